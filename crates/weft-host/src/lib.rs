@@ -1,0 +1,1 @@
+//! What weftline asks of Linux: namespaces, links, cgroups, processes, eBPF programs. Knows no policy.

@@ -1,0 +1,1 @@
+//! The software NIC: ports, descriptor rings, doorbells, segmentation and the transmit worker.

@@ -1,0 +1,1 @@
+//! Records, statistics, tables, plots and documents. Runs nothing.

@@ -1,0 +1,63 @@
+//! Dense indices with a type of their own.
+
+/// Declares an index type: a `u32` that can only index what it names.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $shown:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The index as a slice position.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The id of slice position `index`; positions beyond `u32::MAX` saturate and so match nothing.
+            pub const fn from_index(index: usize) -> Self {
+                if index > u32::MAX as usize { Self(u32::MAX) } else { Self(index as u32) }
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, concat!($shown, "{}"), self.0)
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A transmit queue (descriptor ring) of a port.
+    QueueId, "queue"
+);
+id!(
+    /// A flow as the engine knows it: one FIFO of descriptors, or one descriptor ring of a port.
+    FlowId, "flow"
+);
+id!(
+    /// An inner node of the policy tree.
+    NodeId, "node"
+);
+id!(
+    /// A leaf of the policy tree: where packets of one or more classes wait.
+    LeafId, "leaf"
+);
+id!(
+    /// A rate-limit class: one shaping node of the policy, shared by everything below it.
+    LimitId, "limit"
+);
+id!(
+    /// A lane: the traffic of one class that passes the same rate limits. Lanes are what the shaping queue holds.
+    LaneId, "lane"
+);
+id!(
+    /// A traffic class as the policy names it; what reports and counters speak of.
+    ClassId, "class"
+);

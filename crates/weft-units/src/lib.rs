@@ -1,0 +1,14 @@
+//! Units and identities shared by every floor of weftline.
+//!
+//! A quantity that crosses a boundary has a type that says what it is: [`Bytes`], [`Nanos`], [`BitsPerSec`],
+//! [`Packets`]. An identity is a dense index with a type of its own ([`QueueId`], [`FlowId`], ...), so that a queue
+//! number can never be taken for a flow number. The formulas that join them stand here, once.
+#![forbid(unsafe_code)]
+
+mod ids;
+mod packet;
+mod quantity;
+
+pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, NodeId, QueueId};
+pub use packet::{FlowKey, PacketMeta, Protocol};
+pub use quantity::{BitsPerSec, Bytes, Nanos, Packets, ParseUnitError, Weight};

@@ -1,0 +1,49 @@
+//! What is known of a packet without its payload.
+
+use core::net::IpAddr;
+
+/// An IP protocol number (the IPv4 `protocol` or the last IPv6 `next header` field).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Protocol(pub u8);
+
+impl Protocol {
+    /// ICMP for IPv4.
+    pub const ICMP: Self = Self(1);
+    /// TCP.
+    pub const TCP: Self = Self(6);
+    /// UDP.
+    pub const UDP: Self = Self(17);
+    /// ICMP for IPv6.
+    pub const ICMPV6: Self = Self(58);
+    /// SCTP.
+    pub const SCTP: Self = Self(132);
+}
+
+/// The five-tuple that names a flow. Ports are 0 where the protocol has none or the fragment does not carry them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowKey {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address; always of the same family as `src`.
+    pub dst: IpAddr,
+    /// Source port, host order.
+    pub sport: u16,
+    /// Destination port, host order.
+    pub dport: u16,
+    /// Transport protocol.
+    pub protocol: Protocol,
+}
+
+/// The metadata by which a packet is classified: what Loom's OS/NIC interface passes in line (section 4.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PacketMeta {
+    /// The five-tuple; `None` for what is not IP (ARP, LLDP, ...).
+    pub key: Option<FlowKey>,
+    /// The socket buffer's mark (`SO_MARK`).
+    pub mark: u32,
+    /// The socket buffer's priority (`SO_PRIORITY`).
+    pub priority: u32,
+    /// Bit i is set when the sender's cgroup is, or lies below, the policy's cgroup number i. Zero where it is unknown,
+    /// as in a capture.
+    pub cgroups: u64,
+}
