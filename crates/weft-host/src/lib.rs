@@ -1,1 +1,29 @@
 //! What weftline asks of Linux: namespaces, links, cgroups, processes, eBPF programs. Knows no policy.
+//!
+//! Each module is one kind of kernel object. What a module creates it also removes when its value is dropped; what it
+//! did not create it never removes. A run that was killed leaves its objects behind under names that carry its
+//! process ([`RunId`]), and the next run removes exactly those.
+//!
+//! Errors say what was tried, on which object, what the kernel answered and what to do.
+
+pub mod cgroup;
+pub mod error;
+pub mod link;
+pub mod macvtap;
+mod netlink;
+pub mod netns;
+pub mod process;
+pub mod programs;
+pub mod rights;
+pub mod run_id;
+pub mod tap;
+mod tap_queue;
+pub mod testing;
+
+pub use cgroup::{Cgroup, Hierarchy};
+pub use error::OsError;
+pub use link::Mac;
+pub use netns::NetNs;
+pub use process::{Process, Spawn};
+pub use rights::{RightsError, require_network_rights};
+pub use run_id::RunId;

@@ -1,0 +1,87 @@
+//! Addresses, routes and neighbours.
+
+use std::net::IpAddr;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+
+use super::{Mac, Result, query::index_by};
+use crate::netlink::Netlink;
+use crate::netns::NetNs;
+
+/// Gives the link an address; the network of `prefix_len` bits becomes reachable through it. An IPv6 address is
+/// usable at once: duplicates are not looked for.
+pub fn add_address(ns: &NetNs, link: &str, address: IpAddr, prefix_len: u8) -> Result<()> {
+    let mut netlink = Netlink::open(ns)?;
+    let mut message = AddressMessage::default();
+    message.header.family = address.into();
+    message.header.prefix_len = prefix_len;
+    message.header.index = index_by(&mut netlink, ns, link)?;
+    if address.is_ipv6() {
+        message.header.flags = AddressHeaderFlags::Nodad;
+    }
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    netlink
+        .request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|e| e.during(format!("add address {address}/{prefix_len} to link {link} of {ns}")))?;
+    Ok(())
+}
+
+/// Where packets to a network go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route<'a> {
+    /// The network's address; unspecified with length 0 for the default route.
+    pub destination: IpAddr,
+    /// The length of the network's prefix in bits.
+    pub prefix_len: u8,
+    /// The link to send through; `None` lets the gateway decide.
+    pub link: Option<&'a str>,
+    /// The next hop; `None` for a network that is reached directly.
+    pub gateway: Option<IpAddr>,
+}
+
+/// Adds a route to the main table.
+pub fn add_route(ns: &NetNs, route: &Route<'_>) -> Result<()> {
+    let mut netlink = Netlink::open(ns)?;
+    let mut message = RouteMessage::default();
+    message.header.address_family = route.destination.into();
+    message.header.destination_prefix_length = route.prefix_len;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = RouteProtocol::Static;
+    message.header.scope = if route.gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
+    message.header.kind = RouteType::Unicast;
+    message.attributes.push(RouteAttribute::Destination(route.destination.into()));
+    if let Some(gateway) = route.gateway {
+        message.attributes.push(RouteAttribute::Gateway(gateway.into()));
+    }
+    if let Some(link) = route.link {
+        message.attributes.push(RouteAttribute::Oif(index_by(&mut netlink, ns, link)?));
+    }
+    netlink
+        .request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|e| e.during(format!("add route to {}/{} in {ns}", route.destination, route.prefix_len)))?;
+    Ok(())
+}
+
+/// Enters a permanent neighbour, so that no ARP or neighbour discovery ever runs for it: a measured path stays free
+/// of resolution traffic. An entry that is there already is replaced.
+pub fn add_neighbor(ns: &NetNs, link: &str, address: IpAddr, mac: Mac) -> Result<()> {
+    let mut netlink = Netlink::open(ns)?;
+    let mut message = NeighbourMessage::default();
+    message.header.family = address.into();
+    message.header.ifindex = index_by(&mut netlink, ns, link)?;
+    message.header.state = NeighbourState::Permanent;
+    message.attributes = vec![
+        NeighbourAttribute::Destination(address.into()),
+        NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
+    ];
+    netlink
+        .request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+        .map_err(|e| e.during(format!("add neighbour {address} at {mac} to link {link} of {ns}")))?;
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Network links (interfaces) of a namespace: make, configure, look at, delete.
+//!
+//! Every function names the namespace it works in. Nothing here touches a link that it was not told to.
+
+mod address;
+mod mac;
+mod query;
+mod veth;
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use std::os::fd::AsRawFd;
+
+use crate::error::OsError;
+use crate::netlink::{Netlink, Refusal};
+use crate::netns::{NetNs, NetNsError};
+
+pub use address::{Route, add_address, add_neighbor, add_route};
+pub use mac::{Mac, ParseMacError};
+pub use query::{Link, LinkStats, alias, exists, get_mac, index, list, show, stats};
+pub use veth::{VethOptions, create_veth};
+
+/// The longest name of a link, in bytes: the kernel's IFNAMSIZ less the terminating zero.
+pub const MAX_NAME: usize = 15;
+
+/// What can go wrong with a link.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The kernel refused a call.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The namespace could not be entered.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// The kernel would not take this name.
+    #[error("link name {0:?} must be 1 to {MAX_NAME} bytes without '/', ':' or white space")]
+    BadName(String),
+    /// There is no link of this name in this namespace.
+    #[error("there is no link {link} in network namespace {ns}{}", known(.there))]
+    NotFound {
+        /// The name asked for.
+        link: String,
+        /// The namespace looked in.
+        ns: String,
+        /// The links that are there.
+        there: Vec<String>,
+    },
+    /// A link of this name is there already.
+    #[error("link {link} exists already in network namespace {ns}")]
+    Exists {
+        /// The name asked for.
+        link: String,
+        /// The namespace.
+        ns: String,
+    },
+    /// The kernel cannot make this kind of link.
+    #[error("this kernel cannot make a {kind} link: {module} is neither built in nor loadable")]
+    NoSuchKind {
+        /// The kind, as `ip link add type` names it.
+        kind: &'static str,
+        /// The kernel option.
+        module: &'static str,
+    },
+}
+
+/// The result of a link operation.
+pub type Result<T> = std::result::Result<T, LinkError>;
+
+fn known(there: &[String]) -> String {
+    if there.is_empty() { String::new() } else { format!("; there are: {}", there.join(", ")) }
+}
+
+/// Refuses what the kernel's `dev_valid_name` refuses.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let bad = name.is_empty() || name.len() > MAX_NAME || name == "." || name == "..";
+    if bad || name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace()) {
+        return Err(LinkError::BadName(name.to_string()));
+    }
+    Ok(())
+}
+
+/// Sets the link up.
+pub fn set_up(ns: &NetNs, link: &str) -> Result<()> {
+    set_flag(ns, link, LinkFlags::Up, "up")
+}
+
+/// Sets the link down.
+pub fn set_down(ns: &NetNs, link: &str) -> Result<()> {
+    set_flag(ns, link, LinkFlags::empty(), "down")
+}
+
+fn set_flag(ns: &NetNs, link: &str, flags: LinkFlags, word: &str) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.flags = flags;
+    message.header.change_mask = LinkFlags::Up;
+    change(ns, link, message, |ns| format!("set link {link} of {ns} {word}"))
+}
+
+/// Sets the hardware address.
+pub fn set_mac(ns: &NetNs, link: &str, mac: Mac) -> Result<()> {
+    set(ns, link, LinkAttribute::Address(mac.0.to_vec()), &format!("MAC to {mac}"))
+}
+
+/// Sets the largest packet, without the Ethernet header, in bytes.
+pub fn set_mtu(ns: &NetNs, link: &str, mtu: u32) -> Result<()> {
+    set(ns, link, LinkAttribute::Mtu(mtu), &format!("MTU to {mtu}"))
+}
+
+/// Sets the largest segment that the stack hands to the link to be cut there, in bytes.
+pub fn set_gso_max_size(ns: &NetNs, link: &str, size: u32) -> Result<()> {
+    set(ns, link, LinkAttribute::GsoMaxSize(size), &format!("gso_max_size to {size}"))
+}
+
+/// Sets the length of the transmit queue in packets; of a TAP or macvtap, that of each queue's ring.
+pub fn set_txqueuelen(ns: &NetNs, link: &str, packets: u32) -> Result<()> {
+    set(ns, link, LinkAttribute::TxQueueLen(packets), &format!("txqueuelen to {packets}"))
+}
+
+/// Sets the alias: a free text, shown by `ip link`.
+pub fn set_alias(ns: &NetNs, link: &str, alias: &str) -> Result<()> {
+    set(ns, link, LinkAttribute::IfAlias(alias.to_string()), &format!("alias to {alias:?}"))
+}
+
+/// Moves the link to another namespace. It arrives there down and without addresses.
+pub fn move_to(ns: &NetNs, link: &str, target: &NetNs) -> Result<()> {
+    let attribute = LinkAttribute::NetNsFd(target.fd().as_raw_fd());
+    set(ns, link, attribute, &format!("namespace to {target}"))
+}
+
+/// Deletes the link. The other end of a veth and what stands on the link go with it.
+pub fn delete(ns: &NetNs, link: &str) -> Result<()> {
+    let mut netlink = Netlink::open(ns)?;
+    let mut message = LinkMessage::default();
+    message.header.index = query::index_by(&mut netlink, ns, link)?;
+    netlink
+        .request(RouteNetlinkMessage::DelLink(message), 0)
+        .map_err(|e| e.during(format!("delete link {link} of {ns}")))?;
+    Ok(())
+}
+
+fn set(ns: &NetNs, link: &str, attribute: LinkAttribute, what: &str) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.attributes.push(attribute);
+    change(ns, link, message, |ns| format!("set link {link} of {ns}: {what}"))
+}
+
+fn change(
+    ns: &NetNs,
+    link: &str,
+    mut message: LinkMessage,
+    action: impl FnOnce(&NetNs) -> String,
+) -> Result<()> {
+    let mut netlink = Netlink::open(ns)?;
+    message.header.index = query::index_by(&mut netlink, ns, link)?;
+    netlink.request(RouteNetlinkMessage::SetLink(message), 0).map_err(|e| e.during(action(ns)))?;
+    Ok(())
+}
+
+/// Turns the refusal of a new link into the error that says why.
+pub(crate) fn refused_new(
+    refusal: Refusal,
+    ns: &NetNs,
+    link: &str,
+    kind: &'static str,
+    module: &'static str,
+) -> LinkError {
+    if refusal.is(rustix::io::Errno::EXIST) {
+        LinkError::Exists { link: link.to_string(), ns: ns.to_string() }
+    } else if refusal.is(rustix::io::Errno::OPNOTSUPP) {
+        LinkError::NoSuchKind { kind, module }
+    } else {
+        refusal.during(format!("create {kind} link {link} in {ns}")).into()
+    }
+}

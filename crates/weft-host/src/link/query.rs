@@ -1,0 +1,186 @@
+//! Looking at links.
+
+use netlink_packet_core::NLM_F_DUMP;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+
+use super::{LinkError, Mac, Result, check_name};
+use crate::netlink::{Netlink, attributes, c_string, u32_at, u64_at};
+use crate::netns::NetNs;
+use weft_units::{Bytes, Packets};
+
+const RTM_NEWLINK: u16 = 16;
+const IFINFOMSG_LEN: usize = 16;
+const IFF_UP: u32 = 1;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_IFALIAS: u16 = 20;
+const IFLA_STATS64: u16 = 23;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_INFO_KIND: u16 = 1;
+/// Set in the type of an attribute that holds attributes.
+const NLA_TYPE_MASK: u16 = 0x3fff;
+
+/// A link, as it was when it was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its number in its namespace.
+    pub index: u32,
+    /// What made it ("veth", "macvtap", ...); none for hardware and `lo`.
+    pub kind: Option<String>,
+    /// The text that `set_alias` wrote.
+    pub alias: Option<String>,
+    /// Its hardware address, if it has one of six bytes.
+    pub mac: Option<Mac>,
+    /// The largest packet in bytes.
+    pub mtu: u32,
+    /// The largest segment that the stack hands to it to be cut there, in bytes.
+    pub gso_max_size: u32,
+    /// The length of its transmit queue in packets.
+    pub txqueuelen: u32,
+    /// The number of its transmit queues.
+    pub tx_queues: u32,
+    /// Whether it was set up.
+    pub up: bool,
+    /// Its counters.
+    pub stats: LinkStats,
+}
+
+/// The counters of a link since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets received.
+    pub rx_packets: Packets,
+    /// Packets sent.
+    pub tx_packets: Packets,
+    /// Bytes received.
+    pub rx_bytes: Bytes,
+    /// Bytes sent.
+    pub tx_bytes: Bytes,
+    /// Packets received with an error.
+    pub rx_errors: Packets,
+    /// Packets that could not be sent because of an error.
+    pub tx_errors: Packets,
+    /// Packets received and dropped for want of space or of a taker.
+    pub rx_dropped: Packets,
+    /// Packets dropped on the way out; of a macvtap or TAP, those that found the ring full.
+    pub tx_dropped: Packets,
+}
+
+/// All links of the namespace.
+pub fn list(ns: &NetNs) -> Result<Vec<Link>> {
+    list_by(&mut Netlink::open(ns)?, ns)
+}
+
+/// The link `name`, with everything known about it.
+pub fn show(ns: &NetNs, name: &str) -> Result<Link> {
+    show_by(&mut Netlink::open(ns)?, ns, name)
+}
+
+/// Whether the namespace has a link of this name.
+pub fn exists(ns: &NetNs, name: &str) -> Result<bool> {
+    match show(ns, name) {
+        Ok(_) => Ok(true),
+        Err(LinkError::NotFound { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
+
+/// The number of the link in its namespace.
+pub fn index(ns: &NetNs, name: &str) -> Result<u32> {
+    Ok(show(ns, name)?.index)
+}
+
+/// The link's counters.
+pub fn stats(ns: &NetNs, name: &str) -> Result<LinkStats> {
+    Ok(show(ns, name)?.stats)
+}
+
+/// The hardware address, if the link has one.
+pub fn get_mac(ns: &NetNs, name: &str) -> Result<Option<Mac>> {
+    Ok(show(ns, name)?.mac)
+}
+
+/// The alias, if one was set.
+pub fn alias(ns: &NetNs, name: &str) -> Result<Option<String>> {
+    Ok(show(ns, name)?.alias)
+}
+
+pub(crate) fn index_by(netlink: &mut Netlink, ns: &NetNs, name: &str) -> Result<u32> {
+    Ok(show_by(netlink, ns, name)?.index)
+}
+
+fn show_by(netlink: &mut Netlink, ns: &NetNs, name: &str) -> Result<Link> {
+    check_name(name)?;
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(name.to_string()));
+    match netlink.request(RouteNetlinkMessage::GetLink(message), 0) {
+        Ok(answers) => answers
+            .iter()
+            .find(|(kind, _)| *kind == RTM_NEWLINK)
+            .map(|(_, body)| parse(body))
+            .ok_or_else(|| not_found(netlink, ns, name)),
+        Err(e) if e.is(rustix::io::Errno::NODEV) => Err(not_found(netlink, ns, name)),
+        Err(e) => Err(e.during(format!("look at link {name} of {ns}")).into()),
+    }
+}
+
+fn list_by(netlink: &mut Netlink, ns: &NetNs) -> Result<Vec<Link>> {
+    let answers = netlink
+        .request(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)
+        .map_err(|e| e.during(format!("list the links of {ns}")))?;
+    Ok(answers.iter().filter(|(kind, _)| *kind == RTM_NEWLINK).map(|(_, body)| parse(body)).collect())
+}
+
+fn not_found(netlink: &mut Netlink, ns: &NetNs, name: &str) -> LinkError {
+    let there = list_by(netlink, ns).unwrap_or_default();
+    LinkError::NotFound {
+        link: name.to_string(),
+        ns: ns.to_string(),
+        there: there.into_iter().map(|link| link.name).collect(),
+    }
+}
+
+/// Reads a `struct ifinfomsg` and its attributes.
+fn parse(body: &[u8]) -> Link {
+    let mut link = Link { index: u32_at(body, 4), up: u32_at(body, 8) & IFF_UP != 0, ..Link::default() };
+    for (kind, value) in attributes(body.get(IFINFOMSG_LEN..).unwrap_or_default()) {
+        match kind & NLA_TYPE_MASK {
+            IFLA_ADDRESS => link.mac = value.try_into().ok().map(Mac),
+            IFLA_IFNAME => link.name = c_string(value),
+            IFLA_MTU => link.mtu = u32_at(value, 0),
+            IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
+            IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
+            IFLA_GSO_MAX_SIZE => link.gso_max_size = u32_at(value, 0),
+            IFLA_IFALIAS => link.alias = Some(c_string(value)),
+            IFLA_LINKINFO => {
+                link.kind = attributes(value).find(|(k, _)| *k == IFLA_INFO_KIND).map(|(_, v)| c_string(v));
+            }
+            IFLA_STATS64 => link.stats = parse_stats(value),
+            _ => {}
+        }
+    }
+    link
+}
+
+/// The first eight counters of `struct rtnl_link_stats64`.
+fn parse_stats(value: &[u8]) -> LinkStats {
+    let [rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped, tx_dropped] =
+        std::array::from_fn(|i| u64_at(value, 8 * i));
+    LinkStats {
+        rx_packets: Packets(rx_packets),
+        tx_packets: Packets(tx_packets),
+        rx_bytes: Bytes(rx_bytes),
+        tx_bytes: Bytes(tx_bytes),
+        rx_errors: Packets(rx_errors),
+        tx_errors: Packets(tx_errors),
+        rx_dropped: Packets(rx_dropped),
+        tx_dropped: Packets(tx_dropped),
+    }
+}

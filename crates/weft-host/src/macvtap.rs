@@ -1,0 +1,201 @@
+//! macvtap links: the descriptor rings of the software NIC.
+//!
+//! A macvtap in passthru mode takes every packet that reaches its parent link and keeps it, still charged to the socket
+//! that sent it, in one of up to 256 rings until user space reads it. A full ring drops.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoMacVtap, LinkAttribute, LinkInfo, LinkMessage, MacVlanMode,
+};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+
+use crate::error::OsError;
+use crate::link::{self, LinkError, Mac};
+use crate::netlink::Netlink;
+use crate::netns::{NetNs, NetNsError};
+use crate::tap_queue;
+
+pub use crate::tap_queue::VNET_HEADER_LEN;
+
+/// The most queues that one macvtap can have (the kernel's MAX_TAP_QUEUES).
+pub const MAX_QUEUES: u32 = 256;
+
+/// What can go wrong with a macvtap.
+#[derive(Debug, thiserror::Error)]
+pub enum MacvtapError {
+    /// The kernel refused a call.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The link could not be made or found.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The namespace could not be entered.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// More queues than the kernel has room for.
+    #[error("macvtap {link}: {asked} queues asked for, but one macvtap has 1 to {MAX_QUEUES}; use several")]
+    Queues {
+        /// The link.
+        link: String,
+        /// How many queues were asked for.
+        asked: u32,
+    },
+    /// Others hold queues of this macvtap, and together there would be too many.
+    #[error(
+        "macvtap {link}: opening queue {opened} failed because all {MAX_QUEUES} are taken; close those that another \
+         process holds"
+    )]
+    NoQueueLeft {
+        /// The link.
+        link: String,
+        /// How many this call had opened.
+        opened: u32,
+    },
+    /// The link is there but is no macvtap.
+    #[error("link {link} of {ns} is not a macvtap: it has no tap device in sysfs")]
+    NotMacvtap {
+        /// The link.
+        link: String,
+        /// Its namespace.
+        ns: String,
+    },
+}
+
+/// The result of a macvtap operation.
+pub type Result<T> = std::result::Result<T, MacvtapError>;
+
+/// What a macvtap does with its parent link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MacvtapMode {
+    /// It takes the parent over: everything that arrives there, and it sends as the parent.
+    Passthru,
+    /// It is one of several on the parent, with an address of its own, and they reach each other.
+    Bridge,
+}
+
+/// Makes a macvtap on the link `parent` of the same namespace. It is down.
+///
+/// `txqueuelen` is the length of each queue's ring in packets: at least twice the number of flows that can share a queue,
+/// since every flow may have two segments there. In passthru mode the parent gets the address `mac` too.
+pub fn create(
+    ns: &NetNs,
+    parent: &str,
+    name: &str,
+    mode: MacvtapMode,
+    queues: u32,
+    txqueuelen: u32,
+    mac: Option<Mac>,
+) -> Result<()> {
+    link::check_name(name)?;
+    if !(1..=MAX_QUEUES).contains(&queues) {
+        return Err(MacvtapError::Queues { link: name.to_string(), asked: queues });
+    }
+    let mode = match mode {
+        MacvtapMode::Passthru => MacVlanMode::Passthrough,
+        MacvtapMode::Bridge => MacVlanMode::Bridge,
+    };
+    let mut message = LinkMessage::default();
+    message.attributes = vec![
+        LinkAttribute::IfName(name.to_string()),
+        LinkAttribute::Link(link::index(ns, parent)?),
+        LinkAttribute::NumTxQueues(queues),
+        LinkAttribute::NumRxQueues(queues),
+        LinkAttribute::TxQueueLen(txqueuelen),
+        LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::MacVtap),
+            LinkInfo::Data(InfoData::MacVtap(vec![InfoMacVtap::Mode(mode)])),
+        ]),
+    ];
+    if let Some(mac) = mac {
+        message.attributes.push(LinkAttribute::Address(mac.0.to_vec()));
+    }
+    Netlink::open(ns)?
+        .request(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|e| link::refused_new(e, ns, name, "macvtap", "CONFIG_MACVTAP"))?;
+    Ok(())
+}
+
+/// Opens `n` queues of the macvtap. Descriptor `i` of the answer reads queue `i` if no other process holds any.
+///
+/// Each is non-blocking and close-on-exec. A read gives one packet: a `virtio_net_hdr_mrg_rxbuf` of
+/// [`VNET_HEADER_LEN`] bytes, then the Ethernet frame, uncut (up to 64 KB) and with its checksum still to be filled
+/// in if the header says so. A write takes the same and sends it out through the parent.
+///
+/// The device node is found and opened without leaving a trace: sysfs of the namespace and a tmpfs for the node are
+/// mounted detached, seen by nobody else.
+pub fn open_queues(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
+    if !(1..=MAX_QUEUES).contains(&n) {
+        return Err(MacvtapError::Queues { link: name.to_string(), asked: n });
+    }
+    link::index(ns, name)?;
+    ns.run(|| open_queues_here(ns, name, n))?
+}
+
+fn open_queues_here(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
+    let failed = |step: &str, e: rustix::io::Errno| {
+        OsError::new(format!("open the queues of macvtap {name} of {ns}: {step}"), e).needs("CAP_SYS_ADMIN")
+    };
+    let sysfs = mount_detached(c"sysfs").map_err(|e| failed("mount sysfs", e))?;
+    let device = match device_number(sysfs.as_fd(), name).map_err(|e| failed("read its device number", e))? {
+        Some(device) => device,
+        None => return Err(MacvtapError::NotMacvtap { link: name.to_string(), ns: ns.to_string() }),
+    };
+    let tmpfs = mount_detached(c"tmpfs").map_err(|e| failed("mount a tmpfs for its device node", e))?;
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(&tmpfs, c"tap", FileType::CharacterDevice, mode, device)
+        .map_err(|e| failed("make its device node", e))?;
+    let mut queues = Vec::with_capacity(n as usize);
+    for opened in 0..n {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let queue = match rustix::fs::openat(&tmpfs, c"tap", flags, Mode::empty()) {
+            Ok(queue) => queue,
+            Err(rustix::io::Errno::BUSY) => {
+                return Err(MacvtapError::NoQueueLeft { link: name.to_string(), opened });
+            }
+            Err(e) => return Err(failed("open its device node", e).into()),
+        };
+        tap_queue::configure(queue.as_fd(), name).map_err(|(step, e)| failed(step, e))?;
+        queues.push(queue);
+    }
+    Ok(queues)
+}
+
+/// Mounts a file system of the calling thread's namespaces without attaching it to the tree of files.
+fn mount_detached(kind: &CStr) -> rustix::io::Result<OwnedFd> {
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+/// Reads `class/net/NAME/tapINDEX/dev`; none if the link has no tap.
+fn device_number(sysfs: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Option<u64>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let path = format!("class/net/{name}/macvtap");
+    let directory = match rustix::fs::openat(sysfs, path, flags | OFlags::DIRECTORY, Mode::empty()) {
+        Ok(directory) => directory,
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    for entry in Dir::read_from(&directory)? {
+        let entry = entry?;
+        if entry.file_name().to_bytes().starts_with(b"tap") {
+            let path = [entry.file_name().to_bytes(), b"/dev"].concat();
+            let text = read_text(rustix::fs::openat(&directory, path, flags, Mode::empty())?)?;
+            return Ok(text.trim().split_once(':').and_then(|(major, minor)| {
+                Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn read_text(fd: OwnedFd) -> rustix::io::Result<String> {
+    io::read_to_string(std::fs::File::from(fd))
+        .map_err(|e| rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO))
+}

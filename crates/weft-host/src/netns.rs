@@ -1,0 +1,232 @@
+//! Network namespaces.
+//!
+//! A named namespace is a bind mount in `/run/netns`, exactly as `ip netns` makes it, so `ip netns exec NAME ...`
+//! and everything else that knows namespaces by name works on ours, and we work on theirs.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, UnmountFlags};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use crate::error::OsError;
+use crate::link;
+
+/// Where named network namespaces are mounted.
+pub const NETNS_DIR: &str = "/run/netns";
+
+/// What can go wrong with a network namespace.
+#[derive(Debug, thiserror::Error)]
+pub enum NetNsError {
+    /// The kernel refused a call.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The name cannot be a file name.
+    #[error("network namespace name {0:?} must be 1 to 200 characters without '/' and not '.' or '..'")]
+    BadName(String),
+    /// A namespace of that name is there already.
+    #[error("network namespace {0} exists already; choose another name, or remove it with: ip netns del {0}")]
+    Exists(String),
+    /// No namespace of that name.
+    #[error("there is no network namespace {0} in {NETNS_DIR}; `ip netns list` shows those that exist")]
+    NotFound(String),
+}
+
+/// The result of a namespace operation.
+pub type Result<T> = std::result::Result<T, NetNsError>;
+
+/// A network namespace, held open. One that was made by [`NetNs::create`] is removed when the value is dropped.
+#[derive(Debug)]
+pub struct NetNs {
+    label: String,
+    fd: OwnedFd,
+    mount: Option<PathBuf>,
+}
+
+impl NetNs {
+    /// Makes a new namespace, mounts it at `/run/netns/NAME` and sets its `lo` up.
+    pub fn create(name: &str) -> Result<NetNs> {
+        check_name(name)?;
+        let failed = |step: &str, e: io::Error| {
+            OsError::new(format!("create network namespace {name}: {step}"), e).needs("CAP_SYS_ADMIN")
+        };
+        prepare_netns_dir().map_err(|e| failed("prepare /run/netns", e))?;
+        let path = Path::new(NETNS_DIR).join(name);
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::EXIST) => return Err(NetNsError::Exists(name.to_string())),
+            Err(e) => return Err(failed("make its mount point", e.into()).into()),
+        }
+        match unshared(|fd| {
+            rustix::mount::mount_bind("/proc/thread-self/ns/net", &path)?;
+            Ok(fd)
+        }) {
+            Ok(fd) => {
+                let ns = NetNs { label: name.to_string(), fd, mount: Some(path) };
+                ns.loopback_up()?;
+                Ok(ns)
+            }
+            Err(e) => {
+                let _ = rustix::fs::unlink(&path);
+                Err(failed("unshare and mount", e).into())
+            }
+        }
+    }
+
+    /// Makes a new namespace without a name: it is gone when the value and all that runs in it are gone.
+    pub fn anonymous() -> Result<NetNs> {
+        let fd =
+            unshared(Ok).map_err(|e| OsError::new("create a network namespace", e).needs("CAP_SYS_ADMIN"))?;
+        let ns = NetNs { label: "(unnamed)".to_string(), fd, mount: None };
+        ns.loopback_up()?;
+        Ok(ns)
+    }
+
+    /// The namespace of the calling thread.
+    pub fn current() -> Result<NetNs> {
+        let mut ns = NetNs::open_path(Path::new("/proc/thread-self/ns/net"))?;
+        ns.label = "(current)".to_string();
+        Ok(ns)
+    }
+
+    /// The namespace behind a file such as `/proc/PID/ns/net`.
+    pub fn open_path(path: &Path) -> Result<NetNs> {
+        let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| OsError::new(format!("open network namespace {}", path.display()), e))?;
+        Ok(NetNs { label: path.display().to_string(), fd, mount: None })
+    }
+
+    /// The namespace that `ip netns list` shows as `name`. It is not removed on drop.
+    pub fn named(name: &str) -> Result<NetNs> {
+        check_name(name)?;
+        let path = Path::new(NETNS_DIR).join(name);
+        if !path.exists() {
+            return Err(NetNsError::NotFound(name.to_string()));
+        }
+        let mut ns = NetNs::open_path(&path)?;
+        ns.label = name.to_string();
+        Ok(ns)
+    }
+
+    /// The name, or in parentheses what the namespace is if it has none.
+    pub fn name(&self) -> &str {
+        &self.label
+    }
+
+    /// The open namespace file.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The inode number, by which `/proc/PID/ns/net` names the same namespace.
+    pub fn inode(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.fd)
+            .map_err(|e| OsError::new(format!("look at network namespace {}", self.label), e))?;
+        Ok(stat.st_ino)
+    }
+
+    /// Runs `f` inside the namespace, on a thread of its own: the calling thread stays where it is. Sockets and
+    /// descriptors that `f` returns stay in the namespace.
+    pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
+        let enter = || {
+            rustix::thread::move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))
+                .map(|()| f())
+                .map_err(io::Error::from)
+        };
+        on_scratch_thread(enter).map_err(|e| {
+            OsError::new(format!("enter network namespace {}", self.label), e).needs("CAP_SYS_ADMIN").into()
+        })
+    }
+
+    fn loopback_up(&self) -> Result<()> {
+        link::set_up(self, "lo").map_err(|e| match e {
+            link::LinkError::Os(e) => NetNsError::Os(e),
+            link::LinkError::NetNs(e) => e,
+            other => NetNsError::Os(OsError::new(
+                format!("set lo of network namespace {} up", self.label),
+                io::Error::other(other),
+            )),
+        })
+    }
+}
+
+impl fmt::Display for NetNs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)
+    }
+}
+
+impl Drop for NetNs {
+    fn drop(&mut self) {
+        if let Some(path) = self.mount.take() {
+            // Nobody can be told here; what is left behind is found again by cleanup_stale.
+            let _ = remove_mount(&path);
+        }
+    }
+}
+
+/// Unmounts and unlinks a namespace file in [`NETNS_DIR`].
+pub(crate) fn remove_mount(path: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
+        // EINVAL: the file is there but nothing is mounted on it.
+        Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+        Err(e) => return Err(e.into()),
+    }
+    Ok(rustix::fs::unlink(path)?)
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let bad = name.is_empty() || name.len() > 200 || name == "." || name == "..";
+    if bad || name.contains(['/', '\0']) { Err(NetNsError::BadName(name.to_string())) } else { Ok(()) }
+}
+
+/// Makes `/run/netns` a shared mount, as `ip netns add` does, so that namespaces mounted later are seen in (and
+/// unmounted from) mount namespaces that were made earlier. The lock is the one iproute2 takes.
+fn prepare_netns_dir() -> io::Result<()> {
+    match rustix::fs::mkdir(NETNS_DIR, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(NETNS_DIR, flags, Mode::empty())?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+    let share = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+    match rustix::mount::mount_change(NETNS_DIR, share) {
+        Ok(()) => Ok(()),
+        // EINVAL: not a mount point yet.
+        Err(rustix::io::Errno::INVAL) => {
+            rustix::mount::mount_bind_recursive(NETNS_DIR, NETNS_DIR)?;
+            Ok(rustix::mount::mount_change(NETNS_DIR, share)?)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Runs `f` with the descriptor of a new network namespace, on a scratch thread that lives in it.
+fn unshared(f: impl FnOnce(OwnedFd) -> io::Result<OwnedFd> + Send) -> io::Result<OwnedFd> {
+    on_scratch_thread(|| {
+        unshare_thread(UnshareFlags::NEWNET)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        f(rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())?)
+    })
+}
+
+fn unshare_thread(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: only CLONE_NEWNET is passed (never CLONE_FILES, the flag that makes this call unsafe: the descriptor
+    // table stays shared with the other threads).
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+fn on_scratch_thread<R: Send>(f: impl FnOnce() -> io::Result<R> + Send) -> io::Result<R> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("weft-netns".into()).spawn_scoped(scope, f)?;
+        match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}

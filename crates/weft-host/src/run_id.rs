@@ -1,0 +1,179 @@
+//! The identity of a run, carried in the names of all it makes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// A process, told apart from every later process of the same number by its start time.
+///
+/// Written `weft-PID-STARTTIME`, with the start time in clock ticks since boot as in `/proc/PID/stat`. All names that a
+/// run gives to namespaces and cgroups begin so; links carry it as their alias `weftline PID STARTTIME`.
+///
+/// ```
+/// use weft_host::RunId;
+/// let id: RunId = "weft-42-123456".parse()?;
+/// assert_eq!(id.name("nic"), "weft-42-123456-nic");
+/// assert_eq!(id.device("nic0"), "w00016nic0");
+/// assert_eq!(RunId::owner_of_name("weft-42-123456-nic"), Some(id));
+/// assert_eq!(RunId::owner_of_name("weft-foo"), None);
+/// # Ok::<(), weft_host::run_id::ParseRunIdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RunId {
+    /// The number of the process.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// A text that is no run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a run's name such as weft-42-123456")]
+pub struct ParseRunIdError(String);
+
+/// The characters that a device name has left for its role after the run's prefix.
+pub const MAX_DEVICE_ROLE: usize = 9;
+
+impl RunId {
+    /// The run that is this process.
+    #[expect(clippy::new_without_default, reason = "it reads the process, which a default should not")]
+    pub fn new() -> RunId {
+        let pid = std::process::id();
+        // Without /proc nothing of a run could be told apart later; zero then matches no live process.
+        RunId { pid, start_time: start_time(pid).unwrap_or(0) }
+    }
+
+    /// The same as [`RunId::new`], looked up once.
+    pub fn current() -> RunId {
+        static CURRENT: OnceLock<RunId> = OnceLock::new();
+        let cached = *CURRENT.get_or_init(RunId::new);
+        // After a fork the child is another process.
+        if cached.pid == std::process::id() { cached } else { RunId::new() }
+    }
+
+    /// The name of a namespace or cgroup of this run.
+    pub fn name(&self, role: &str) -> String {
+        format!("{self}-{role}")
+    }
+
+    /// The name of a link of this run: `w`, the process in five base-36 digits, the role. The role is cut to
+    /// [`MAX_DEVICE_ROLE`] bytes, since the kernel takes 15 in all.
+    pub fn device(&self, role: &str) -> String {
+        let mut digits = [b'0'; 5];
+        let mut rest = self.pid;
+        for digit in digits.iter_mut().rev() {
+            *digit = b"0123456789abcdefghijklmnopqrstuvwxyz"[(rest % 36) as usize];
+            rest /= 36;
+        }
+        let role = &role[..role.floor_char_boundary(MAX_DEVICE_ROLE)];
+        format!("w{}{role}", digits.map(char::from).iter().collect::<String>())
+    }
+
+    /// The alias that marks a link outside our own namespaces as this run's.
+    pub fn alias(&self) -> String {
+        format!("weftline {} {}", self.pid, self.start_time)
+    }
+
+    /// Whose namespace or cgroup has this name, if it is one of a run.
+    pub fn owner_of_name(name: &str) -> Option<RunId> {
+        let mut parts = name.strip_prefix("weft-")?.splitn(3, '-');
+        Some(RunId { pid: number(parts.next()?)?, start_time: number(parts.next()?)? })
+    }
+
+    /// Whose link has this alias, if it is one of a run.
+    pub fn owner_of_alias(alias: &str) -> Option<RunId> {
+        let (pid, start_time) = alias.strip_prefix("weftline ")?.split_once(' ')?;
+        Some(RunId { pid: number(pid)?, start_time: number(start_time)? })
+    }
+
+    /// Whether the process still lives: one of this number that started at this time and is not a zombie.
+    pub fn is_alive(&self) -> bool {
+        read_stat(self.pid).is_some_and(|stat| stat.start_time == self.start_time && !stat.dead)
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "weft-{}-{}", self.pid, self.start_time)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = ParseRunIdError;
+
+    fn from_str(text: &str) -> Result<RunId, ParseRunIdError> {
+        RunId::owner_of_name(text)
+            .filter(|id| id.to_string() == text)
+            .ok_or_else(|| ParseRunIdError(text.to_string()))
+    }
+}
+
+/// A number written as we write it: digits only, no sign, no leading zero.
+fn number<T: FromStr + ToString>(text: &str) -> Option<T> {
+    text.parse::<T>().ok().filter(|n| n.to_string() == text)
+}
+
+fn start_time(pid: u32) -> Option<u64> {
+    read_stat(pid).map(|stat| stat.start_time)
+}
+
+struct Stat {
+    dead: bool,
+    start_time: u64,
+}
+
+fn read_stat(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Reads state (field 3) and start time (field 22). The second field is the name in parentheses and may hold anything.
+fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+    let name_end = bytes.iter().rposition(|b| *b == b')')?;
+    let mut fields = std::str::from_utf8(&bytes[name_end + 1..]).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    Some(Stat { dead: matches!(state, "Z" | "X" | "x"), start_time: fields.nth(18)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_an_earlier_one_of_its_number_does_not() {
+        let me = RunId::new();
+        assert!(me.is_alive());
+        assert!(!RunId { start_time: me.start_time - 1, ..me }.is_alive());
+        assert_eq!(RunId::current(), me);
+    }
+
+    #[test]
+    fn a_name_with_anything_in_it_does_not_confuse_the_stat_line() {
+        let line = b"7 (a) b) Z) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3";
+        let stat = parse_stat(line).expect("stat");
+        assert_eq!((stat.dead, stat.start_time), (false, 98765));
+    }
+
+    #[test]
+    fn names_that_do_not_fit_the_pattern_belong_to_nobody() {
+        for name in
+            ["weft-foo", "weft-1", "weft-1-", "weft-+1-2", "weft-01-2", "weft-1-2x", "xweft-1-2", "weft--1-2"]
+        {
+            assert_eq!(RunId::owner_of_name(name), None, "{name}");
+        }
+        for alias in ["weftline", "weftline 1", "weftline 1 2 3", "weftline 1  2", " weftline 1 2"] {
+            assert_eq!(RunId::owner_of_alias(alias), None, "{alias}");
+        }
+        let id = RunId { pid: 1, start_time: 2 };
+        assert_eq!(RunId::owner_of_name("weft-1-2"), Some(id));
+        assert_eq!(RunId::owner_of_alias(&id.alias()), Some(id));
+    }
+
+    #[test]
+    fn device_names_fit_the_kernel_and_tell_runs_apart() {
+        let a = RunId { pid: 4_194_304, start_time: 1 };
+        assert_eq!(a.device("macvtap-10").len(), crate::link::MAX_NAME);
+        let b = RunId { pid: 37, start_time: 1 };
+        let c = RunId { pid: 1, start_time: 1 };
+        assert_ne!(b.device("b0"), c.device("1b0"));
+    }
+}
