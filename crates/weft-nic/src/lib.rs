@@ -1,1 +1,6 @@
 //! The software NIC: ports, descriptor rings, doorbells, segmentation and the transmit worker.
+
+pub mod fuzz;
+pub mod packet;
+pub mod segment;
+pub mod vnet;

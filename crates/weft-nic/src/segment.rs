@@ -1,0 +1,366 @@
+//! Segmentation of super-packets in user space.
+//!
+//! A super-packet is parsed once, when it is fetched from its ring; the [`SuperPacket`] keeps offsets and never the frame.
+//! Chunks of one or more segments are then emitted in the order in which the scheduler interleaves them. A chunk is its
+//! rewritten headers in a [`ChunkHeader`] and a range of the original frame: the caller hands both to one `writev`, and no
+//! payload is copied.
+//!
+//! What is rewritten, and how, follows the kernel's own segmentation: `tcp_gso_segment` (net/ipv4/tcp_offload.c),
+//! `__udp_gso_segment` (net/ipv4/udp_offload.c), `inet_gso_segment` (net/ipv4/af_inet.c).
+//!
+//! Does not: cut tunnels, or packets above 64 KB. For those [`SuperPacket::parse`] gives an error, and the caller sends the
+//! super-packet as it is.
+
+use crate::packet::{Fragment, Network, PacketError, TcpFlags, parse_headers};
+use crate::vnet::{GsoType, VnetHeader};
+use core::ops::Range;
+use thiserror::Error;
+use weft_units::{Bytes, Protocol};
+
+mod chunk;
+mod sum;
+
+pub use chunk::{Checksum, ChunkHeader};
+
+/// What a frame occupies on an Ethernet link beyond its own bytes: 8 of preamble and start delimiter, 4 of frame check
+/// sequence and 12 of gap (IEEE 802.3, 3.1.1 and 4.4.2).
+pub const ETHERNET_OVERHEAD: Bytes = Bytes(24);
+/// The shortest frame on an Ethernet link, in bytes without the frame check sequence (IEEE 802.3, 4.4.2: 64 with it).
+pub const FRAME_MIN: Bytes = Bytes(60);
+/// The longest Ethernet, IP and transport headers that can be rewritten, in bytes: two VLAN tags, IPv6 and a TCP header
+/// with all its options take 122; what is above that is left for IPv6 extension headers.
+pub const HEADER_MAX: usize = 256;
+/// The longest IP packet, in bytes: what the length fields hold.
+const IP_PACKET_MAX: usize = 65_535;
+
+/// The bytes that one frame of `frame` bytes (without its check sequence) occupies on an Ethernet link: padded to
+/// [`FRAME_MIN`], with [`ETHERNET_OVERHEAD`].
+pub fn wire_bytes_of_frame(frame: Bytes) -> Bytes {
+    frame.max(FRAME_MIN) + ETHERNET_OVERHEAD
+}
+
+/// Why a super-packet cannot be cut. The caller may still send it whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SegmentError {
+    /// The headers could not be read.
+    #[error("the super-packet's headers cannot be read: {0}")]
+    Packet(#[from] PacketError),
+    /// The type of segmentation is unknown or that of a tunnel.
+    #[error("segmentation type {0:?} is not supported; send the super-packet whole")]
+    UnsupportedType(GsoType),
+    /// The virtio-net header and the packet's headers name different protocols.
+    #[error("segmentation type {gso:?} does not fit the packet ({network:?}, protocol {protocol:?})")]
+    TypeMismatch {
+        /// What the virtio-net header says.
+        gso: GsoType,
+        /// What the frame is.
+        network: Network,
+        /// Its transport protocol.
+        protocol: Option<Protocol>,
+    },
+    /// A fragment cannot be a super-packet.
+    #[error("an IP fragment cannot be cut into segments")]
+    Fragment,
+    /// The segment size is zero.
+    #[error("the segment size is 0 bytes")]
+    ZeroSegmentSize,
+    /// The checksum was left to no one, so the super-packet's sum is final and would be wrong for its segments.
+    #[error("a super-packet must leave its checksum open (NEEDS_CSUM); send it whole")]
+    NoPartialChecksum,
+    /// The checksum that is left open is not that of the outer transport header: a tunnel.
+    #[error(
+        "the open checksum is at {csum_start}+{csum_offset}, the transport header's at {l4}+{expected}: \
+         encapsulated packets are not cut; send the super-packet whole"
+    )]
+    ForeignChecksum {
+        /// Where the sum begins, in bytes from the start of the frame.
+        csum_start: u16,
+        /// Where it belongs, in bytes from `csum_start`.
+        csum_offset: u16,
+        /// Where the transport header begins, in bytes from the start of the frame.
+        l4: usize,
+        /// Where its checksum field is, in bytes from `l4`.
+        expected: u16,
+    },
+    /// The checksum field lies outside the frame.
+    #[error("the checksum field at {csum_start}+{csum_offset} lies outside the frame of {frame_len} bytes")]
+    ChecksumOutside {
+        /// Where the sum begins, in bytes from the start of the frame.
+        csum_start: u16,
+        /// Where it belongs, in bytes from `csum_start`.
+        csum_offset: u16,
+        /// Length of the frame in bytes.
+        frame_len: usize,
+    },
+    /// More header bytes than [`HEADER_MAX`].
+    #[error(
+        "the headers take {given} bytes, at most {HEADER_MAX} can be rewritten; send the super-packet whole"
+    )]
+    HeadersTooLong {
+        /// Length of the headers in bytes.
+        given: usize,
+    },
+    /// The IP packet is longer than its length field can say.
+    #[error(
+        "the IP packet has {given} bytes, at most {IP_PACKET_MAX} can be cut; send the super-packet whole"
+    )]
+    PacketTooLong {
+        /// Length of the IP packet in bytes.
+        given: usize,
+    },
+    /// The IP length field and the frame disagree.
+    #[error("the IP length field ends the packet at byte {by_field} of a frame of {frame_len} bytes")]
+    LengthMismatch {
+        /// Where the packet ends by its length field, in bytes from the start of the frame.
+        by_field: u64,
+        /// Length of the frame in bytes.
+        frame_len: usize,
+    },
+    /// The frame that was passed is not the one that was parsed.
+    #[error("the frame has {given} bytes, the parsed one had {parsed}: pass the frame that was parsed")]
+    OtherFrame {
+        /// Length of the frame that was passed, in bytes.
+        given: usize,
+        /// Length of the parsed frame, in bytes.
+        parsed: usize,
+    },
+    /// The chunk is empty or reaches beyond the last segment.
+    #[error("segments {first}..{first}+{count} of a packet of {segments}: ask for at least one that exists")]
+    NoSuchSegments {
+        /// The first segment.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// How many the packet has.
+        segments: u32,
+    },
+}
+
+/// How a packet is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cut {
+    /// Not at all.
+    Whole,
+    /// As TCP.
+    Tcp,
+    /// As UDP, one datagram per segment.
+    Udp,
+}
+
+/// A packet as it was fetched from its ring, with what is needed to cut it. It borrows nothing: pass the same frame to
+/// [`emit`](Self::emit).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SuperPacket {
+    /// As it came.
+    vnet: VnetHeader,
+    /// How it is cut.
+    cut: Cut,
+    /// Whether the network header is IPv6 (only of meaning where it is cut).
+    ipv6: bool,
+    /// Where the network header begins.
+    l3: u16,
+    /// Where the transport header begins.
+    l4: u16,
+    /// How many bytes are repeated before each segment's payload; 0 for a packet that is not cut.
+    header_len: u16,
+    /// Length of the frame in bytes.
+    frame_len: u32,
+    /// How many segments it has, at least 1.
+    segments: u32,
+}
+
+impl SuperPacket {
+    /// Parses a packet once. One without segmentation offload has exactly one segment and is never looked into.
+    ///
+    /// # Errors
+    /// The packet cannot be cut, with the reason; see [`SegmentError`].
+    pub fn parse(vnet: VnetHeader, frame: &[u8]) -> Result<Self, SegmentError> {
+        let frame_len =
+            u32::try_from(frame.len()).map_err(|_| SegmentError::PacketTooLong { given: frame.len() })?;
+        let cut = match vnet.gso {
+            GsoType::None => Cut::Whole,
+            GsoType::TcpV4 | GsoType::TcpV6 => Cut::Tcp,
+            GsoType::UdpL4 => Cut::Udp,
+            GsoType::UdpFragment | GsoType::Other(_) => return Err(SegmentError::UnsupportedType(vnet.gso)),
+        };
+        if cut == Cut::Whole {
+            return Self::parse_whole(vnet, frame_len);
+        }
+        if vnet.gso_size == 0 {
+            return Err(SegmentError::ZeroSegmentSize);
+        }
+        let (ipv6, l3, l4, header_len) = headers_of_gso(vnet, frame)?;
+        let payload = frame_len - u32::from(header_len);
+        let segments = payload.div_ceil(u32::from(vnet.gso_size)).max(1);
+        Ok(Self { vnet, cut, ipv6, l3, l4, header_len, frame_len, segments })
+    }
+
+    /// A packet that is one frame.
+    fn parse_whole(vnet: VnetHeader, frame_len: u32) -> Result<Self, SegmentError> {
+        let checksum_end = u32::from(vnet.csum_start) + u32::from(vnet.csum_offset) + 2;
+        if vnet.needs_csum() && checksum_end > frame_len {
+            let (csum_start, csum_offset) = (vnet.csum_start, vnet.csum_offset);
+            return Err(SegmentError::ChecksumOutside {
+                csum_start,
+                csum_offset,
+                frame_len: frame_len as usize,
+            });
+        }
+        let cut = Cut::Whole;
+        Ok(Self { vnet, cut, ipv6: false, l3: 0, l4: 0, header_len: 0, frame_len, segments: 1 })
+    }
+
+    /// How many segments the packet has, at least 1.
+    pub const fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// Payload bytes of every segment but the last; for a packet that is not cut, the length of its frame.
+    pub fn segment_payload(&self) -> Bytes {
+        match self.cut {
+            Cut::Whole => Bytes(u64::from(self.frame_len)),
+            Cut::Tcp | Cut::Udp => Bytes(u64::from(self.vnet.gso_size)),
+        }
+    }
+
+    /// How many header bytes are repeated before each segment's payload; 0 for a packet that is not cut.
+    pub const fn header_len(&self) -> usize {
+        self.header_len as usize
+    }
+
+    /// Length of the frame that was parsed.
+    pub const fn frame_len(&self) -> usize {
+        self.frame_len as usize
+    }
+
+    /// The virtio-net header that came with the packet.
+    pub const fn vnet(&self) -> VnetHeader {
+        self.vnet
+    }
+
+    /// The bytes that `count` segments from `first` on occupy on an Ethernet link when each is a frame of its own, with
+    /// headers, padding and [`ETHERNET_OVERHEAD`]. Segments that do not exist count nothing.
+    pub fn wire_bytes(&self, first: u32, count: u32) -> Bytes {
+        let end = first.saturating_add(count).min(self.segments);
+        if first >= end {
+            return Bytes::ZERO;
+        }
+        let header = u64::from(self.header_len);
+        let body = u64::from(self.frame_len) - header;
+        let full = self.segment_payload().0;
+        let last = self.segments - 1;
+        let full_frames = u64::from(end.min(last).saturating_sub(first));
+        let mut total = Bytes(wire_bytes_of_frame(Bytes(header + full)).0.saturating_mul(full_frames));
+        if end == self.segments {
+            let rest = body.saturating_sub(u64::from(last).saturating_mul(full));
+            total += wire_bytes_of_frame(Bytes(header + rest));
+        }
+        total
+    }
+
+    /// Writes the virtio-net header and the headers of the chunk of `count` segments from `first` on into `out`, and gives
+    /// the range of `frame` that is its payload: the chunk is `out.as_bytes()` followed by that range.
+    ///
+    /// A chunk of several segments is itself a super-packet, whose checksum stays open whatever `checksum` says. A chunk of
+    /// one segment is a plain frame. The IPv4 identification grows by one per segment, the TCP sequence number by the
+    /// payload; FIN and PSH stay on the last segment, CWR on the first.
+    ///
+    /// # Errors
+    /// `frame` is not the one that was parsed, or the segments do not exist. A packet that is not cut and is to have a
+    /// full checksum may have its checksum field behind [`HEADER_MAX`].
+    pub fn emit(
+        &self,
+        frame: &[u8],
+        first: u32,
+        count: u32,
+        checksum: Checksum,
+        out: &mut ChunkHeader,
+    ) -> Result<Range<usize>, SegmentError> {
+        if frame.len() != self.frame_len() {
+            return Err(SegmentError::OtherFrame { given: frame.len(), parsed: self.frame_len() });
+        }
+        let segments = self.segments;
+        if count == 0 || first.checked_add(count).is_none_or(|end| end > segments) {
+            return Err(SegmentError::NoSuchSegments { first, count, segments });
+        }
+        match self.cut {
+            Cut::Whole => chunk::emit_whole(self, frame, checksum, out),
+            Cut::Tcp | Cut::Udp => chunk::emit_cut(self, frame, first, count, checksum, out),
+        }
+    }
+}
+
+/// `(ipv6, l3, l4, header_len)` of a super-packet, after every check that cutting it relies on.
+fn headers_of_gso(vnet: VnetHeader, frame: &[u8]) -> Result<(bool, u16, u16, u16), SegmentError> {
+    let headers = parse_headers(frame)?;
+    let (network, protocol) = (headers.network, headers.protocol);
+    let fits = match vnet.gso {
+        GsoType::TcpV4 => network == Network::Ipv4 && protocol == Some(Protocol::TCP),
+        GsoType::TcpV6 => network == Network::Ipv6 && protocol == Some(Protocol::TCP),
+        _ => protocol == Some(Protocol::UDP),
+    };
+    if !fits {
+        return Err(SegmentError::TypeMismatch { gso: vnet.gso, network, protocol });
+    }
+    let Some(l4) = headers.l4.filter(|_| headers.fragment == Fragment::Whole) else {
+        return Err(SegmentError::Fragment);
+    };
+    let given = frame.len() - headers.l3;
+    if given > IP_PACKET_MAX {
+        return Err(SegmentError::PacketTooLong { given });
+    }
+    if headers.cut || headers.end != frame.len() {
+        let by_field = headers.l3 as u64 + headers.total_len.0;
+        return Err(SegmentError::LengthMismatch { by_field, frame_len: frame.len() });
+    }
+    if headers.payload > HEADER_MAX {
+        return Err(SegmentError::HeadersTooLong { given: headers.payload });
+    }
+    if !vnet.needs_csum() {
+        return Err(SegmentError::NoPartialChecksum);
+    }
+    let expected = if protocol == Some(Protocol::TCP) { chunk::TCP_CHECKSUM } else { chunk::UDP_CHECKSUM };
+    if usize::from(vnet.csum_start) != l4 || vnet.csum_offset != expected {
+        let (csum_start, csum_offset) = (vnet.csum_start, vnet.csum_offset);
+        return Err(SegmentError::ForeignChecksum { csum_start, csum_offset, l4, expected });
+    }
+    // All three are at most HEADER_MAX, which was checked of the largest.
+    Ok((network == Network::Ipv6, headers.l3 as u16, l4 as u16, headers.payload as u16))
+}
+
+const _: () = assert!(HEADER_MAX <= u16::MAX as usize);
+
+/// Feeds arbitrary bytes to the segmentation: 12 bytes of virtio-net header, 1 byte that chooses the chunk size, and the
+/// frame. Checks that the chunks cover the payload and that their sizes on the wire add up. For fuzzers.
+///
+/// # Panics
+/// When a promise is broken: that is what a fuzzer looks for.
+pub fn fuzz_segment(data: &[u8]) {
+    let Some((vnet, rest)) = data.split_first_chunk::<{ VnetHeader::LEN }>() else { return };
+    let Some((&choice, frame)) = rest.split_first() else { return };
+    let Ok(packet) = SuperPacket::parse(VnetHeader::parse(vnet), frame) else { return };
+    let count = u32::from(choice & 0x3f) + 1;
+    let checksum = if choice & 0x80 == 0 { Checksum::Partial } else { Checksum::Full };
+    let mut out = ChunkHeader::default();
+    let (mut first, mut next, mut wire) = (0, packet.header_len(), Bytes::ZERO);
+    while first < packet.segments() {
+        let count = count.min(packet.segments() - first);
+        let Ok(payload) = packet.emit(frame, first, count, checksum, &mut out) else {
+            assert_eq!(packet.segments(), 1, "only a packet that is not cut may fail here");
+            return;
+        };
+        if packet.segments() > 1 {
+            assert_eq!(payload.start, next, "the chunks leave nothing out");
+            let flags = out.as_bytes().get(VnetHeader::LEN + usize::from(packet.l4) + 13).copied();
+            let ends = first + count == packet.segments() || packet.cut != Cut::Tcp;
+            assert!(ends || flags.is_some_and(|f| f & (TcpFlags::FIN | TcpFlags::PSH) == 0));
+        }
+        assert!(frame.get(payload.clone()).is_some());
+        next = payload.end;
+        wire += packet.wire_bytes(first, count);
+        first += count;
+    }
+    assert_eq!(next, frame.len(), "the chunks end where the frame ends");
+    assert_eq!(wire, packet.wire_bytes(0, packet.segments()));
+    assert!(packet.emit(frame, first, 1, checksum, &mut out).is_err());
+}
