@@ -2,11 +2,14 @@
 //!
 //! Each module is one kind of kernel object. What a module creates it also removes when its value is dropped; what it
 //! did not create it never removes. A run that was killed leaves its objects behind under names that carry its
-//! process ([`RunId`]), and the next run removes exactly those.
+//! process ([`RunId`]), and the next run removes exactly those ([`cleanup_stale`]).
 //!
 //! Errors say what was tried, on which object, what the kernel answered and what to do.
 
+pub mod bpf_stats;
 pub mod cgroup;
+pub mod cleanup;
+pub mod clock;
 pub mod error;
 pub mod link;
 pub mod macvtap;
@@ -16,11 +19,13 @@ pub mod process;
 pub mod programs;
 pub mod rights;
 pub mod run_id;
+pub mod sysctl;
 pub mod tap;
 mod tap_queue;
 pub mod testing;
 
 pub use cgroup::{Cgroup, Hierarchy};
+pub use cleanup::cleanup_stale;
 pub use error::OsError;
 pub use link::Mac;
 pub use netns::NetNs;

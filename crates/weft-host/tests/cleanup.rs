@@ -1,0 +1,119 @@
+//! What a killed run left behind is removed; what a live one owns and what merely looks alike is not.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use weft_host::link::{self, VethOptions};
+use weft_host::netns::NETNS_DIR;
+use weft_host::process::Output;
+use weft_host::{Hierarchy, NetNs, RunId, Spawn, cleanup_stale, testing};
+
+/// Set in a child that a test makes of this very program.
+const ROLE: &str = "WEFT_HOST_TEST_ROLE";
+
+/// Not a test by itself: a run that makes things and waits to be killed.
+#[test]
+fn role_run() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let id = RunId::new();
+    let here = NetNs::current().expect("current");
+    let _ns = NetNs::create(&id.name("ns")).expect("namespace");
+    let hierarchy = Hierarchy::detect().expect("cgroup2");
+    let cgroup = hierarchy.create(&id.to_string()).expect("cgroup");
+    let inner = cgroup.child("tenant").expect("child");
+    let (a, b) = (id.device("a"), id.device("b"));
+    link::create_veth((&here, &a), (&here, &b), &VethOptions::default()).expect("veth");
+    link::set_alias(&here, &a, &id.alias()).expect("alias");
+    link::set_alias(&here, &b, &id.alias()).expect("alias");
+    // A program without a death signal: it outlives its run.
+    let mut orphan = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+    inner.add_process(Pid::from_child(&orphan)).expect("join");
+    println!("run {id} orphan {}", orphan.id());
+    let _ = orphan.wait();
+}
+
+struct Made {
+    id: RunId,
+    orphan: i32,
+}
+
+impl Made {
+    fn start(ns: &NetNs) -> (weft_host::Process, Made) {
+        let me = std::env::current_exe().expect("own path");
+        let mut run = Spawn::new(me.to_str().expect("text"))
+            .args(["--exact", "role_run", "--nocapture", "--test-threads=1"])
+            .env(ROLE, "run")
+            .netns(ns)
+            .stdout(Output::Capture)
+            .start()
+            .expect("start");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            let text = run.stdout().text();
+            if let Some(line) =
+                text.lines().find(|l| l.contains(" orphan ") && text.contains(&format!("{l}\n")))
+            {
+                let words: Vec<_> = line.split(' ').rev().collect();
+                let made = Made { id: words[2].parse().expect("id"), orphan: words[0].parse().expect("pid") };
+                return (run, made);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("the run did not start: {}", run.stdout().text());
+    }
+
+    /// Which of its namespace, cgroup, link and orphan are there.
+    fn there(&self, ns: &NetNs) -> [bool; 4] {
+        let cgroup = Hierarchy::detect().expect("cgroup2").mount_point().join(self.id.to_string());
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.orphan)).unwrap_or_default();
+        [
+            Path::new(NETNS_DIR).join(self.id.name("ns")).exists(),
+            cgroup.exists(),
+            link::exists(ns, &self.id.device("a")).expect("exists"),
+            !stat.is_empty() && !stat.contains(") Z "),
+        ]
+    }
+}
+
+#[test]
+fn only_what_dead_runs_made_is_removed() {
+    if !testing::privileged("only_what_dead_runs_made_is_removed") {
+        return;
+    }
+    // The runs' links are made in a namespace of this test, which the clean-up then runs in.
+    let ns = NetNs::anonymous().expect("ns");
+    let foreign_name = format!("weft-foo-{}", std::process::id());
+    let foreign = NetNs::create(&foreign_name).expect("foreign");
+    let mine = NetNs::create(&testing::unique("mine")).expect("mine");
+    link::create_veth((&ns, "other0"), (&ns, "other1"), &VethOptions::default()).expect("veth");
+    link::set_alias(&ns, "other0", "weftline is nice").expect("alias");
+    let (mut dying, dead) = Made::start(&ns);
+    let (living, alive) = Made::start(&ns);
+    assert_eq!((dead.there(&ns), alive.there(&ns)), ([true; 4], [true; 4]));
+
+    dying.signal(Signal::KILL).expect("kill");
+    dying.wait().expect("wait");
+    let report = ns.run(cleanup_stale).expect("run");
+    assert_eq!((dead.there(&ns), alive.there(&ns)), ([false; 4], [true; 4]), "{report}");
+    for name in [foreign.name(), mine.name()] {
+        assert!(Path::new(NETNS_DIR).join(name).exists(), "{name}");
+    }
+    assert!(link::exists(&ns, "other0").expect("exists"));
+    assert!(report.links.iter().all(|name| *name != alive.id.device("a")));
+    assert!(report.failed.is_empty(), "{report}");
+    drop(living);
+    let report = ns.run(cleanup_stale).expect("run");
+    assert_eq!(alive.there(&ns), [false; 4], "{report}");
+}
+
+#[test]
+fn a_report_says_what_was_done() {
+    let mut report = weft_host::cleanup::Report::default();
+    assert_eq!(report.to_string(), "nothing was left behind by an earlier run");
+    report.links.push("w00001a".into());
+    report.killed.extend(Pid::from_raw(7));
+    assert_eq!(report.to_string(), "removed what earlier runs left behind: 1 link; killed 1 process");
+}
