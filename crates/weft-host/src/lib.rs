@@ -10,7 +10,9 @@ pub mod bpf_stats;
 pub mod cgroup;
 pub mod cleanup;
 pub mod clock;
+pub mod doctor;
 pub mod error;
+pub mod htb;
 pub mod link;
 pub mod macvtap;
 mod netlink;
@@ -22,6 +24,7 @@ pub mod run_id;
 pub mod sysctl;
 pub mod tap;
 mod tap_queue;
+mod tc;
 pub mod testing;
 
 pub use cgroup::{Cgroup, Hierarchy};

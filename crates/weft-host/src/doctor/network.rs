@@ -1,0 +1,212 @@
+//! The network: links, queues, qdiscs, sockets, TCP.
+
+use std::fmt;
+
+use netlink_sys::protocols::NETLINK_GENERIC;
+use rustix::net::{AddressFamily, SocketType};
+
+use super::{Facility, State};
+use crate::link::{self, VethOptions};
+use crate::macvtap::{self, MacvtapMode};
+use crate::netlink::{self, Netlink, Refusal};
+use crate::netns::NetNs;
+use crate::sysctl;
+use crate::tap;
+use crate::tc::{self, Attributes, Place};
+
+/// A scratch namespace with a veth pair in it, or why there is none.
+struct Bench {
+    ns: Result<NetNs, String>,
+    veth: Result<(), String>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let ns = NetNs::anonymous().map_err(text);
+        let pair =
+            |ns: &NetNs| link::create_veth((ns, "va"), (ns, "vb"), &VethOptions::default()).map_err(text);
+        let veth = ns.as_ref().map_err(String::clone).and_then(pair);
+        Bench { ns, veth }
+    }
+
+    /// Tries something in the namespace.
+    fn in_ns<T>(&self, attempt: impl FnOnce(&NetNs) -> Result<T, String>) -> Result<T, String> {
+        self.ns.as_ref().map_err(|why| format!("could not be tried: {why}")).and_then(attempt)
+    }
+
+    /// Tries something that needs the veth pair.
+    fn on_veth<T>(&self, attempt: impl FnOnce(&NetNs) -> Result<T, String>) -> Result<T, String> {
+        self.veth.as_ref().map_err(|why| format!("could not be tried: {why}"))?;
+        self.in_ns(attempt)
+    }
+}
+
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+pub(super) fn survey() -> Vec<Facility> {
+    let bench = Bench::new();
+    let mut facilities = links(&bench);
+    facilities.extend(qdiscs(&bench));
+    facilities.extend(sockets(&bench));
+    facilities
+}
+
+fn links(bench: &Bench) -> Vec<Facility> {
+    let macvtap = bench.on_veth(|ns| {
+        macvtap::create(ns, "vb", "mvb", MacvtapMode::Passthru, 2, 500, None).map_err(text)?;
+        macvtap::open_queues(ns, "mvb", 2).map_err(text)
+    });
+    vec![
+        Facility {
+            id: "netns",
+            title: "network namespaces",
+            state: State::tried(bench.ns.as_ref()),
+            brings: "experiments on real packets that touch nothing of the host's network",
+            remedy: "run as root, with CONFIG_NET_NS",
+        },
+        Facility {
+            id: "veth",
+            title: "veth links",
+            state: State::tried(bench.on_veth(|_| Ok(()))),
+            brings: "the NIC as applications see it",
+            remedy: "run as root; modprobe veth",
+        },
+        Facility {
+            id: "macvtap",
+            title: "macvtap links with several queues",
+            state: State::tried(macvtap),
+            brings: "descriptor rings that hold the sender back until the scheduler takes a packet",
+            remedy: "run as root; modprobe macvtap",
+        },
+        Facility {
+            id: "tap",
+            title: "TAP links (/dev/net/tun)",
+            state: State::tried(bench.in_ns(|ns| tap::create(ns, "tb", 2).map_err(text))),
+            brings: "the wire side of the software NIC",
+            remedy: "run as root; modprobe tun, and pass /dev/net/tun into a container",
+        },
+        Facility {
+            id: "net-shaper",
+            title: "hardware shapers by netlink (net-shaper)",
+            state: State::tried(net_shaper()),
+            brings: "queue rates and weights set in the NIC itself",
+            remedy: "use Linux 6.13 or later with CONFIG_NET_SHAPER, and a NIC whose driver has it",
+        },
+    ]
+}
+
+fn qdiscs(bench: &Bench) -> Vec<Facility> {
+    let add = |parent, handle, kind: &str, options: Option<Vec<u8>>| {
+        bench.on_veth(|ns| {
+            let link_index = link::index(ns, "va").map_err(text)?;
+            let mut netlink = Netlink::open(ns).map_err(text)?;
+            let place = Place { link_index, parent, handle };
+            tc::add_qdisc(&mut netlink, place, kind, options).map_err(|e| refused(e, kind))
+        })
+    };
+    // struct tc_htb_glob: version 3, rate2quantum 10, no default class.
+    let mut htb = [0; 20];
+    (htb[0], htb[4]) = (3, 10);
+    vec![
+        Facility {
+            id: "clsact",
+            title: "eBPF at a link's egress (clsact)",
+            state: State::tried(add(tc::CLSACT.0, tc::CLSACT.1, "clsact", None)),
+            brings: "classification, queue assignment and doorbells",
+            remedy: "run as root; modprobe sch_ingress (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
+        },
+        Facility {
+            id: "htb",
+            title: "HTB qdisc",
+            state: State::tried(add(
+                tc::ROOT,
+                1 << 16,
+                "htb",
+                Some(Attributes::default().with(2, &htb).bytes()),
+            )),
+            brings: "the kernel's own shaper, to compare with and to export a policy to",
+            remedy: "run as root; modprobe sch_htb",
+        },
+    ]
+}
+
+fn refused(refusal: Refusal, kind: &str) -> String {
+    match refusal.is(rustix::io::Errno::NOENT) {
+        true => format!("this kernel has no {kind} qdisc"),
+        false => refusal.during(format!("add qdisc {kind}")).to_string(),
+    }
+}
+
+fn sockets(bench: &Bench) -> Vec<Facility> {
+    let congestion = |id, title, name: &str, brings, remedy| Facility {
+        id,
+        title,
+        state: State::tried(congestion_control(name)),
+        brings,
+        remedy,
+    };
+    vec![
+        congestion("cc.cubic", "TCP CUBIC", "cubic", "the papers' congestion control", "modprobe tcp_cubic"),
+        congestion("cc.bbr", "TCP BBR", "bbr", "flows that pace themselves", "modprobe tcp_bbr"),
+        congestion("cc.dctcp", "TCP DCTCP", "dctcp", "flows that heed ECN marks", "modprobe tcp_dctcp"),
+        Facility {
+            id: "tso-rtt-log",
+            title: "setting net.ipv4.tcp_tso_rtt_log",
+            state: State::tried(
+                bench.in_ns(|ns| sysctl::set(ns, "net.ipv4.tcp_tso_rtt_log", "0").map_err(text)),
+            ),
+            brings: "small segments for slow flows on a near link, and so a short standing queue",
+            remedy: "run as root on Linux 5.18 or later",
+        },
+        Facility {
+            id: "af-xdp",
+            title: "AF_XDP sockets",
+            state: af_xdp(),
+            brings: "packets from and to a NIC past the kernel's stack",
+            remedy: "run as root on a kernel with CONFIG_XDP_SOCKETS",
+        },
+    ]
+}
+
+fn congestion_control(name: &str) -> Result<(), String> {
+    let key = "net.ipv4.tcp_available_congestion_control";
+    let available = NetNs::current().map_err(text).and_then(|ns| sysctl::get(&ns, key).map_err(text))?;
+    match available.split_ascii_whitespace().any(|word| word == name) {
+        true => Ok(()),
+        false => Err(format!("this kernel has loaded: {available}")),
+    }
+}
+
+fn af_xdp() -> State {
+    match rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None) {
+        Ok(_) => State::PRESENT,
+        Err(rustix::io::Errno::AFNOSUPPORT) => State::Missing("this kernel has none".to_string()),
+        Err(e) => State::Missing(format!("could not be tried: {}", crate::error::errno_text(&e.into()))),
+    }
+}
+
+/// Asks generic netlink for the family "net-shaper".
+fn net_shaper() -> Result<(), String> {
+    const GENL_ID_CTRL: u16 = 0x10;
+    const CTRL_CMD_GETFAMILY: u8 = 3;
+    const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+    const NLM_F_REQUEST_ACK: u16 = 5;
+    let body = Attributes::default().with(CTRL_ATTR_FAMILY_NAME, b"net-shaper\0").bytes();
+    let sequence = 1u32;
+    let length = (16 + 4 + body.len()) as u32;
+    let mut message = length.to_ne_bytes().to_vec();
+    message.extend(GENL_ID_CTRL.to_ne_bytes());
+    message.extend(NLM_F_REQUEST_ACK.to_ne_bytes());
+    message.extend(sequence.to_ne_bytes());
+    message.extend([0; 4]);
+    message.extend([CTRL_CMD_GETFAMILY, 1, 0, 0]);
+    message.extend(body);
+    let socket = Netlink::socket(NETLINK_GENERIC).map_err(|e| crate::error::errno_text(&e))?;
+    match netlink::exchange(&socket, &message, sequence) {
+        Ok(_) => Ok(()),
+        Err(e) if e.is(rustix::io::Errno::NOENT) => Err("this kernel has none".to_string()),
+        Err(e) => Err(e.during("ask for the netlink family net-shaper").to_string()),
+    }
+}

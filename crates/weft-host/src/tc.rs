@@ -1,0 +1,81 @@
+//! Queueing disciplines and their classes, by netlink.
+
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+
+use crate::netlink::{Answer, Netlink, Refusal};
+
+const TCA_OPTIONS: u16 = 2;
+
+/// The parent of the qdisc that a link sends through.
+pub(crate) const ROOT: u32 = 0xffff_ffff;
+/// The parent and the handle of `clsact`.
+pub(crate) const CLSACT: (u32, u32) = (0xffff_fff1, 0xffff_0000);
+
+/// Attributes one after the other, each padded to four bytes.
+#[derive(Default)]
+pub(crate) struct Attributes(Vec<u8>);
+
+impl Attributes {
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        self.0.extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Where a qdisc or class is attached.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) link_index: u32,
+    pub(crate) parent: u32,
+    pub(crate) handle: u32,
+}
+
+fn message(place: Place, kind: &str, options: Option<Vec<u8>>) -> TcMessage {
+    let mut message = TcMessage::default();
+    message.header.index = place.link_index as i32;
+    message.header.parent = TcHandle::from(place.parent);
+    message.header.handle = TcHandle::from(place.handle);
+    if !kind.is_empty() {
+        message.attributes.push(TcAttribute::Kind(kind.to_string()));
+    }
+    message.attributes.extend(options.map(|bytes| TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, bytes))));
+    message
+}
+
+pub(crate) fn add_qdisc(
+    netlink: &mut Netlink,
+    place: Place,
+    kind: &str,
+    options: Option<Vec<u8>>,
+) -> Result<(), Refusal> {
+    let body = RouteNetlinkMessage::NewQueueDiscipline(message(place, kind, options));
+    netlink.request(body, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+}
+
+pub(crate) fn delete_qdisc(netlink: &mut Netlink, place: Place) -> Result<(), Refusal> {
+    netlink.request(RouteNetlinkMessage::DelQueueDiscipline(message(place, "", None)), 0).map(drop)
+}
+
+pub(crate) fn add_class(
+    netlink: &mut Netlink,
+    place: Place,
+    kind: &str,
+    options: Vec<u8>,
+) -> Result<(), Refusal> {
+    let body = RouteNetlinkMessage::NewTrafficClass(message(place, kind, Some(options)));
+    netlink.request(body, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+}
+
+pub(crate) fn dump_classes(netlink: &mut Netlink, link_index: u32) -> Result<Vec<Answer>, Refusal> {
+    let place = Place { link_index, parent: 0, handle: 0 };
+    netlink.request(RouteNetlinkMessage::GetTrafficClass(message(place, "", None)), NLM_F_DUMP)
+}
