@@ -32,6 +32,7 @@ fn packets_go_to_the_class_of_their_priority() {
     link::add_neighbor(&a, "va", TO, Mac::local(1)).expect("neighbour");
     link::set_up(&a, "va").expect("up");
     link::set_up(&b, "vb").expect("up");
+    link::wait_running(&a, "va", Duration::from_secs(10)).expect("running");
     let htb = Htb {
         rate: BitsPerSec(100_000_000_000),
         overhead: 24,

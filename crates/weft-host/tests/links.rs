@@ -14,6 +14,8 @@ use weft_host::{Mac, NetNs, testing};
 const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 1));
 const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 2));
 
+const SECONDS: Duration = Duration::from_secs(10);
+
 fn pair(options: &VethOptions) -> (NetNs, NetNs) {
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
     link::create_veth((&a, "va"), (&b, "vb"), options).expect("veth");
@@ -42,6 +44,7 @@ fn a_veth_pair_is_as_it_was_asked_for() {
         link::set_up(ns, name).expect("up");
         assert!(link::show(ns, name).expect("show").up);
     }
+    link::wait_running(&a, "va", SECONDS).expect("running");
     link::set_mtu(&a, "va", 1400).expect("mtu");
     link::set_mac(&a, "va", Mac::local(9)).expect("mac");
     link::set_alias(&a, "va", "weft test").expect("alias");
@@ -70,6 +73,8 @@ fn packets_pass_between_namespaces_by_both_families() {
         link::add_address(ns, name, six(host), 64).expect("address");
         link::set_up(ns, name).expect("up");
     }
+    link::wait_running(&a, "va", SECONDS).expect("running");
+    link::wait_running(&b, "vb", SECONDS).expect("running");
     let beyond = IpAddr::V4(Ipv4Addr::new(10, 99, 7, 7));
     link::add_address(&b, "lo", beyond, 32).expect("address");
     let route = Route {
@@ -110,9 +115,9 @@ fn a_datagram_waits_in_the_macvtap_and_leaves_through_a_tap() {
     link::add_address(&far, "tb", B, 24).expect("address");
     link::add_neighbor(&a, "va", B, Mac::local(2)).expect("neighbour");
     link::add_neighbor(&far, "tb", A, Mac::local(1)).expect("neighbour");
-    for (ns, name) in [(&a, "va"), (&nic, "vb"), (&nic, "mva"), (&far, "tb")] {
-        link::set_up(ns, name).expect("up");
-    }
+    let all = [(&a, "va"), (&nic, "vb"), (&nic, "mva"), (&far, "tb")];
+    all.iter().for_each(|(ns, name)| link::set_up(ns, name).expect("up"));
+    all.iter().for_each(|(ns, name)| link::wait_running(ns, name, SECONDS).expect("running"));
     let receiver = far.run(|| UdpSocket::bind((B, 4000))).expect("run").expect("bind");
     receiver.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
     let sender = a.run(|| UdpSocket::bind((A, 0))).expect("run").expect("bind");
@@ -141,6 +146,7 @@ fn a_datagram_waits_in_the_macvtap_and_leaves_through_a_tap() {
 }
 
 /// Reads packets from any of the queues until one is as wanted.
+#[track_caller]
 fn read_until(queues: &[OwnedFd], wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut buffer = vec![0; 70_000];
@@ -197,6 +203,9 @@ fn errors_name_the_object_and_what_is_there() {
     assert!(matches!(long, LinkError::BadName(_)), "{long}");
     let mtu = link::set_mtu(&a, "va", 1 << 30).expect_err("mtu").to_string();
     assert!(mtu.starts_with("set link va of (unnamed): MTU to 1073741824: Invalid argument"), "{mtu}");
+    link::set_up(&a, "va").expect("up");
+    let idle = link::wait_running(&a, "va", Duration::from_millis(5)).expect_err("no carrier");
+    assert!(matches!(idle, LinkError::NotRunning { .. }), "{idle}");
     let not = macvtap::open_queues(&a, "va", 1).expect_err("not a macvtap");
     assert!(matches!(not, MacvtapError::NotMacvtap { .. }), "{not}");
     let tap = tap::create(&a, "va", 1).expect_err("exists");

@@ -17,7 +17,7 @@ use crate::netns::{NetNs, NetNsError};
 
 pub use address::{Route, add_address, add_neighbor, add_route};
 pub use mac::{Mac, ParseMacError};
-pub use query::{Link, LinkStats, alias, exists, get_mac, index, list, show, stats};
+pub use query::{Link, LinkStats, alias, exists, get_mac, index, list, show, stats, wait_running};
 pub use veth::{VethOptions, create_veth};
 
 /// The longest name of a link, in bytes: the kernel's IFNAMSIZ less the terminating zero.
@@ -53,6 +53,16 @@ pub enum LinkError {
         /// The namespace.
         ns: String,
     },
+    /// Packets could not be sent through the link in time.
+    #[error("link {link} of {ns} is not running after {waited:?}; set it, its peer and its parent up")]
+    NotRunning {
+        /// The link.
+        link: String,
+        /// Its namespace.
+        ns: String,
+        /// How long was waited.
+        waited: std::time::Duration,
+    },
     /// The kernel cannot make this kind of link.
     #[error("this kernel cannot make a {kind} link: {module} is neither built in nor loadable")]
     NoSuchKind {
@@ -79,7 +89,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets the link up.
+/// Sets the link up. Before packets are sent, see [`wait_running`].
 pub fn set_up(ns: &NetNs, link: &str) -> Result<()> {
     set_flag(ns, link, LinkFlags::Up, "up")
 }

@@ -1,5 +1,7 @@
 //! Looking at links.
 
+use std::time::{Duration, Instant};
+
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
@@ -12,14 +14,18 @@ use weft_units::{Bytes, Packets};
 const RTM_NEWLINK: u16 = 16;
 const IFINFOMSG_LEN: usize = 16;
 const IFF_UP: u32 = 1;
+/// The kernel's notice of an operational link: `IF_OPER_UP`, or `IF_OPER_UNKNOWN` where a driver never says.
+const OPERATIONAL: [u8; 2] = [6, 0];
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
 const IFLA_STATS64: u16 = 23;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_CARRIER: u16 = 33;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_INFO_KIND: u16 = 1;
 /// Set in the type of an attribute that holds attributes.
@@ -48,6 +54,8 @@ pub struct Link {
     pub tx_queues: u32,
     /// Whether it was set up.
     pub up: bool,
+    /// Whether packets can be sent through it: up, with a carrier, and the kernel has taken notice of that.
+    pub running: bool,
     /// Its counters.
     pub stats: LinkStats,
 }
@@ -112,6 +120,27 @@ pub fn alias(ns: &NetNs, name: &str) -> Result<Option<String>> {
     Ok(show(ns, name)?.alias)
 }
 
+/// Waits until packets can be sent through the link, but no longer than `timeout`.
+///
+/// Of a veth pair the end that is set up first gets its carrier when the other follows, and the kernel takes notice of
+/// that a little later, from a work queue. What is sent in between is dropped without a word. (From Linux 6.8 on, asking
+/// for the link makes the kernel take notice at once.)
+pub fn wait_running(ns: &NetNs, name: &str, timeout: Duration) -> Result<()> {
+    let deadline = Instant::now() + timeout;
+    let mut netlink = Netlink::open(ns)?;
+    while !show_by(&mut netlink, ns, name)?.running {
+        if Instant::now() >= deadline {
+            return Err(LinkError::NotRunning {
+                link: name.to_string(),
+                ns: ns.to_string(),
+                waited: timeout,
+            });
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
 pub(crate) fn index_by(netlink: &mut Netlink, ns: &NetNs, name: &str) -> Result<u32> {
     Ok(show_by(netlink, ns, name)?.index)
 }
@@ -150,6 +179,7 @@ fn not_found(netlink: &mut Netlink, ns: &NetNs, name: &str) -> LinkError {
 /// Reads a `struct ifinfomsg` and its attributes.
 fn parse(body: &[u8]) -> Link {
     let mut link = Link { index: u32_at(body, 4), up: u32_at(body, 8) & IFF_UP != 0, ..Link::default() };
+    let (mut carrier, mut operational) = (false, false);
     for (kind, value) in attributes(body.get(IFINFOMSG_LEN..).unwrap_or_default()) {
         match kind & NLA_TYPE_MASK {
             IFLA_ADDRESS => link.mac = value.try_into().ok().map(Mac),
@@ -163,9 +193,12 @@ fn parse(body: &[u8]) -> Link {
                 link.kind = attributes(value).find(|(k, _)| *k == IFLA_INFO_KIND).map(|(_, v)| c_string(v));
             }
             IFLA_STATS64 => link.stats = parse_stats(value),
+            IFLA_CARRIER => carrier = value.first() == Some(&1),
+            IFLA_OPERSTATE => operational = value.first().is_some_and(|state| OPERATIONAL.contains(state)),
             _ => {}
         }
     }
+    link.running = link.up && carrier && operational;
     link
 }
 
