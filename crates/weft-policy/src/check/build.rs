@@ -1,0 +1,242 @@
+//! From names to the graph.
+
+use super::graph::{Edge, Graph, Kind, Node};
+use crate::code::Code;
+use crate::diagnostic::{Finding, LineIndex, Span, quoted};
+use crate::lowering::model::{Child, Condition, Expression, Policy, Spanned};
+use weft_steer::Match;
+
+/// How many classes and nodes a policy may have.
+pub(crate) const NODES_MAX: usize = 4096;
+
+/// The class of all that no other class takes.
+pub(crate) const DEFAULT: &str = "default";
+
+/// The node that the link serves.
+pub(crate) const ROOT: &str = "root";
+
+struct Builder<'a> {
+    graph: Graph,
+    lines: &'a LineIndex<'a>,
+    findings: Vec<Finding>,
+    /// The definition whose nameless nodes are being added, and how many there were.
+    owner: String,
+    inner_count: usize,
+    unknown_count: usize,
+}
+
+/// How many unknown names are compared with all known ones, to suggest what was meant.
+const SUGGESTIONS_MAX: usize = 20;
+
+/// Builds the graph of `policy`; takes a definition of `default` out of the classes, since every policy has that one.
+/// `complete` tells whether the whole text could be read.
+pub(crate) fn build(policy: &mut Policy, complete: bool, lines: &LineIndex<'_>) -> (Graph, Vec<Finding>) {
+    let graph = Graph { complete, ..Graph::default() };
+    let mut builder = Builder {
+        graph,
+        lines,
+        findings: Vec::new(),
+        owner: String::new(),
+        inner_count: 0,
+        unknown_count: 0,
+    };
+    let count = policy.classes.len() + policy.nodes.len();
+    if count > NODES_MAX {
+        let span = policy.nodes.last().map_or(Span::default(), |node| node.name.span);
+        let message = format!("the policy has {count} classes and nodes; at most {NODES_MAX} are possible");
+        builder.find(Code::TooManyNodes, span, message, "let one class stand for several");
+        builder.graph.complete = false;
+        return (builder.graph, builder.findings);
+    }
+    builder.classes(policy);
+    let firsts = builder.declare_nodes(policy);
+    for (definition, at) in policy.nodes.iter().zip(firsts) {
+        if let Some(at) = at {
+            (builder.owner, builder.inner_count) = (definition.name.value.clone(), 0);
+            builder.define(at, &definition.expression);
+        }
+    }
+    builder.find_root(policy);
+    (builder.graph, builder.findings)
+}
+
+impl Builder<'_> {
+    fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
+        self.findings.push(Finding::new(code, span, message, help));
+    }
+
+    fn add(&mut self, name: &str, span: Span, kind: Kind, named: bool) -> usize {
+        self.graph.nodes.push(Node { name: name.to_owned(), span, kind, children: Vec::new(), named });
+        self.graph.nodes.len() - 1
+    }
+
+    /// Gives `at` its name, unless another has it.
+    fn declare(&mut self, name: &Spanned<String>, at: usize) -> bool {
+        if let Some(first) = self.graph.names.get(&name.value).copied() {
+            let line = self.lines.position(self.graph.nodes[first].span.start).line;
+            let message = format!("{} is defined twice", quoted(&name.value));
+            let finding =
+                Finding::new(Code::DefinedTwice, name.span, message, "give one of them another name");
+            self.findings.push(finding.note(format!("it is first defined on line {line}")));
+            return false;
+        }
+        self.graph.names.insert(name.value.clone(), at);
+        true
+    }
+
+    fn classes(&mut self, policy: &mut Policy) {
+        let mut default_span = None;
+        policy.classes.retain(|class| {
+            if class.name.value != DEFAULT {
+                return true;
+            }
+            let any = Condition::Row(Match::default());
+            let bad = class.condition.as_ref().is_some_and(|condition| *condition != any);
+            if bad {
+                let help = "write `class default = any`, or give the class another name";
+                self.find(
+                    Code::DefaultRedefined,
+                    class.name.span,
+                    "`default` takes what is left: no test fits it",
+                    help,
+                );
+            } else if default_span.is_some() {
+                self.find(Code::DefinedTwice, class.name.span, "`default` is defined twice", "leave one out");
+            }
+            default_span = Some(class.name.span);
+            false
+        });
+        for (number, class) in policy.classes.iter().enumerate() {
+            let at = self.add(&class.name.value, class.name.span, Kind::Class(number), true);
+            self.declare(&class.name, at);
+        }
+        let count = policy.classes.len();
+        self.graph.classes = count;
+        let default = self.add(DEFAULT, default_span.unwrap_or_default(), Kind::Class(count), true);
+        self.graph.names.insert(DEFAULT.to_owned(), default);
+    }
+
+    /// Declares the nodes' names, so that they may be used before they are defined. `None` stands for a node whose name
+    /// is taken.
+    fn declare_nodes(&mut self, policy: &Policy) -> Vec<Option<usize>> {
+        policy
+            .nodes
+            .iter()
+            .map(|definition| {
+                let name = &definition.name;
+                if name.value == DEFAULT {
+                    let help = "place it in the tree as it is, such as `priority { mgmt, default }`";
+                    self.find(
+                        Code::DefaultRedefined,
+                        name.span,
+                        "`default` is a class and cannot be a node",
+                        help,
+                    );
+                    return None;
+                }
+                let at = self.add(&name.value, name.span, Kind::Broken, true);
+                self.declare(name, at).then_some(at)
+            })
+            .collect()
+    }
+
+    /// Gives node `at` its kind and its children.
+    fn define(&mut self, at: usize, expression: &Spanned<Expression>) {
+        let (kind, children) = match &expression.value {
+            Expression::Name(name) => (Kind::Fifo, self.edge(name, expression.span).into_iter().collect()),
+            Expression::Priority(children) => (Kind::Priority, self.edges(children)),
+            Expression::Wfq(children) => (Kind::Wfq, self.edges(children)),
+            Expression::Fifo(children) => (Kind::Fifo, self.edges(children)),
+            Expression::Fair(inner) => (Kind::Fair, self.inner(inner).into_iter().collect()),
+            Expression::Limit(branches, inner) => {
+                (Kind::Limit(branches.clone()), self.inner(inner).into_iter().collect())
+            }
+            Expression::Broken => {
+                self.graph.complete = false;
+                (Kind::Broken, Vec::new())
+            }
+        };
+        self.graph.nodes[at].kind = kind;
+        self.graph.nodes[at].children = children;
+    }
+
+    fn edges(&mut self, children: &[Child]) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = Vec::with_capacity(children.len());
+        let mut seen = std::collections::BTreeSet::new();
+        for child in children {
+            let Some(edge) = self.inner(&child.expression) else { continue };
+            if seen.insert(edge.to) {
+                edges.push(Edge { weight: child.weight, ..edge });
+            } else {
+                let message = format!("{} is listed twice", quoted(&self.graph.nodes[edge.to].name));
+                self.find(Code::ChildTwice, edge.span, message, "leave one of the two out");
+            }
+        }
+        edges
+    }
+
+    /// The edge to an expression: to the node it names, or to a node of its own.
+    fn inner(&mut self, expression: &Spanned<Expression>) -> Option<Edge> {
+        if let Expression::Name(name) = &expression.value {
+            return self.edge(name, expression.span);
+        }
+        if self.graph.nodes.len() >= NODES_MAX {
+            if self.graph.complete {
+                let message = format!("the policy has more than {NODES_MAX} classes and nodes");
+                self.find(Code::TooManyNodes, expression.span, message, "let one class stand for several");
+            }
+            self.graph.complete = false;
+            return None;
+        }
+        self.inner_count += 1;
+        let name = format!("{}#{}", self.owner, self.inner_count);
+        let at = self.add(&name, expression.span, Kind::Broken, false);
+        self.define(at, expression);
+        Some(Edge { to: at, span: expression.span, weight: None })
+    }
+
+    fn edge(&mut self, name: &str, span: Span) -> Option<Edge> {
+        if let Some(to) = self.graph.names.get(name).copied() {
+            return Some(Edge { to, span, weight: None });
+        }
+        self.graph.complete = false;
+        self.unknown_count += 1;
+        let message = format!("nothing in the policy has the name {}", quoted(name));
+        let help = match self.similar(name) {
+            Some(similar) => format!("did you mean {}?", quoted(similar)),
+            None => format!("define it: `class {name} = ...` or `{name} = ...`"),
+        };
+        self.find(Code::UnknownName, span, message, help);
+        None
+    }
+
+    /// A name that differs from `name` by one edit, or in case.
+    fn similar(&self, name: &str) -> Option<&str> {
+        if self.unknown_count > SUGGESTIONS_MAX {
+            return None;
+        }
+        let names = self.graph.names.keys().map(String::as_str);
+        names.filter(|known| known.len().abs_diff(name.len()) <= 1).find(|known| one_edit_apart(known, name))
+    }
+
+    fn find_root(&mut self, policy: &Policy) {
+        self.graph.root = self.graph.names.get(ROOT).copied();
+        if self.graph.root.is_none() && self.graph.complete {
+            let at = policy.nodes.first().map_or(Span::default(), |node| node.name.span);
+            let help = "define `root`, such as `root = priority { mgmt, tenants }`";
+            self.find(Code::MissingRoot, at, "the policy does not say what the link serves", help);
+        }
+    }
+}
+
+/// Whether one character more, less or other, or another case, makes one of the other.
+fn one_edit_apart(a: &str, b: &str) -> bool {
+    if a.eq_ignore_ascii_case(b) {
+        return true;
+    }
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let front = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[front..], &b[front..]);
+    let back = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    a.len() - back <= 1 && b.len() - back <= 1
+}

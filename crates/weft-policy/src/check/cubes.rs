@@ -1,0 +1,247 @@
+//! Conditions in disjunctive form: alternatives, each a row of tests with exceptions.
+//!
+//! A row ([`Match`]) can only demand. `not` therefore becomes an exception to a row, and `rows` turns exceptions into the
+//! order of rows. An exception for ports of packets that surely have ports is split into the ranges around it instead,
+//! which needs fewer rows.
+
+use crate::lowering::model::Condition;
+use weft_steer::{Intersection, Match, PortRange};
+
+/// How many rows and exceptions the alternatives of one condition may have together.
+pub(crate) const SIZE_MAX: usize = 512;
+
+/// One alternative: the packets that pass `row` and none of `except`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Cube {
+    pub(crate) row: Match,
+    pub(crate) except: Vec<Match>,
+}
+
+/// Why a condition has no rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// It has more than [`SIZE_MAX`] rows and exceptions.
+    TooLarge,
+    /// It joins an absolute and a relative cgroup path.
+    CgroupsNotComparable,
+}
+
+/// The cgroups of a policy; rows name them by number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cgroups<'a>(pub(crate) &'a [String]);
+
+impl Cgroups<'_> {
+    fn path(&self, number: u8) -> &str {
+        self.0.get(usize::from(number)).map_or("", String::as_str)
+    }
+
+    /// Whether every process of `inner` is one of `outer`.
+    fn holds(&self, outer: u8, inner: u8) -> bool {
+        let (outer, inner) = (self.path(outer), self.path(inner));
+        outer == "/" || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// `a` and `b` with their cgroups made equal where one lies below the other; `None` where no packet passes both,
+    /// since a process is in one cgroup only.
+    fn align(&self, a: &Match, b: &Match) -> Result<Option<(Match, Match)>, Trouble> {
+        let (mut a, mut b) = (a.clone(), b.clone());
+        if let (Some(one), Some(other)) = (a.cgroup, b.cgroup) {
+            let deeper = if self.holds(one, other) {
+                other
+            } else if self.holds(other, one) {
+                one
+            } else if self.path(one).starts_with('/') == self.path(other).starts_with('/') {
+                return Ok(None);
+            } else {
+                return Err(Trouble::CgroupsNotComparable);
+            };
+            (a.cgroup, b.cgroup) = (Some(deeper), Some(deeper));
+        }
+        Ok(Some((a, b)))
+    }
+
+    /// The row of what passes both; `None` where nothing does.
+    pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, Trouble> {
+        // What cannot meet anyway needs no comparison of cgroups.
+        let bare = |row: &Match| Match { cgroup: None, ..row.clone() };
+        if bare(a).intersect(&bare(b)) == Intersection::Empty {
+            return Ok(None);
+        }
+        let Some((a, b)) = self.align(a, b)? else { return Ok(None) };
+        match a.intersect(&b) {
+            Intersection::Empty => Ok(None),
+            Intersection::Row(row) => Ok(Some(row)),
+            Intersection::NotARow => Err(Trouble::CgroupsNotComparable),
+        }
+    }
+
+    /// Whether all that passes `inner` passes `outer`; sound, not complete.
+    pub(crate) fn covers(&self, outer: &Match, inner: &Match) -> bool {
+        match (outer.cgroup, inner.cgroup) {
+            (Some(wide), Some(narrow)) if self.holds(wide, narrow) => {
+                outer.covers(&Match { cgroup: outer.cgroup, ..inner.clone() })
+            }
+            _ => outer.covers(inner),
+        }
+    }
+}
+
+/// The alternatives of `condition`; none when no packet can pass.
+pub(crate) fn cubes(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+    let mut cubes = expand(condition, false, cgroups)?;
+    for cube in &mut cubes {
+        tidy(cube, cgroups)?;
+    }
+    let mut split = Vec::with_capacity(cubes.len());
+    for cube in cubes {
+        split_ports(cube, &mut split)?;
+    }
+    for cube in &mut split {
+        tidy(cube, cgroups)?;
+    }
+    split.retain(|cube| !cube.except.iter().any(|except| cgroups.covers(except, &cube.row)));
+    Ok(split)
+}
+
+fn expand(condition: &Condition, negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+    match condition {
+        Condition::Row(row) if !negated => Ok(vec![Cube { row: row.clone(), except: Vec::new() }]),
+        Condition::Row(row) => Ok(vec![Cube { row: Match::default(), except: vec![row.clone()] }]),
+        Condition::Not(inner) => expand(inner, !negated, cgroups),
+        Condition::And(parts) if negated => match all_except(condition, cgroups) {
+            Some(cube) => Ok(vec![cube]),
+            None => union(parts, true, cgroups),
+        },
+        Condition::And(parts) => product(parts, false, cgroups),
+        Condition::Or(parts) if negated => product(parts, true, cgroups),
+        Condition::Or(parts) => union(parts, false, cgroups),
+    }
+}
+
+/// `not condition` as one alternative, for a condition without a `not` of its own.
+fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Cube> {
+    if has_not(condition) {
+        return None;
+    }
+    let inner = expand(condition, false, cgroups).ok()?;
+    let except = inner.into_iter().map(|cube| cube.row).collect();
+    Some(Cube { row: Match::default(), except })
+}
+
+fn has_not(condition: &Condition) -> bool {
+    match condition {
+        Condition::Row(_) => false,
+        Condition::Not(_) => true,
+        Condition::And(parts) | Condition::Or(parts) => parts.iter().any(has_not),
+    }
+}
+
+fn union(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+    let mut all = Vec::new();
+    let mut total = 0;
+    for part in parts {
+        let more = expand(part, negated, cgroups)?;
+        total += size(&more);
+        if total > SIZE_MAX {
+            return Err(Trouble::TooLarge);
+        }
+        all.extend(more);
+    }
+    Ok(all)
+}
+
+fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+    let mut all = vec![Cube { row: Match::default(), except: Vec::new() }];
+    for part in parts {
+        let next = expand(part, negated, cgroups)?;
+        let mut joined = Vec::with_capacity(all.len());
+        let mut total = 0;
+        for a in &all {
+            for b in &next {
+                let Some(row) = cgroups.meet(&a.row, &b.row)? else { continue };
+                let mut except = a.except.clone();
+                except.extend(b.except.iter().filter(|new| !a.except.contains(new)).cloned());
+                total += 1 + except.len();
+                if total > SIZE_MAX {
+                    return Err(Trouble::TooLarge);
+                }
+                joined.push(Cube { row, except });
+            }
+        }
+        all = joined;
+    }
+    Ok(all)
+}
+
+fn size(cubes: &[Cube]) -> usize {
+    cubes.iter().map(|cube| 1 + cube.except.len()).sum()
+}
+
+/// Takes out the exceptions that take nothing away, and those within others.
+fn tidy(cube: &mut Cube, cgroups: Cgroups<'_>) -> Result<(), Trouble> {
+    let mut kept: Vec<Match> = Vec::with_capacity(cube.except.len());
+    for except in &cube.except {
+        if cgroups.meet(except, &cube.row)?.is_none() || kept.iter().any(|k| cgroups.covers(k, except)) {
+            continue;
+        }
+        kept.retain(|k| !cgroups.covers(except, k));
+        kept.push(except.clone());
+    }
+    cube.except = kept;
+    Ok(())
+}
+
+/// Splits off every exception that only takes ports away from packets that surely have a five-tuple.
+fn split_ports(cube: Cube, out: &mut Vec<Cube>) -> Result<(), Trouble> {
+    let mut todo = vec![cube];
+    while let Some(mut cube) = todo.pop() {
+        let split =
+            cube.except.iter().enumerate().find_map(|(i, e)| only_ports(&cube.row, e).map(|f| (i, f)));
+        let Some((number, source)) = split else {
+            out.push(cube);
+            if out.len() > SIZE_MAX {
+                return Err(Trouble::TooLarge);
+            }
+            continue;
+        };
+        let except = cube.except.swap_remove(number);
+        let (range, hole) =
+            if source { (cube.row.sport, except.sport) } else { (cube.row.dport, except.dport) };
+        for part in around(range, hole) {
+            let mut piece = cube.clone();
+            *(if source { &mut piece.row.sport } else { &mut piece.row.dport }) = Some(part);
+            todo.push(piece);
+        }
+        if todo.len() > SIZE_MAX {
+            return Err(Trouble::TooLarge);
+        }
+    }
+    Ok(())
+}
+
+/// Whether `except` only takes source ports (`true`) or destination ports (`false`) away from `row`.
+fn only_ports(row: &Match, except: &Match) -> Option<bool> {
+    if !row.tests_key() {
+        return None;
+    }
+    let no_source = Match { sport: None, ..except.clone() };
+    let no_destination = Match { dport: None, ..except.clone() };
+    if except.sport.is_some() && no_source.covers(row) {
+        Some(true)
+    } else if except.dport.is_some() && no_destination.covers(row) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// The ports of `range` (all where it is `None`) below and above `hole`.
+fn around(range: Option<PortRange>, hole: Option<PortRange>) -> Vec<PortRange> {
+    let range = range.unwrap_or(PortRange { first: 0, last: u16::MAX });
+    let Some(hole) = hole else { return Vec::new() };
+    let below =
+        hole.first.checked_sub(1).map(|last| PortRange { first: range.first, last: last.min(range.last) });
+    let above =
+        hole.last.checked_add(1).map(|first| PortRange { first: first.max(range.first), last: range.last });
+    [below, above].into_iter().flatten().filter(|part| part.first <= part.last).collect()
+}

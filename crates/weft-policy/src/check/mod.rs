@@ -1,0 +1,8 @@
+//! What must hold of a policy: names, the shape of its graph, and the match table of its classes.
+
+pub(crate) mod build;
+pub(crate) mod cubes;
+pub(crate) mod graph;
+pub(crate) mod rows;
+pub(crate) mod rules;
+pub(crate) mod shape;

@@ -1,0 +1,180 @@
+//! The match table: conditions of classes in the order of the file become rows of which the first that matches decides.
+
+use super::cubes::{Cgroups, Cube, Trouble, cubes};
+use crate::code::Code;
+use crate::diagnostic::{Finding, Span, quoted};
+use crate::lowering::model::Policy;
+use weft_steer::Match;
+
+/// How many rows a match table may have. Every packet of a flow's first sight passes them one by one.
+pub(crate) const ROWS_MAX: usize = 512;
+
+/// How many rows may be looked at to make a table: those within earlier rows are left out of it.
+const STEPS_MAX: usize = 4 * ROWS_MAX;
+
+/// A row and the number of the class it decides for; the number of classes stands for `default`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ClassRow {
+    pub(crate) row: Match,
+    pub(crate) class: usize,
+}
+
+/// Why there is no table, and the class at which it showed.
+struct Refused {
+    trouble: Trouble,
+    class: usize,
+}
+
+/// The table of the policy's classes; its last row matches everything. What is wrong is in the findings.
+pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
+    let cgroups = Cgroups(&policy.cgroups);
+    let mut findings = Vec::new();
+    let mut alternatives: Vec<(Cube, usize)> = Vec::new();
+    for (number, class) in policy.classes.iter().enumerate() {
+        let Some(condition) = &class.condition else { continue };
+        match cubes(condition, cgroups) {
+            Ok(cubes) => {
+                if cubes.is_empty() {
+                    findings.push(never_true(&class.name.value, class.name.span));
+                }
+                alternatives.extend(cubes.into_iter().map(|cube| (cube, number)));
+            }
+            Err(trouble) => findings.push(refused(policy, &Refused { trouble, class: number })),
+        }
+        if alternatives.len() > ROWS_MAX {
+            findings.push(too_many_rows(class.name.span));
+            return (Vec::new(), findings);
+        }
+    }
+    let default = Cube { row: Match::default(), except: Vec::new() };
+    alternatives.push((default, policy.classes.len()));
+    if findings.iter().any(Finding::is_error) {
+        return (Vec::new(), findings);
+    }
+    let mut table = Table { alternatives: &alternatives, cgroups, rows: Vec::new(), steps: 0 };
+    match table.decide(0, &Match::default()) {
+        Ok(()) => {
+            findings.extend(shadowed(policy, &table));
+            (table.rows, findings)
+        }
+        Err(refusal) => {
+            findings.push(match refusal.trouble {
+                Trouble::TooLarge => {
+                    too_many_rows(policy.classes.get(refusal.class).map_or(Span::default(), |c| c.name.span))
+                }
+                Trouble::CgroupsNotComparable => refused(policy, &refusal),
+            });
+            (Vec::new(), findings)
+        }
+    }
+}
+
+/// The table under construction.
+struct Table<'a> {
+    alternatives: &'a [(Cube, usize)],
+    cgroups: Cgroups<'a>,
+    rows: Vec<ClassRow>,
+    steps: usize,
+}
+
+impl Table<'_> {
+    /// Adds the rows that decide for every packet of `region`, by the alternatives from number `from` on. An exception
+    /// of an alternative is a region of its own, decided by the alternatives after it; its rows come first. The last
+    /// alternative takes everything, so that every region is decided to the end.
+    fn decide(&mut self, from: usize, region: &Match) -> Result<(), Refused> {
+        let alternatives = self.alternatives;
+        if self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, region)) {
+            return Ok(());
+        }
+        for (number, (cube, class)) in alternatives.iter().enumerate().skip(from) {
+            let refused = |trouble| Refused { trouble, class: *class };
+            let Some(row) = self.cgroups.meet(&cube.row, region).map_err(refused)? else { continue };
+            if cube.except.iter().any(|except| self.cgroups.covers(except, &row)) {
+                continue;
+            }
+            for except in &cube.except {
+                if let Some(inner) = self.cgroups.meet(except, &row).map_err(refused)? {
+                    self.decide(number + 1, &inner)?;
+                }
+            }
+            let decided = self.cgroups.covers(&row, region);
+            self.push(row, *class)?;
+            if decided {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a row, unless an earlier one takes all its packets.
+    fn push(&mut self, row: Match, class: usize) -> Result<(), Refused> {
+        self.steps += 1;
+        let covered = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
+        if !covered {
+            self.rows.push(ClassRow { row, class });
+        }
+        if self.rows.len() > ROWS_MAX || self.steps > STEPS_MAX {
+            return Err(Refused { trouble: Trouble::TooLarge, class });
+        }
+        Ok(())
+    }
+}
+
+/// Classes without a row, though they describe packets.
+fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, class) in policy.classes.iter().enumerate() {
+        let Some((first, _)) = table.alternatives.iter().find(|(_, owner)| *owner == number) else {
+            continue;
+        };
+        if table.rows.iter().any(|row| row.class == number) {
+            continue;
+        }
+        let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number);
+        let taker = before
+            .filter(|(cube, _)| cube.except.is_empty() && table.cgroups.covers(&cube.row, &first.row))
+            .find_map(|(_, owner)| policy.classes.get(*owner));
+        let by = taker.map_or("earlier classes".to_owned(), |taker| quoted(&taker.name.value));
+        let message =
+            format!("the class {} never gets a packet: {by} before it takes all", quoted(&class.name.value));
+        let help = "the first class that matches takes a packet: move the narrower class up";
+        findings.push(Finding::new(Code::ClassShadowed, class.name.span, message, help));
+    }
+    findings
+}
+
+fn never_true(name: &str, span: Span) -> Finding {
+    let message = format!("no packet can pass all tests of the class {}", quoted(name));
+    Finding::new(Code::NeverTrue, span, message, "look for tests joined by `and` that exclude each other")
+}
+
+/// The finding for a table with more than [`ROWS_MAX`] rows.
+pub(crate) fn too_many_rows(span: Span) -> Finding {
+    let message = format!("with this class the match table would need more than {ROWS_MAX} rows");
+    let help = "a `not` of fields other than ports repeats the classes after it: put the excluded packets into a class \
+                of their own before this one; a limit by destination multiplies the rows of its classes";
+    Finding::new(Code::TooManyRows, span, message, help)
+}
+
+fn refused(policy: &Policy, refused: &Refused) -> Finding {
+    let (name, span) = match policy.classes.get(refused.class) {
+        Some(class) => (class.name.value.as_str(), class.name.span),
+        None => (super::build::DEFAULT, Span::default()),
+    };
+    match refused.trouble {
+        Trouble::TooLarge => {
+            let message =
+                format!("the condition of {} has too many alternatives and exceptions", quoted(name));
+            let help = "split it into several classes, or test fewer combinations";
+            Finding::new(Code::PredicateTooLarge, span, message, help)
+        }
+        Trouble::CgroupsNotComparable => {
+            let message = format!(
+                "the rows of {} would test a cgroup path from the root and one from the run's own cgroup together",
+                quoted(name)
+            );
+            let help = "begin all paths with `/`, or none";
+            Finding::new(Code::CgroupsNotComparable, span, message, help)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The restricted DAG of Loom, section 4, and what else must hold of the graph.
+
+use super::graph::{Graph, Kind};
+use super::shape::Shape;
+use crate::code::Code;
+use crate::diagnostic::{Finding, Span, quoted};
+use std::collections::BTreeSet;
+use weft_steer::Prefix;
+use weft_units::BitsPerSec;
+
+/// Checks the reachable part of the graph against Loom's rules and ours.
+pub(crate) fn check(graph: &Graph, shape: &Shape) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for at in shape.order.iter().copied() {
+        findings.extend(check_parents(graph, shape, at));
+        match graph.nodes[at].kind {
+            Kind::Fifo => findings.extend(check_fifo(graph, at)),
+            Kind::Fair => findings.extend(check_fair(graph, at)),
+            _ => {}
+        }
+        findings.extend(check_destinations(graph, shape, at));
+    }
+    findings
+}
+
+fn name(graph: &Graph, at: usize) -> String {
+    quoted(&graph.nodes[at].name)
+}
+
+/// The place where `parent` names `child`.
+fn edge_span(graph: &Graph, parent: usize, child: usize) -> Span {
+    let edge = graph.nodes[parent].children.iter().find(|edge| edge.to == child);
+    edge.map_or(graph.nodes[parent].span, |edge| edge.span)
+}
+
+/// The rules for a node with several parents: all must be shaping nodes, and they must meet in one FIFO.
+fn check_parents(graph: &Graph, shape: &Shape, at: usize) -> Option<Finding> {
+    let parents = &shape.parents[at];
+    let (first, last) = (*parents.first()?, *parents.last()?);
+    if parents.len() < 2 {
+        return None;
+    }
+    let shaping = parents.iter().filter(|parent| graph.nodes[**parent].kind.shapes()).count();
+    let span = edge_span(graph, last, at);
+    let (child, one, other) = (name(graph, at), name(graph, first), name(graph, last));
+    if shaping == parents.len() {
+        return check_join(graph, shape, at);
+    }
+    let (code, message) = if shaping == 0 {
+        (Code::SharedChild, format!("{child} has several parents: {one} and {other}"))
+    } else {
+        (
+            Code::MixedParents,
+            format!("{child} has several parents, and not all of them are limits: {one}, {other}"),
+        )
+    };
+    let help =
+        "packets that were put in order once may part again only for limits: use the name in one place";
+    Some(Finding::new(code, span, message, help).note(code.meaning()))
+}
+
+/// Sibling shaping nodes meet in a single FIFO, with nothing on the way but shaping nodes and FIFOs.
+fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<Finding> {
+    let join = shape.join(at);
+    let mut seen = BTreeSet::new();
+    let mut todo = shape.parents[at].clone();
+    let mut culprit = (graph.nodes[join].kind != Kind::Fifo).then_some(join);
+    while let Some(node) = todo.pop() {
+        if node == join || !seen.insert(node) {
+            continue;
+        }
+        let kind = &graph.nodes[node].kind;
+        if !kind.shapes() && *kind != Kind::Fifo {
+            culprit = Some(node);
+        }
+        todo.extend(shape.parents[node].iter().copied());
+    }
+    let culprit = culprit?;
+    let limits: Vec<String> = shape.parents[at].iter().take(4).map(|p| name(graph, *p)).collect();
+    let message = format!(
+        "the limits {} of {} must meet in one FIFO, but their paths part or meet at {}, which is {}",
+        limits.join(" and "),
+        name(graph, at),
+        name(graph, culprit),
+        describe_kind(&graph.nodes[culprit].kind),
+    );
+    let span = graph.nodes[*shape.parents[at].last()?].span;
+    let help = format!("join them: `NAME = fifo {{ {} }}`", limits.join(", ").replace('`', ""));
+    Some(Finding::new(Code::NoCommonFifo, span, message, help).note(Code::NoCommonFifo.meaning()))
+}
+
+fn describe_kind(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Class(_) => "a class",
+        Kind::Priority => "strict priority",
+        Kind::Wfq => "weighted fair queueing",
+        Kind::Fifo => "a FIFO",
+        Kind::Fair => "fair queueing",
+        Kind::Limit(_) => "a limit",
+        Kind::Broken => "unreadable",
+    }
+}
+
+/// A FIFO merges classes, or joins limits of one node; it does not merge what was scheduled already.
+fn check_fifo(graph: &Graph, at: usize) -> Option<Finding> {
+    let content = graph.content(at);
+    let scheduled = content.iter().copied().find(|node| graph.class_of(*node).is_none())?;
+    if content.len() < 2 {
+        return None;
+    }
+    let other = content.iter().copied().find(|node| *node != scheduled)?;
+    let message = format!(
+        "{} would merge {} with {}, which has already put its packets in order",
+        name(graph, at),
+        name(graph, other),
+        name(graph, scheduled)
+    );
+    let help = "a FIFO takes classes, or limits of one and the same node; use `priority` or `wfq` here";
+    Some(Finding::new(Code::FifoOverScheduled, graph.nodes[at].span, message, help))
+}
+
+/// Fair queueing shares between the flows of one class.
+fn check_fair(graph: &Graph, at: usize) -> Option<Finding> {
+    let content = graph.content(at);
+    if content.is_empty() || matches!(content[..], [one] if graph.class_of(one).is_some()) {
+        return None;
+    }
+    let child = graph.nodes[at].children.first()?;
+    let message = format!("`fair of` needs one class, but {} is not one", name(graph, child.to));
+    let help = "share between nodes by `wfq { a: 1, b: 1 }`, between the flows of one class by `fair of a`";
+    Some(Finding::new(Code::FairNotOneClass, child.span, message, help))
+}
+
+/// Of limits side by side each must have its own destination, or it could never hold.
+fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut seen: BTreeSet<Option<(core::net::IpAddr, u8)>> = BTreeSet::new();
+    for parent in &shape.parents[at] {
+        let Kind::Limit(branches) = &graph.nodes[*parent].kind else { continue };
+        for branch in branches {
+            if !seen.insert(branch.to.map(|Prefix { addr, len }| (addr, len))) {
+                let to = branch.to.map_or("every destination".to_owned(), |prefix| prefix.to_string());
+                let message = format!("{} is limited for {to} twice", name(graph, at));
+                let help = "leave one of the limits out, or put one limit on the other: `limit ... of d1`";
+                findings.push(Finding::new(Code::DestinationTwice, branch.span, message, help));
+            }
+        }
+    }
+    findings
+}
+
+/// Classes and nodes that the root does not reach.
+pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        if shape.reaches(graph, at) || !node.named {
+            continue;
+        }
+        match node.kind {
+            Kind::Class(number) if number < graph.classes => {
+                let message = format!("the class {} is not placed below the root", quoted(&node.name));
+                let help = "name it in the tree, so that its packets have a place to wait";
+                findings.push(Finding::new(Code::ClassNotPlaced, node.span, message, help));
+            }
+            Kind::Class(_) => {}
+            _ => {
+                let message = format!("{} is not used: nothing below the root names it", quoted(&node.name));
+                let help = "name it in the tree, or leave it out; until then it has no effect";
+                findings.push(Finding::new(Code::UnusedNode, node.span, message, help));
+            }
+        }
+    }
+    findings
+}
+
+/// Limits that the link itself keeps.
+pub(crate) fn check_link(graph: &Graph, shape: &Shape, link: BitsPerSec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for at in &shape.order {
+        let Kind::Limit(branches) = &graph.nodes[*at].kind else { continue };
+        for branch in branches.iter().filter(|branch| branch.rate > link) {
+            let message = format!("a limit of {} on a link of {link} never holds anything back", branch.rate);
+            findings.push(Finding::new(
+                Code::LimitAboveLink,
+                branch.span,
+                message,
+                "lower it or leave it out",
+            ));
+        }
+    }
+    findings
+}

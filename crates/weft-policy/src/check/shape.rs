@@ -1,0 +1,146 @@
+//! What the graph looks like as a whole: what is reachable, in which order, how deep, and where paths meet again.
+
+use super::graph::Graph;
+use crate::code::Code;
+use crate::diagnostic::{Finding, quoted};
+
+/// How many levels a policy may have from the root to a class. It bounds every recursion over the graph.
+pub(crate) const LEVELS_MAX: usize = 64;
+
+/// Facts about the part of an acyclic graph that the root reaches.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// The reachable nodes, every parent before its children.
+    pub(crate) order: Vec<usize>,
+    /// The reachable parents of each node.
+    pub(crate) parents: Vec<Vec<usize>>,
+    /// The first node that every path from a node to the root passes (Loom's direction: where its edges meet again).
+    join: Vec<usize>,
+    levels: Vec<usize>,
+}
+
+/// The colour of a node in the search for circles.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Colour {
+    New,
+    Open,
+    Done,
+}
+
+/// Reports every circle, once.
+pub(crate) fn find_cycles(graph: &Graph) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut colours = vec![Colour::New; graph.nodes.len()];
+    for start in 0..graph.nodes.len() {
+        if colours[start] != Colour::New {
+            continue;
+        }
+        colours[start] = Colour::Open;
+        let mut path = vec![(start, 0)];
+        while let Some((at, next)) = path.last_mut() {
+            let Some(edge) = graph.nodes[*at].children.get(*next).copied() else {
+                colours[*at] = Colour::Done;
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            match colours[edge.to] {
+                Colour::Done => {}
+                Colour::New => {
+                    colours[edge.to] = Colour::Open;
+                    path.push((edge.to, 0));
+                }
+                Colour::Open => {
+                    let on_path = path.iter().skip_while(|(node, _)| *node != edge.to);
+                    let names: Vec<String> =
+                        on_path.take(6).map(|(node, _)| quoted(&graph.nodes[*node].name)).collect();
+                    let target = quoted(&graph.nodes[edge.to].name);
+                    let message =
+                        format!("{target} is below itself: {} and again {target}", names.join(", "));
+                    let finding = Finding::new(Code::Cycle, edge.span, message, "take one of the steps out");
+                    findings.push(finding.note(Code::Cycle.meaning()));
+                }
+            }
+        }
+    }
+    findings
+}
+
+impl Shape {
+    /// Looks at the graph, which must have a root and no circle.
+    pub(crate) fn new(graph: &Graph, root: usize) -> Self {
+        let order = topological(graph, root);
+        let mut parents = vec![Vec::new(); graph.nodes.len()];
+        for at in &order {
+            for edge in &graph.nodes[*at].children {
+                parents[edge.to].push(*at);
+            }
+        }
+        let mut shape =
+            Self { order, parents, join: vec![root; graph.nodes.len()], levels: vec![0; graph.nodes.len()] };
+        let mut join_depth = vec![0_usize; graph.nodes.len()];
+        for at in shape.order.clone() {
+            let Some((first, others)) = shape.parents[at].split_first() else { continue };
+            let join = others.iter().fold(*first, |a, b| shape.meet(&join_depth, a, *b));
+            shape.levels[at] = shape.parents[at].iter().map(|p| shape.levels[*p] + 1).max().unwrap_or(0);
+            join_depth[at] = join_depth[join] + 1;
+            shape.join[at] = join;
+        }
+        shape
+    }
+
+    /// The first node that lies on all paths from `a` and from `b` to the root.
+    fn meet(&self, depth: &[usize], mut a: usize, mut b: usize) -> usize {
+        while a != b {
+            if depth[a] >= depth[b] {
+                a = self.join[a];
+            } else {
+                b = self.join[b];
+            }
+        }
+        a
+    }
+
+    /// Where the paths from `at` to the root meet again; for a node with one parent that is the parent.
+    pub(crate) fn join(&self, at: usize) -> usize {
+        self.join[at]
+    }
+
+    /// Whether the root reaches `at`.
+    pub(crate) fn reaches(&self, graph: &Graph, at: usize) -> bool {
+        graph.root == Some(at) || !self.parents[at].is_empty()
+    }
+
+    /// Reports a graph with more levels than [`LEVELS_MAX`].
+    pub(crate) fn check_levels(&self, graph: &Graph) -> Option<Finding> {
+        let deep = self.order.iter().find(|at| self.levels[**at] > LEVELS_MAX)?;
+        let message =
+            format!("{} lies more than {LEVELS_MAX} levels below the root", quoted(&graph.nodes[*deep].name));
+        Some(Finding::new(Code::TooDeepTree, graph.nodes[*deep].span, message, "flatten the policy"))
+    }
+}
+
+/// The nodes that `root` reaches, every parent before its children.
+fn topological(graph: &Graph, root: usize) -> Vec<usize> {
+    let mut seen = vec![false; graph.nodes.len()];
+    let mut finished = Vec::new();
+    let mut path = vec![(root, 0)];
+    seen[root] = true;
+    while let Some((at, next)) = path.last_mut() {
+        match graph.nodes[*at].children.get(*next) {
+            Some(edge) => {
+                *next += 1;
+                if !seen[edge.to] {
+                    seen[edge.to] = true;
+                    path.push((edge.to, 0));
+                }
+            }
+            None => {
+                finished.push(*at);
+                path.pop();
+            }
+        }
+    }
+    finished.reverse();
+    finished
+}

@@ -1,0 +1,141 @@
+//! The stable codes of everything the compiler can say about a policy.
+
+use core::fmt;
+
+/// How bad a diagnostic is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// The policy compiles, but probably does not say what its author meant.
+    Warning,
+    /// The policy is refused.
+    Error,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Declares the codes: the variant, its stable text, and what it stands for.
+macro_rules! codes {
+    ($($name:ident $text:literal $meaning:literal;)*) => {
+        /// A stable code: `E....` refuses the policy, `W....` warns. A code is never given another meaning.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Code {
+            $(#[doc = $meaning] $name,)*
+        }
+
+        impl Code {
+            /// Every code, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The stable text.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// What the code stands for, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    Unexpected "E0001" "Something else was expected here.";
+    UnknownCharacter "E0002" "The character has no meaning in a policy.";
+    UnterminatedString "E0003" "A text in quotes does not end on its line.";
+    TooDeeplyNested "E0004" "Parentheses, `not` or braces are nested too deeply.";
+    TooLarge "E0005" "The file is too large to be a policy.";
+    ReservedName "E0006" "A word of the language cannot be a name.";
+
+    BadRate "E0101" "A rate cannot be read.";
+    ZeroRate "E0102" "A rate of zero would hold its packets forever.";
+    BadWeight "E0103" "A weight is not a whole number from 1 to 4294967295.";
+    BadPrefix "E0104" "An address prefix cannot be read.";
+    HostBits "E0105" "A prefix has bits set beyond its length.";
+    BadPort "E0106" "A port is not a number from 1 to 65535, or a range of them.";
+    ReversedPorts "E0107" "A range of ports ends before it begins.";
+    BadProtocol "E0108" "A protocol is not a number from 0 to 255.";
+    BadMark "E0109" "A mark or its mask is not a 32-bit number.";
+    MarkBeyondMask "E0110" "A mark has bits that its mask leaves out, so that no packet can match.";
+    BadPriority "E0111" "A priority is not a 32-bit number.";
+    BadCgroup "E0112" "A cgroup path cannot be one.";
+    BadSize "E0113" "A burst size cannot be read.";
+    BadBound "E0114" "A bound is not a number of packets of at least 1.";
+
+    UnknownName "E0201" "Nothing in the policy has this name.";
+    DefinedTwice "E0202" "A name is defined twice.";
+    MissingRoot "E0203" "The policy does not say what the link serves.";
+    ClassNotPlaced "E0204" "A class cannot be reached from the root, so its packets would have nowhere to wait.";
+    NoChildren "E0205" "A node has no children.";
+    ChildTwice "E0206" "A node lists a child twice.";
+    DefaultRedefined "E0207" "`default` is the class of all that no other class takes, and cannot be something else.";
+    StatedTwice "E0208" "A statement that may stand once stands twice.";
+    WeightMissing "E0209" "A child of `wfq` has no weight.";
+    WeightUnwanted "E0210" "A child has a weight, but its node does not weigh.";
+    DestinationTwice "E0211" "Two limits side by side hold for the same destination.";
+    NotAClass "E0212" "The name of a class was expected.";
+    UnknownLimit "E0213" "The rate of a limit was to be replaced, but the policy has no such limit.";
+
+    SharedChild "E0301" "Loom, section 4: a node whose parent is a scheduling node may have at most one parent.";
+    MixedParents "E0302" "Loom, section 4: a node may have several parents only if all of them are shaping nodes.";
+    NoCommonFifo "E0303" "Loom, section 4: all sibling shaping nodes must share a single FIFO parent.";
+    Cycle "E0304" "Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.";
+    FifoOverScheduled "E0305" "A FIFO would merge traffic that its children have already put in order.";
+    FairNotOneClass "E0306" "`fair of` shares between the flows of one class.";
+
+    TooManyCgroups "E0401" "The rules name more cgroups than a packet's metadata has bits.";
+    TooManyRows "E0402" "The classes need more rows than a match table may have.";
+    PredicateTooLarge "E0403" "A class's condition has too many alternatives or tests.";
+    TooDeepTree "E0404" "The policy has too many levels.";
+    CgroupsNotComparable "E0405" "An absolute and a relative cgroup path cannot be joined by `and` in one row.";
+    TooManyNodes "E0406" "The policy has too many nodes.";
+
+    UnusedNode "W0001" "A node is defined but cannot be reached from the root.";
+    LimitAboveLink "W0002" "A limit is above the link's rate, so that it never holds anything back.";
+    ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";
+    NeverTrue "W0004" "No packet can pass all tests of this class.";
+}
+
+impl Code {
+    /// Whether the code refuses the policy or warns.
+    pub const fn severity(self) -> Severity {
+        match self.as_str().as_bytes()[0] {
+            b'W' => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_in_order_within_their_severity() {
+        for severity in [Severity::Error, Severity::Warning] {
+            let codes: Vec<&str> =
+                Code::ALL.iter().filter(|c| c.severity() == severity).map(|c| c.as_str()).collect();
+            assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The compiler's passes, one after the other.
+
+use crate::check::graph::{Graph, Kind};
+use crate::check::shape::{Shape, find_cycles};
+use crate::check::{build, rows, rules};
+use crate::code::Code;
+use crate::compiled::CompiledPolicy;
+use crate::diagnostic::{Diagnostic, Finding, LineIndex, Span, quoted};
+use crate::lowering::model::{Policy, Spanned};
+use crate::program::{self, limit_name};
+use crate::{lowering, syntax};
+use std::collections::BTreeSet;
+use weft_units::BitsPerSec;
+
+/// A policy's text and the name by which diagnostics speak of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// A file's name, or what else tells the reader where the text is.
+    pub name: &'a str,
+    /// The text.
+    pub text: &'a str,
+}
+
+/// What the caller knows better than the policy's text.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CompileOptions {
+    /// New rates for limits, by the limit's name (`T1[10.0.1.0/24]`), or by its node's name for all limits of the node
+    /// (`T1`).
+    pub overrides: Vec<(String, BitsPerSec)>,
+    /// The link's rate, instead of what the policy states.
+    pub link: Option<BitsPerSec>,
+}
+
+/// What became of a policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compilation {
+    /// The compiled policy; `None` if and only if the diagnostics hold an error.
+    pub policy: Option<CompiledPolicy>,
+    /// All that there is to say about the text, in the order of its places.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Compilation {
+    /// Whether the policy is refused.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+}
+
+/// How many diagnostics are given for one text: the rest seldom tells more.
+pub const DIAGNOSTICS_MAX: usize = 200;
+
+/// Compiles a policy. Any text is possible; what is wrong with it is in the diagnostics.
+pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass { findings: Vec::new(), lines: &lines };
+    let policy = pass.run(source.text, options);
+    let mut findings = pass.findings;
+    let refused = findings.iter().any(Finding::is_error);
+    findings.sort_by_key(Finding::place);
+    findings.dedup_by_key(|finding| finding.place());
+    // Errors stay when there is too much to say.
+    if findings.len() > DIAGNOSTICS_MAX && refused {
+        findings.retain(Finding::is_error);
+    }
+    findings.truncate(DIAGNOSTICS_MAX);
+    let diagnostics = findings.into_iter().map(|finding| finding.locate(source.name, &lines)).collect();
+    Compilation { policy: policy.filter(|_| !refused), diagnostics }
+}
+
+/// The findings so far.
+struct Pass<'a> {
+    findings: Vec<Finding>,
+    lines: &'a LineIndex<'a>,
+}
+
+impl Pass<'_> {
+    fn failed(&self) -> bool {
+        self.findings.iter().any(Finding::is_error)
+    }
+
+    fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
+        let (tree, findings) = syntax::parse(text);
+        let readable = findings.is_empty();
+        self.findings.extend(findings);
+        let (mut policy, findings) = lowering::lower(&tree);
+        self.findings.extend(findings);
+        let (mut graph, findings) = build::build(&mut policy, readable, self.lines);
+        self.findings.extend(findings);
+        self.apply(options, &mut policy, &mut graph);
+        self.check_bounds(&policy, &graph);
+        let shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
+        if self.failed() {
+            return None;
+        }
+        let (rows, findings) = rows::table(&policy);
+        self.findings.extend(findings);
+        if self.failed() {
+            return None;
+        }
+        let compiled = program::compile(&policy, &graph, &shape, &rows);
+        compiled.map_err(|refused| self.findings.push(rows::too_many_rows(refused.class))).ok()
+    }
+
+    /// Lets the caller's options replace what the text says.
+    fn apply(&mut self, options: &CompileOptions, policy: &mut Policy, graph: &mut Graph) {
+        if let Some(value) = options.link {
+            let span = policy.link.as_ref().map_or(Span::default(), |link| link.span);
+            policy.link = Some(Spanned { value, span });
+        }
+        for (name, rate) in &options.overrides {
+            let mut found = false;
+            for node in &mut graph.nodes {
+                let Kind::Limit(branches) = &mut node.kind else { continue };
+                let whole = node.name == *name;
+                for branch in branches.iter_mut().filter(|b| whole || limit_name(&node.name, b) == *name) {
+                    found = true;
+                    branch.rate = *rate;
+                }
+            }
+            let (name, place) = (quoted(name), Span::default());
+            if *rate == BitsPerSec::ZERO {
+                let message = format!("the rate given for the limit {name} from outside is zero");
+                let help = "a rate of zero would hold its packets forever";
+                self.findings.push(Finding::new(Code::ZeroRate, place, message, help));
+            } else if !found && graph.complete {
+                let message =
+                    format!("a rate is given from outside for {name}, but the policy has no such limit");
+                let help = "name a limit, such as `T1[10.0.1.0/24]`, or a node of limits, such as `T1`";
+                self.findings.push(Finding::new(Code::UnknownLimit, place, message, help));
+            }
+        }
+    }
+
+    /// `bound N packets of x`: x is a class, and stands once.
+    fn check_bounds(&mut self, policy: &Policy, graph: &Graph) {
+        let mut seen = BTreeSet::new();
+        for (class, _) in &policy.class_bounds {
+            let name = quoted(&class.value);
+            let found = match graph.names.get(&class.value) {
+                None if !graph.complete => continue,
+                None => {
+                    let message = format!("nothing in the policy has the name {name}");
+                    Finding::new(Code::UnknownName, class.span, message, "name a class")
+                }
+                Some(at) if graph.class_of(*at).is_none() => {
+                    let help = "bounds hold for classes; give one to each class below it";
+                    Finding::new(Code::NotAClass, class.span, format!("{name} is not a class"), help)
+                }
+                Some(_) if seen.insert(&class.value) => continue,
+                Some(_) => {
+                    let message = format!("the bound of {name} is stated twice");
+                    Finding::new(Code::StatedTwice, class.span, message, "leave one of the lines out")
+                }
+            };
+            self.findings.push(found);
+        }
+    }
+
+    /// The checks of the graph as a whole; places `default`. `None` when the graph cannot be compiled.
+    fn check_graph(&mut self, graph: &mut Graph, link: Option<BitsPerSec>) -> Option<Shape> {
+        let cycles = find_cycles(graph);
+        let cyclic = !cycles.is_empty();
+        self.findings.extend(cycles);
+        let root = graph.root.filter(|_| !cyclic && graph.complete)?;
+        let mut shape = Shape::new(graph, root);
+        if !shape.reaches(graph, graph.classes) {
+            program::place_default(graph);
+            shape = Shape::new(graph, graph.root?);
+        }
+        if let Some(too_deep) = shape.check_levels(graph) {
+            self.findings.push(too_deep);
+            return None;
+        }
+        self.findings.extend(rules::check(graph, &shape));
+        self.findings.extend(rules::check_reached(graph, &shape));
+        if let Some(link) = link {
+            self.findings.extend(rules::check_link(graph, &shape, link));
+        }
+        Some(shape)
+    }
+}

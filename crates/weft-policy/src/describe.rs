@@ -1,0 +1,213 @@
+//! A compiled policy in words: what will be enforced, for people who want to check it before it runs.
+
+use crate::compiled::CompiledPolicy;
+use core::fmt::Write;
+use weft_sched::program::{Child, Discipline, LaneSpec, LeafDiscipline, LimitSpec};
+use weft_steer::{Match, PortRange};
+use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, Protocol, Weight};
+
+/// The tree, limits, lanes and rules of `policy` as indented plain text.
+pub fn describe(policy: &CompiledPolicy) -> String {
+    let mut out = String::new();
+    if let Some(link) = policy.link {
+        line(&mut out, 0, &format!("link of {link}"));
+    }
+    line(&mut out, 0, "tree");
+    draw(&mut out, policy, policy.program.root, 1, "");
+    if !policy.program.limits.is_empty() {
+        line(&mut out, 0, "limits");
+        for limit in &policy.program.limits {
+            line(&mut out, 1, &describe_limit(limit));
+        }
+    }
+    line(&mut out, 0, "lanes");
+    for (number, lane) in policy.program.lanes.iter().enumerate() {
+        line(&mut out, 1, &format!("{number}: {}", describe_lane(policy, lane)));
+    }
+    line(&mut out, 0, "rules, of which the first that matches decides");
+    for (number, rule) in policy.rules.iter().enumerate() {
+        let class = lane_class(policy, rule.lane);
+        let text = describe_match(&rule.matcher, &policy.cgroups);
+        line(&mut out, 1, &format!("{}: {text} -> lane {} ({class})", number + 1, rule.lane));
+    }
+    out
+}
+
+fn line(out: &mut String, level: usize, text: &str) {
+    for _ in 0..level {
+        out.push_str("  ");
+    }
+    out.push_str(text);
+    out.push('\n');
+}
+
+/// Draws `child` and what is below it. The compiler bounds the tree's levels.
+fn draw(out: &mut String, policy: &CompiledPolicy, child: Child, level: usize, mark: &str) {
+    match child {
+        Child::Leaf(leaf) => line(out, level, &format!("{mark}{}", describe_leaf(policy, leaf))),
+        Child::Node(id) => {
+            let Some(node) = policy.program.nodes.get(id.index()) else { return };
+            let (kind, weights): (_, &[Weight]) = match &node.discipline {
+                Discipline::Priority => ("strict priority, the first that has something goes", &[]),
+                Discipline::Wfq(weights) => ("weighted fair queueing", weights),
+            };
+            line(out, level, &format!("{mark}{}: {kind}", node.name));
+            for (number, child) in node.children.iter().enumerate() {
+                let mark = match weights.get(number) {
+                    Some(weight) => format!("weight {}: ", weight.get()),
+                    None => format!("{}. ", number + 1),
+                };
+                draw(out, policy, *child, level + 1, &mark);
+            }
+        }
+    }
+}
+
+fn describe_leaf(policy: &CompiledPolicy, id: LeafId) -> String {
+    let Some(leaf) = policy.program.leaves.get(id.index()) else { return String::new() };
+    let kind = match leaf.discipline {
+        LeafDiscipline::Fifo => "FIFO",
+        LeafDiscipline::Fair => "fair over its flows",
+    };
+    let mut classes: Vec<&str> = Vec::new();
+    for lane in policy.program.lanes.iter().filter(|lane| lane.leaf == id) {
+        let name = policy.classes.get(lane.class.index()).map_or("?", |class| &class.name);
+        if classes.last() != Some(&name) {
+            classes.push(name);
+        }
+    }
+    if classes == [leaf.name.as_str()] {
+        format!("{}: {kind}", leaf.name)
+    } else {
+        format!("{}: {kind}, of {}", leaf.name, classes.join(" and "))
+    }
+}
+
+fn describe_limit(limit: &LimitSpec) -> String {
+    let burst = if limit.burst == Bytes::ZERO {
+        "every packet spaced".to_owned()
+    } else {
+        format!("bursts up to {}", limit.burst)
+    };
+    format!("{}: {}, {burst}", limit.name, limit.rate)
+}
+
+fn describe_lane(policy: &CompiledPolicy, lane: &LaneSpec) -> String {
+    let class = policy.classes.get(lane.class.index()).map_or("?", |class| &class.name);
+    let leaf = policy.program.leaves.get(lane.leaf.index()).map_or("?", |leaf| &leaf.name);
+    let limits: Vec<&str> = lane
+        .limits
+        .iter()
+        .filter_map(|limit| policy.program.limits.get(limit.index()))
+        .map(|limit| limit.name.as_str())
+        .collect();
+    let limits = if limits.is_empty() {
+        "not limited".to_owned()
+    } else {
+        format!("limited by {}", limits.join(", "))
+    };
+    format!("class {class}, leaf {leaf}, {limits}, at most {} packets wait", lane.packet_bound)
+}
+
+fn lane_class(policy: &CompiledPolicy, lane: LaneId) -> &str {
+    let class =
+        policy.program.lanes.get(lane.index()).and_then(|lane| policy.classes.get(lane.class.index()));
+    class.map_or("?", |class| &class.name)
+}
+
+/// The tests of a row as the language writes them; `any` when there are none.
+pub fn describe_match(row: &Match, cgroups: &[String]) -> String {
+    let mut tests = Vec::new();
+    if let Some(protocol) = row.protocol {
+        tests.push(protocol_name(protocol));
+    }
+    tests.extend(row.src.map(|prefix| format!("from {prefix}")));
+    tests.extend(row.dst.map(|prefix| format!("to {prefix}")));
+    tests.extend(row.sport.map(|ports| format!("sport {}", ports_text(ports))));
+    tests.extend(row.dport.map(|ports| format!("dport {}", ports_text(ports))));
+    if let Some((value, mask)) = row.mark {
+        let mask = if mask == u32::MAX { String::new() } else { format!("/{mask:#x}") };
+        tests.push(format!("mark {value:#x}{mask}"));
+    }
+    tests.extend(row.priority.map(|priority| format!("priority {priority}")));
+    if let Some(number) = row.cgroup {
+        tests.push(format!("cgroup \"{}\"", cgroups.get(usize::from(number)).map_or("?", String::as_str)));
+    }
+    if tests.is_empty() { "any".to_owned() } else { tests.join(" and ") }
+}
+
+fn protocol_name(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::TCP => "tcp".to_owned(),
+        Protocol::UDP => "udp".to_owned(),
+        Protocol::SCTP => "sctp".to_owned(),
+        Protocol::ICMP => "icmp".to_owned(),
+        Protocol::ICMPV6 => "icmpv6".to_owned(),
+        Protocol(number) => format!("protocol {number}"),
+    }
+}
+
+fn ports_text(ports: PortRange) -> String {
+    if ports.first == ports.last {
+        ports.first.to_string()
+    } else {
+        format!("{}..{}", ports.first, ports.last)
+    }
+}
+
+/// The graph in Graphviz's language: classes at the top as in Loom's figures, limits as boxes between a class and its
+/// leaf.
+pub fn to_dot(policy: &CompiledPolicy) -> String {
+    let mut out = String::from("digraph policy {\n  rankdir=TB;\n  node [fontname=\"sans-serif\"];\n");
+    let program = &policy.program;
+    for (number, class) in policy.classes.iter().enumerate() {
+        let _ = writeln!(out, "  class{number} [label=\"{}\", shape=plaintext];", escaped(&class.name));
+    }
+    for (number, limit) in program.limits.iter().enumerate() {
+        let label = format!("{}\\n{}", escaped(&limit.name), rate_text(limit.rate));
+        let _ = writeln!(out, "  limit{number} [label=\"{label}\", shape=box, style=rounded];");
+    }
+    for (number, leaf) in program.leaves.iter().enumerate() {
+        let kind = if leaf.discipline == LeafDiscipline::Fair { "fair" } else { "fifo" };
+        let _ = writeln!(out, "  leaf{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&leaf.name));
+    }
+    for (number, node) in program.nodes.iter().enumerate() {
+        let kind = if node.discipline == Discipline::Priority { "priority" } else { "wfq" };
+        let _ = writeln!(out, "  node{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&node.name));
+        for (position, child) in node.children.iter().enumerate() {
+            let label = match &node.discipline {
+                Discipline::Priority => format!("{}.", position + 1),
+                Discipline::Wfq(weights) => {
+                    weights.get(position).map_or(String::new(), |w| format!("w:{}", w.get()))
+                }
+            };
+            let child = match child {
+                Child::Node(id) => format!("node{id}"),
+                Child::Leaf(id) => format!("leaf{id}"),
+            };
+            let _ = writeln!(out, "  {child} -> node{number} [label=\"{label}\"];");
+        }
+    }
+    let mut edges: Vec<String> = program.lanes.iter().flat_map(lane_edges).collect();
+    edges.sort();
+    edges.dedup();
+    out.extend(edges);
+    out.push_str("}\n");
+    out
+}
+
+/// The way of a lane from its class through its limits to its leaf.
+fn lane_edges(lane: &LaneSpec) -> Vec<String> {
+    let mut stations = vec![format!("class{}", lane.class)];
+    stations.extend(lane.limits.iter().map(|limit| format!("limit{limit}")));
+    stations.push(format!("leaf{}", lane.leaf));
+    stations.windows(2).map(|pair| format!("  {} -> {};\n", pair[0], pair[1])).collect()
+}
+
+fn rate_text(rate: BitsPerSec) -> String {
+    rate.to_string()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

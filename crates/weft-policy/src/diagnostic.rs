@@ -1,0 +1,216 @@
+//! What the compiler says about a policy: one finding with its code, its place and a way out.
+
+use crate::code::{Code, Severity};
+use core::fmt;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+/// A range of bytes in a policy's text; `start <= end`, both on character boundaries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// The bytes from `start` up to `end`.
+    pub const fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+
+    /// The smallest span that holds both.
+    pub fn to(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// A place as a reader counts it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// Its stable code.
+    pub code: Code,
+    /// How bad it is; always the severity of the code.
+    pub severity: Severity,
+    /// The policy's name, as the caller gave it.
+    pub file: String,
+    /// Where in the text, in bytes.
+    pub span: Span,
+    /// Where it starts.
+    pub start: Position,
+    /// Where it ends (one past the last character).
+    pub end: Position,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What to do about it, in one line.
+    pub help: String,
+    /// More to know, a line each.
+    pub notes: Vec<String>,
+}
+
+impl Diagnostic {
+    /// `FILE:LINE:COLUMN: error[CODE]: text`, always a single line.
+    pub fn one_line(&self) -> String {
+        self.to_string()
+    }
+
+    /// Whether it refuses the policy.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Position { line, column } = self.start;
+        write!(f, "{}:{line}:{column}: {}[{}]: {}", self.file, self.severity, self.code, self.message)
+    }
+}
+
+impl Serialize for Diagnostic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Diagnostic", 9)?;
+        object.serialize_field("file", &self.file)?;
+        object.serialize_field("line", &self.start.line)?;
+        object.serialize_field("column", &self.start.column)?;
+        object.serialize_field("end", &self.end)?;
+        object.serialize_field("severity", self.severity.as_str())?;
+        object.serialize_field("code", self.code.as_str())?;
+        object.serialize_field("message", &self.message)?;
+        object.serialize_field("help", &self.help)?;
+        object.serialize_field("notes", &self.notes)?;
+        object.end()
+    }
+}
+
+/// A finding before its file and lines are known: what the compiler's passes produce.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    code: Code,
+    span: Span,
+    message: String,
+    help: String,
+    notes: Vec<String>,
+}
+
+impl Finding {
+    /// A finding at `span`. A message or help is made printable and kept to one line.
+    pub(crate) fn new(code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) -> Self {
+        let (message, help) = (printable(message.as_ref()), printable(help.as_ref()));
+        Self { code, span, message, help, notes: Vec::new() }
+    }
+
+    /// Adds a note.
+    pub(crate) fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.notes.push(printable(note.as_ref()));
+        self
+    }
+
+    /// Gives the finding its file and lines.
+    pub(crate) fn locate(self, file: &str, lines: &LineIndex<'_>) -> Diagnostic {
+        Diagnostic {
+            code: self.code,
+            severity: self.code.severity(),
+            file: printable(file),
+            span: self.span,
+            start: lines.position(self.span.start),
+            end: lines.position(self.span.end),
+            message: self.message,
+            help: self.help,
+            notes: self.notes,
+        }
+    }
+
+    /// By what findings are sorted; two findings of the same place are one.
+    pub(crate) fn place(&self) -> (Span, Code) {
+        (self.span, self.code)
+    }
+
+    /// Whether it refuses the policy.
+    pub(crate) fn is_error(&self) -> bool {
+        self.code.severity() == Severity::Error
+    }
+}
+
+/// The longest piece of a policy's own text that a message repeats, in characters.
+const QUOTED_MAX: usize = 40;
+
+/// A piece of the policy's text for use in a message, in backquotes and shortened.
+pub(crate) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((cut, _)) => format!("`{}...`", &text[..cut]),
+        None => format!("`{text}`"),
+    }
+}
+
+/// `text` with control characters written as escapes, so that it stays one line and cannot steer a terminal.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Where the lines of a text begin.
+pub(crate) struct LineIndex<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> LineIndex<'a> {
+    /// Finds the lines of `text`.
+    pub(crate) fn new(text: &'a str) -> Self {
+        let after_newlines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+        Self { text, starts: core::iter::once(0).chain(after_newlines).collect() }
+    }
+
+    /// The place of byte `offset`; beyond the end it is the end.
+    pub(crate) fn position(&self, offset: usize) -> Position {
+        let offset = offset.min(self.text.len());
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let before = self.text.get(self.starts[line - 1]..offset).unwrap_or("");
+        Position { line, column: before.chars().count() + 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding() -> Diagnostic {
+        let text = "link 1gbps\nroot = ä\u{1b}\n";
+        let bad = Finding::new(Code::UnknownCharacter, Span::new(20, 21), "`\u{1b}`\nis odd", "leave it out");
+        bad.note("a note").locate("a.weft", &LineIndex::new(text))
+    }
+
+    #[test]
+    fn columns_count_characters_and_a_message_stays_on_its_line() {
+        assert_eq!(finding().one_line(), "a.weft:2:9: error[E0002]: `\\u{1b}`\\u{a}is odd");
+    }
+
+    #[test]
+    fn the_object_form_has_the_promised_fields() {
+        let json = serde_json::to_value(finding()).expect("serializes");
+        assert_eq!(json["file"], "a.weft");
+        assert_eq!((&json["line"], &json["column"]), (&2.into(), &9.into()));
+        assert_eq!(json["end"], serde_json::json!({ "line": 2, "column": 10 }));
+        assert_eq!((&json["severity"], &json["code"]), (&"error".into(), &"E0002".into()));
+        assert_eq!((&json["help"], &json["notes"][0]), (&"leave it out".into(), &"a note".into()));
+    }
+}

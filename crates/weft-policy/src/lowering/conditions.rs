@@ -1,0 +1,115 @@
+//! Conditions of classes, from the tree to [`Condition`].
+
+use super::items::{Lowering, value_of};
+use super::model::Condition;
+use super::values;
+use crate::code::Code;
+use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
+use weft_steer::{Match, PortRange};
+use weft_units::Protocol;
+
+/// How many cgroups the rules of a policy may name: the bits of a packet's metadata.
+pub(crate) const CGROUPS_MAX: usize = 64;
+
+impl Lowering {
+    /// The condition that `parent` holds; `None` when it could not be read.
+    pub(super) fn condition_in(&mut self, parent: &SyntaxNode) -> Option<Condition> {
+        parent.children().find(|node| is_condition(node.kind())).and_then(|node| self.condition(&node))
+    }
+
+    fn condition(&mut self, node: &SyntaxNode) -> Option<Condition> {
+        match node.kind() {
+            SyntaxKind::OrCondition => self.parts(node).map(Condition::Or),
+            SyntaxKind::AndCondition => self.parts(node).map(Condition::And),
+            SyntaxKind::NotCondition => self.condition_in(node).map(|inner| Condition::Not(Box::new(inner))),
+            SyntaxKind::ParenCondition => self.condition_in(node),
+            _ => self.test(node),
+        }
+    }
+
+    /// The parts of a joined condition. All are read, so that all that is wrong is told.
+    fn parts(&mut self, node: &SyntaxNode) -> Option<Vec<Condition>> {
+        let parts: Vec<Option<Condition>> = node
+            .children()
+            .filter(|part| is_condition(part.kind()))
+            .map(|part| self.condition(&part))
+            .collect();
+        parts.into_iter().collect()
+    }
+
+    /// A single test as a row; `port` is a source port or a destination port.
+    fn test(&mut self, node: &SyntaxNode) -> Option<Condition> {
+        let row = Match::default();
+        let keyword = first_word(node)?;
+        let row = match keyword.text() {
+            "any" => row,
+            "tcp" => Match { protocol: Some(Protocol::TCP), ..row },
+            "udp" => Match { protocol: Some(Protocol::UDP), ..row },
+            "sctp" => Match { protocol: Some(Protocol::SCTP), ..row },
+            "icmp" => Match { protocol: Some(Protocol::ICMP), ..row },
+            "icmpv6" => Match { protocol: Some(Protocol::ICMPV6), ..row },
+            "cgroup" => Match { cgroup: Some(self.cgroup(node)?), ..row },
+            other => return self.valued_test(other, node),
+        };
+        Some(Condition::Row(row))
+    }
+
+    /// A test with a value.
+    fn valued_test(&mut self, keyword: &str, node: &SyntaxNode) -> Option<Condition> {
+        let row = Match::default();
+        let value = value_of(node)?;
+        let (text, span) = (value.value.as_str(), value.span);
+        let row = match keyword {
+            "protocol" => Match { protocol: Some(self.keep(values::protocol(text, span))?), ..row },
+            "sport" => Match { sport: Some(self.keep(values::ports(text, span))?), ..row },
+            "dport" => Match { dport: Some(self.keep(values::ports(text, span))?), ..row },
+            "port" => return self.keep(values::ports(text, span)).map(either_port),
+            "from" => Match { src: Some(self.keep(values::prefix(text, span))?), ..row },
+            "to" => Match { dst: Some(self.keep(values::prefix(text, span))?), ..row },
+            "mark" => Match { mark: Some(self.keep(values::mark(text, span))?), ..row },
+            "priority" => Match { priority: Some(self.keep(values::priority(text, span))?), ..row },
+            _ => return None,
+        };
+        Some(Condition::Row(row))
+    }
+
+    /// The number of the cgroup that a test names.
+    fn cgroup(&mut self, node: &SyntaxNode) -> Option<u8> {
+        let quotes = token_of(node, SyntaxKind::Text)?;
+        let span = super::items::span_of(quotes.text_range());
+        let path = self.keep(values::cgroup(quotes.text(), span))?;
+        if let Some(known) = self.policy.cgroups.iter().position(|known| *known == path) {
+            return u8::try_from(known).ok();
+        }
+        if self.policy.cgroups.len() >= CGROUPS_MAX {
+            let message = format!("the rules name more than {CGROUPS_MAX} cgroups");
+            self.find_once(Code::TooManyCgroups, span, message, "name a cgroup above several of them");
+            return None;
+        }
+        self.policy.cgroups.push(path);
+        u8::try_from(self.policy.cgroups.len() - 1).ok()
+    }
+}
+
+/// `port P`: the source port or the destination port.
+fn either_port(ports: PortRange) -> Condition {
+    let row = Match::default();
+    Condition::Or(vec![
+        Condition::Row(Match { sport: Some(ports), ..row.clone() }),
+        Condition::Row(Match { dport: Some(ports), ..row }),
+    ])
+}
+
+fn is_condition(kind: SyntaxKind) -> bool {
+    use SyntaxKind::*;
+    matches!(kind, OrCondition | AndCondition | NotCondition | ParenCondition | Test)
+}
+
+fn token_of(node: &SyntaxNode, kind: SyntaxKind) -> Option<SyntaxToken> {
+    node.children_with_tokens().filter_map(rowan::NodeOrToken::into_token).find(|token| token.kind() == kind)
+}
+
+/// The word that a test begins with.
+pub(super) fn first_word(node: &SyntaxNode) -> Option<SyntaxToken> {
+    token_of(node, SyntaxKind::Word)
+}

@@ -1,0 +1,173 @@
+//! Reading the values that stand in a policy.
+
+use crate::code::Code;
+use crate::diagnostic::{Finding, Span, quoted};
+use core::num::IntErrorKind;
+use weft_steer::{ParsePrefixError, PortRange, Prefix};
+use weft_units::{BitsPerSec, Bytes, Packets, Protocol, Weight};
+
+/// A value, or what is wrong with it.
+pub(super) type Read<T> = Result<T, Box<Finding>>;
+
+fn wrong<T>(code: Code, span: Span, message: impl AsRef<str>, help: &str) -> Read<T> {
+    Err(Box::new(Finding::new(code, span, message, help)))
+}
+
+/// A rate above zero.
+pub(super) fn rate(text: &str, span: Span) -> Read<BitsPerSec> {
+    let help = "such as 500mbps or 2.5gbps: bits per second";
+    match text.parse::<BitsPerSec>() {
+        Ok(BitsPerSec::ZERO) => {
+            wrong(Code::ZeroRate, span, "a rate of zero would hold its packets forever", "give it some rate")
+        }
+        Ok(rate) => Ok(rate),
+        Err(_) => wrong(Code::BadRate, span, format!("{} is not a rate", quoted(text)), help),
+    }
+}
+
+/// A burst size.
+pub(super) fn size(text: &str, span: Span) -> Read<Bytes> {
+    text.parse::<Bytes>().or_else(|_| {
+        wrong(
+            Code::BadSize,
+            span,
+            format!("{} is not a size", quoted(text)),
+            "such as 1500, 64kib or 1mb: bytes",
+        )
+    })
+}
+
+/// A weight, at least 1.
+pub(super) fn weight(text: &str, span: Span) -> Read<Weight> {
+    digits(text).and_then(Weight::new).map_or_else(
+        || {
+            let help = "weights are whole numbers from 1 to 4294967295; only their proportions count";
+            wrong(Code::BadWeight, span, format!("{} is not a weight", quoted(text)), help)
+        },
+        Ok,
+    )
+}
+
+/// A bound in packets, at least 1.
+pub(super) fn packets(text: &str, span: Span) -> Read<Packets> {
+    match digits(text) {
+        Some(count) if count > 0 => Ok(Packets(u64::from(count))),
+        _ => {
+            let message = format!("{} is not a number of packets", quoted(text));
+            wrong(Code::BadBound, span, message, "a bound is a whole number from 1 to 4294967295")
+        }
+    }
+}
+
+/// An address prefix without host bits.
+pub(super) fn prefix(text: &str, span: Span) -> Read<Prefix> {
+    text.parse().or_else(|error: ParsePrefixError| match error {
+        ParsePrefixError::HostBits { network } => {
+            let message = format!("{} has bits set beyond its length", quoted(text));
+            wrong(Code::HostBits, span, message, &format!("the network is written {network}"))
+        }
+        ParsePrefixError::Address { .. } | ParsePrefixError::Length { .. } => {
+            let help = "such as 10.0.1.0/24, fd00::/8, or a lone address";
+            wrong(Code::BadPrefix, span, format!("{} is not an address prefix", quoted(text)), help)
+        }
+    })
+}
+
+/// A port or a range of ports.
+pub(super) fn ports(text: &str, span: Span) -> Read<PortRange> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let port = |text: &str| digits(text).and_then(|n| u16::try_from(n).ok()).filter(|port| *port > 0);
+    let (Some(first), Some(last)) = (port(first), port(last)) else {
+        let message = format!("{} is not a port or a range of ports", quoted(text));
+        let help =
+            "ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0";
+        return wrong(Code::BadPort, span, message, help);
+    };
+    if first > last {
+        let message = format!("the range {} ends before it begins", quoted(text));
+        return wrong(Code::ReversedPorts, span, message, &format!("write {last}..{first}"));
+    }
+    Ok(PortRange { first, last })
+}
+
+/// An IP protocol number.
+pub(super) fn protocol(text: &str, span: Span) -> Read<Protocol> {
+    digits(text).and_then(|n| u8::try_from(n).ok()).map_or_else(
+        || {
+            let message = format!("{} is not a protocol number", quoted(text));
+            wrong(Code::BadProtocol, span, message, "protocol numbers run from 0 to 255")
+        },
+        |number| Ok(Protocol(number)),
+    )
+}
+
+/// A packet's priority.
+pub(super) fn priority(text: &str, span: Span) -> Read<u32> {
+    number(text).map_or_else(
+        || {
+            let message = format!("{} is not a packet priority", quoted(text));
+            wrong(Code::BadPriority, span, message, "a priority is a number from 0 to 4294967295, or 0x...")
+        },
+        Ok,
+    )
+}
+
+/// A mark and its mask.
+pub(super) fn mark(text: &str, span: Span) -> Read<(u32, u32)> {
+    let (value, mask) = match text.split_once('/') {
+        Some((value, mask)) => (number(value), number(mask)),
+        None => (number(text), Some(u32::MAX)),
+    };
+    let (Some(value), Some(mask)) = (value, mask) else {
+        let help = "a mark is a 32-bit number with or without a mask, such as 5 or 0x10/0xff";
+        return wrong(Code::BadMark, span, format!("{} is not a mark", quoted(text)), help);
+    };
+    if value & !mask != 0 {
+        let message = format!("the mark {} has bits outside its mask: no packet can match", quoted(text));
+        return wrong(Code::MarkBeyondMask, span, message, &format!("write {:#x}/{mask:#x}", value & mask));
+    }
+    Ok((value, mask))
+}
+
+/// The longest path of a cgroup, in bytes.
+const PATH_MAX: usize = 1024;
+
+/// A cgroup's path, given with its quotes.
+pub(super) fn cgroup(quotes: &str, span: Span) -> Read<String> {
+    let path = quotes.trim_matches('"');
+    let help = "such as \"/system.slice/mgmt\" below the root of the hierarchy, or \"T1\" below the run's own cgroup";
+    let parts = path.strip_prefix('/').unwrap_or(path);
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= 255;
+    let names = path == "/" || (!path.is_empty() && parts.split('/').all(plain));
+    if !names || path.len() > PATH_MAX || path.chars().any(char::is_control) {
+        let message = format!("{} is not the path of a cgroup", quoted(path));
+        return wrong(Code::BadCgroup, span, message, help);
+    }
+    Ok(path.to_owned())
+}
+
+/// A number written with digits alone.
+fn digits(text: &str) -> Option<u32> {
+    parse(text, 10)
+}
+
+/// A number written with digits, or in hexadecimal with `0x`.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => parse(hex, 16),
+        None => digits(text),
+    }
+}
+
+fn parse(text: &str, radix: u32) -> Option<u32> {
+    if !text.chars().all(|c| c.is_digit(radix)) {
+        return None;
+    }
+    match u32::from_str_radix(text, radix) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            debug_assert!(matches!(error.kind(), IntErrorKind::Empty | IntErrorKind::PosOverflow));
+            None
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The grammar: one function for each production of docs/policy-language.md, in the order in which they stand there.
+
+use super::kind::SyntaxKind::*;
+use super::parser::{Parsed, Parser};
+use crate::code::Code;
+
+/// `file = { item }`
+pub(super) fn file(p: &mut Parser<'_>) {
+    while !p.at_end() {
+        let before = p.position();
+        let parsed = if p.at_word("link") {
+            p.node(LinkItem, link)
+        } else if p.at_word("bound") {
+            p.node(BoundItem, bound)
+        } else if p.at_word("class") {
+            p.node(ClassItem, class)
+        } else if p.at_definition() {
+            p.node(NodeItem, node)
+        } else {
+            p.unexpected(
+                "`class`, `link`, `bound` or `NAME = ...`",
+                "each line says what one thing is, such as `root = priority { mgmt, tenants }`",
+            )
+        };
+        if parsed.is_err() {
+            if p.position() == before {
+                p.bump();
+            }
+            p.skip_until(|_| false);
+        }
+    }
+}
+
+/// `link = "link" RATE`
+fn link(p: &mut Parser<'_>) -> Parsed {
+    p.bump();
+    value(p, "the link's rate", "such as `link 40gbps`")
+}
+
+/// `bound = "bound" NUMBER "packets" [ "of" NAME ]`
+fn bound(p: &mut Parser<'_>) -> Parsed {
+    const HELP: &str = "such as `bound 20000 packets` or `bound 500 packets of bulk`";
+    p.bump();
+    value(p, "a number of packets", HELP)?;
+    p.expect_word("packets", HELP)?;
+    if p.eat_word("of") { p.name(NameRef, "the name of a class") } else { Ok(()) }
+}
+
+/// `class = "class" NAME "=" condition`
+fn class(p: &mut Parser<'_>) -> Parsed {
+    const HELP: &str = "such as `class web = tcp and dport 80..443`";
+    p.bump();
+    p.name(Name, "the name of the class")?;
+    p.expect(Equals, "`=`", HELP)?;
+    condition(p)
+}
+
+/// `condition = conjunction { "or" conjunction }`
+fn condition(p: &mut Parser<'_>) -> Parsed {
+    joined(p, "or", OrCondition, conjunction)
+}
+
+/// `conjunction = negation { "and" negation }`
+fn conjunction(p: &mut Parser<'_>) -> Parsed {
+    joined(p, "and", AndCondition, negation)
+}
+
+/// One or more of `part`, joined by `word`; a node of `kind` where there are several.
+fn joined(
+    p: &mut Parser<'_>,
+    word: &str,
+    kind: super::SyntaxKind,
+    part: impl Fn(&mut Parser<'_>) -> Parsed,
+) -> Parsed {
+    let start = p.checkpoint();
+    let mut parsed = part(p);
+    let mut several = false;
+    while parsed.is_ok() && p.eat_word(word) {
+        several = true;
+        parsed = part(p);
+    }
+    if several {
+        p.wrap(start, kind);
+    }
+    parsed
+}
+
+/// `negation = "not" negation | "(" condition ")" | protocol ports | test`
+fn negation(p: &mut Parser<'_>) -> Parsed {
+    p.nested(|p| {
+        if p.at_word("not") {
+            return p.node(NotCondition, |p| {
+                p.bump();
+                negation(p)
+            });
+        }
+        if p.at(OpenParen) {
+            return p.node(ParenCondition, |p| {
+                p.bump();
+                condition(p)?;
+                p.expect(CloseParen, "`)`", "close the parenthesis")
+            });
+        }
+        let start = p.checkpoint();
+        let transport = ["tcp", "udp", "sctp"].iter().any(|word| p.at_word(word));
+        p.node(Test, test)?;
+        if !(transport && at_ports(p)) {
+            return Ok(());
+        }
+        let parsed = p.node(Test, test);
+        p.wrap(start, AndCondition);
+        parsed
+    })
+}
+
+/// Whether a test of ports begins here: `tcp port 80` is read as `tcp and port 80`.
+fn at_ports(p: &Parser<'_>) -> bool {
+    ["port", "sport", "dport"].iter().any(|word| p.at_word(word))
+}
+
+/// `test = "any" | "tcp" | ... | "cgroup" TEXT`
+fn test(p: &mut Parser<'_>) -> Parsed {
+    let (what, help) = match p.text() {
+        "any" | "tcp" | "udp" | "sctp" | "icmp" | "icmpv6" => {
+            p.bump();
+            return Ok(());
+        }
+        "cgroup" => {
+            p.bump();
+            return p.expect(Text, "a path in quotes", "such as `cgroup \"/system.slice/mgmt\"`");
+        }
+        "protocol" => ("a protocol number", "such as `protocol 47`"),
+        "port" | "sport" | "dport" => ("a port", "such as `dport 443` or `port 8000..8080`"),
+        "from" | "to" => ("an address prefix", "such as `to 10.0.1.0/24` or `from fd00::/8`"),
+        "mark" => ("a mark", "such as `mark 0x10` or `mark 0x10/0xff`"),
+        "priority" => ("a number", "such as `priority 3`"),
+        _ => {
+            return p.unexpected(
+                "a test",
+                "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
+                 from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\"",
+            );
+        }
+    };
+    p.bump();
+    value(p, what, help)
+}
+
+/// `node = NAME "=" expression`
+fn node(p: &mut Parser<'_>) -> Parsed {
+    p.name(Name, "the name of the node")?;
+    p.expect(Equals, "`=`", "such as `root = priority { mgmt, tenants }`")?;
+    expression(p)
+}
+
+/// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit`
+fn expression(p: &mut Parser<'_>) -> Parsed {
+    p.nested(|p| match p.text() {
+        "priority" => p.node(PriorityExpr, |p| {
+            p.bump();
+            braces(p, ChildItem, child)
+        }),
+        "wfq" => p.node(WfqExpr, |p| {
+            p.bump();
+            braces(p, ChildItem, child)
+        }),
+        "fifo" => p.node(FifoExpr, |p| {
+            p.bump();
+            braces(p, ChildItem, child)
+        }),
+        "fair" => p.node(FairExpr, |p| {
+            p.bump();
+            p.expect_word("of", "write `fair of CLASS`: its flows share fairly")?;
+            expression(p)
+        }),
+        "limit" => p.node(LimitExpr, limit),
+        _ if p.at_item() => {
+            p.unexpected("what the node is", "an item begins here, but the one before it is not finished")
+        }
+        _ => p.name(NameRef, "a name, `priority`, `wfq`, `fair`, `fifo` or `limit`"),
+    })
+}
+
+/// `{`, parts separated by commas, `}`. A part that cannot be read is passed over.
+fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>) -> Parsed) -> Parsed {
+    p.expect(OpenBrace, "`{`", "what belongs to it stands in braces, separated by commas")?;
+    while !p.at_end() && !p.at(CloseBrace) && !p.at_item() {
+        if p.node(kind, part).is_err() {
+            p.skip_until(|p| p.at(Comma) || p.at(CloseBrace));
+        }
+        if p.at(CloseBrace) || p.at_end() || p.at_item() {
+            break;
+        }
+        if !p.eat(Comma) {
+            let _ = p.unexpected("`,` or `}`", "separate by commas what stands in braces");
+            if !p.at(Word) {
+                p.skip_until(|p| p.at(Comma) || p.at(CloseBrace));
+                p.eat(Comma);
+            }
+        }
+    }
+    p.expect(CloseBrace, "`}`", "close the brace")
+}
+
+/// `child = expression [ ":" WEIGHT ]`
+fn child(p: &mut Parser<'_>) -> Parsed {
+    expression(p)?;
+    if p.eat(Colon) { value(p, "a weight", "such as `vm1: 2`") } else { Ok(()) }
+}
+
+/// `limit = "limit" ( "by" "destination" destinations | RATE { burst | "to" PREFIX } ) "of" expression`
+fn limit(p: &mut Parser<'_>) -> Parsed {
+    const HELP: &str = "such as `limit 2gbps of apps`, `limit 2gbps burst 64kib to 10.0.1.0/24 of apps` or \
+                        `limit by destination { 10.0.1.0/24: 2gbps } of apps`";
+    p.bump();
+    if p.eat_word("by") {
+        p.expect_word("destination", HELP)?;
+        braces(p, DestinationItem, destination)?;
+    } else {
+        value(p, "a rate or `by destination`", HELP)?;
+        while p.at_word("burst") || p.at_word("to") {
+            if p.at_word("burst") {
+                p.node(Burst, burst)?;
+            } else {
+                p.node(Test, test)?;
+            }
+        }
+    }
+    p.expect_word("of", HELP)?;
+    expression(p)
+}
+
+/// `destination = PREFIX ":" RATE [ burst ]`
+fn destination(p: &mut Parser<'_>) -> Parsed {
+    const HELP: &str = "such as `10.0.1.0/24: 2gbps`";
+    value(p, "an address prefix", HELP)?;
+    p.expect(Colon, "`:`", HELP)?;
+    value(p, "a rate", HELP)?;
+    if p.at_word("burst") { p.node(Burst, burst) } else { Ok(()) }
+}
+
+/// `burst = "burst" SIZE`
+fn burst(p: &mut Parser<'_>) -> Parsed {
+    p.bump();
+    value(p, "a size", "such as `burst 64kib`")
+}
+
+/// A number, rate, size, mark, range of ports, address or prefix: the tokens of one word without spaces. A colon belongs
+/// to it only inside an IPv6 address.
+fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
+    let keyword = super::RESERVED.contains(&p.text());
+    if keyword || p.at_item() || !(p.at(Word) || p.at(DoubleColon)) {
+        return p.unexpected(what, help);
+    }
+    p.node(Value, |p| {
+        let (mut colon, mut dot, mut slash) = (p.at(DoubleColon), p.text().contains('.'), false);
+        p.bump();
+        while p.at_glued() {
+            let before_slash = !slash;
+            if p.at(Slash) && before_slash {
+                slash = true;
+            } else if p.at(DoubleColon) && before_slash {
+                colon = true;
+            } else if p.at(Colon) && before_slash && (colon || !dot) && p.word_glued_behind() {
+                colon = true;
+            } else if p.at(Word) {
+                dot |= p.text().contains('.');
+            } else {
+                break;
+            }
+            p.bump();
+        }
+        Ok(())
+    })?;
+    if p.at(Word) && is_unit(p.text()) {
+        let message = format!("the unit `{}` stands apart from its number", p.text());
+        p.find(Code::Unexpected, p.span(), message, "write them together, such as `40gbps` or `64kib`");
+        p.bump();
+    }
+    Ok(())
+}
+
+/// Whether `word` is a unit of rates or sizes, which some write apart from the number.
+fn is_unit(word: &str) -> bool {
+    ["bps", "kbps", "mbps", "gbps", "tbps", "kbit", "mbit", "gbit", "kb", "mb", "kib", "mib"].contains(&word)
+}
