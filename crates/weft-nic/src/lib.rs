@@ -2,5 +2,6 @@
 
 pub mod fuzz;
 pub mod packet;
+pub mod pcap;
 pub mod segment;
 pub mod vnet;

@@ -197,5 +197,5 @@ fn mutated_packets_never_panic() {
         }
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
-    assert_eq!(mutate(0xace, &corpus, 300_000, fuzz_packet), Ok(()));
+    assert_eq!(mutate(0xace, &corpus, 1_000_000, fuzz_packet), Ok(()));
 }

@@ -249,5 +249,5 @@ fn mutated_super_packets_never_panic() {
         }
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
-    assert_eq!(mutate(0x5e9, &corpus, 200_000, fuzz_segment), Ok(()));
+    assert_eq!(mutate(0x5e9, &corpus, 1_000_000, fuzz_segment), Ok(()));
 }
