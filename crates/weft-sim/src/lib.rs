@@ -1,1 +1,6 @@
 //! Discrete-event models that drive the same engine as the real data path.
+#![forbid(unsafe_code)]
+
+pub mod link;
+
+pub use link::{Departure, Dequeue, Framing, Scheduler, VirtualLink};

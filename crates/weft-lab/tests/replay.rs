@@ -1,0 +1,293 @@
+//! Replays of made captures, checked against what the policy's words promise.
+
+use std::collections::{HashMap, VecDeque};
+use weft_lab::replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay_with};
+use weft_nic::packet::parse_headers;
+use weft_nic::pcap::{PcapError, PcapReader, PcapWriter};
+use weft_policy::{ClassInfo, CompiledPolicy, Rule};
+use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
+use weft_sim::{Dequeue, Scheduler};
+use weft_steer::{Match, PortRange};
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, LaneId, LeafId, Nanos, NodeId, Packets, Weight};
+
+/// Strict priority over lanes, one FIFO each, bounded: too simple to be wrong.
+struct Strict {
+    lanes: Vec<VecDeque<(FlowId, Bytes, u64)>>,
+    bounds: Vec<usize>,
+    lane_of_flow: Vec<LaneId>,
+}
+
+impl Strict {
+    fn new(program: &Program) -> Self {
+        let bounds: Vec<usize> = program.lanes.iter().map(|lane| lane.packet_bound.0 as usize).collect();
+        Self { lanes: vec![VecDeque::new(); bounds.len()], bounds, lane_of_flow: vec![] }
+    }
+}
+
+impl Scheduler for Strict {
+    type Refused = &'static str;
+
+    fn reason(refused: &&'static str) -> &'static str {
+        refused
+    }
+
+    fn add_flow(&mut self, lane: LaneId, _: Weight) -> Result<FlowId, &'static str> {
+        self.lane_of_flow.push(lane);
+        Ok(FlowId::from_index(self.lane_of_flow.len() - 1))
+    }
+
+    fn enqueue(&mut self, flow: FlowId, len: Bytes, handle: u64, _: Nanos) -> Result<(), &'static str> {
+        let lane = self.lane_of_flow.get(flow.index()).ok_or("unknown flow")?.index();
+        if self.lanes[lane].len() >= self.bounds[lane] {
+            return Err("class full");
+        }
+        self.lanes[lane].push_back((flow, len, handle));
+        Ok(())
+    }
+
+    fn dequeue(&mut self, _: Nanos) -> Dequeue {
+        for (i, queue) in self.lanes.iter_mut().enumerate() {
+            if let Some((flow, len, handle)) = queue.pop_front() {
+                return Dequeue::Packet { flow, lane: LaneId::from_index(i), len, handle };
+            }
+        }
+        Dequeue::Empty
+    }
+
+    fn held(&self) -> Packets {
+        Packets(self.lanes.iter().map(|q| q.len() as u64).sum())
+    }
+}
+
+/// `priority { high, low, default }`: high is UDP port 53, low is UDP port 80.
+fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
+    let port = |port| Match { dport: Some(PortRange { first: port, last: port }), ..Match::default() };
+    let rule = |matcher, lane| Rule { matcher, lane: LaneId(lane) };
+    let lane =
+        |i| LaneSpec { class: ClassId(i), leaf: LeafId(i), limits: vec![], packet_bound: Packets(bound) };
+    let names = ["high", "low", "default"];
+    let leaf = |name: &&str| LeafSpec { name: (*name).to_owned(), discipline: LeafDiscipline::Fair };
+    let root = NodeSpec {
+        name: "root".to_owned(),
+        discipline: Discipline::Priority,
+        children: (0..3).map(|i| Child::Leaf(LeafId(i))).collect(),
+    };
+    CompiledPolicy {
+        link: link.map(BitsPerSec),
+        program: Program {
+            root: Child::Node(NodeId(0)),
+            nodes: vec![root],
+            leaves: names.iter().map(leaf).collect(),
+            limits: vec![],
+            lanes: (0..3).map(lane).collect(),
+        },
+        classes: names.iter().map(|name| ClassInfo { name: (*name).to_owned() }).collect(),
+        rules: vec![rule(port(53), 0), rule(port(80), 1), rule(Match::default(), 2)],
+        cgroups: vec![],
+    }
+}
+
+/// A UDP frame of `len` bytes that carries its number behind the headers.
+fn udp(sport: u16, dport: u16, number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([0x08, 0x00, 0x45, 0]);
+    frame.extend(((len - 14) as u16).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend(
+        [sport.to_be_bytes(), dport.to_be_bytes(), ((len - 34) as u16).to_be_bytes(), [0, 0]].concat(),
+    );
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, 0);
+    frame
+}
+
+/// The capture's first timestamp: replays must not depend on the epoch.
+const ORIGIN: u64 = 1_700_000_000_000_000_000;
+
+fn capture(packets: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
+    let mut writer = PcapWriter::new(Vec::new()).expect("memory");
+    for (at, frame) in packets {
+        writer.write(Nanos(ORIGIN + at), Bytes(frame.len() as u64), &frame).expect("memory");
+    }
+    writer.finish().expect("memory")
+}
+
+/// `(nanoseconds after ORIGIN, source port, destination port, number)` of every packet.
+fn read(file: &[u8]) -> Vec<(u64, u16, u16, u32)> {
+    let mut reader = PcapReader::new(file).expect("a capture");
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet().expect("whole packets") {
+        let key = parse_headers(packet.data).ok().and_then(|h| h.flow_key);
+        let number = packet.data.get(42..46).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+        let (sport, dport) = key.map_or((0, 0), |key| (key.sport, key.dport));
+        packets.push((packet.timestamp.0 - ORIGIN, sport, dport, number));
+    }
+    packets
+}
+
+fn run(policy: &CompiledPolicy, input: &[u8], options: ReplayOptions<'_>) -> (ReplayReport, Vec<u8>) {
+    let mut output = Vec::new();
+    let report =
+        replay_with(policy, Strict::new(&policy.program), input, &mut output, options).expect("replays");
+    assert!(report.conservation.holds(), "{report:?}");
+    let left: u64 = report.classes.iter().map(|class| class.packets).sum();
+    assert_eq!((left, read(&output).len() as u64), (report.conservation.out_packets, left));
+    (report, output)
+}
+
+#[track_caller]
+fn in_order_within_flows(packets: &[(u64, u16, u16, u32)]) {
+    let mut last = HashMap::new();
+    for (_, sport, dport, number) in packets {
+        let before = last.insert((*sport, *dport), *number);
+        assert!(
+            before.is_none_or(|before| before < *number),
+            "flow {sport} -> {dport}: {before:?}, then {number}"
+        );
+    }
+}
+
+#[test]
+fn the_rate_is_kept_and_idle_links_start_at_once() {
+    // 976 bytes and 24 around them: 8 us at 1 Gb/s.
+    let input = capture([(0, udp(1, 80, 0, 976)), (0, udp(1, 80, 1, 976)), (50_000, udp(1, 80, 2, 976))]);
+    let (report, output) = run(&policy(Some(1_000_000_000), 100), &input, ReplayOptions::default());
+    let times: Vec<_> = read(&output).iter().map(|p| p.0).collect();
+    assert_eq!(times, [8_000, 16_000, 58_000]);
+    assert_eq!(report.link_bps, 1_000_000_000);
+    let low = &report.classes[1];
+    assert_eq!((low.class.as_str(), low.packets, low.bytes), ("low", 3, 3 * 976));
+    assert_eq!((low.first_s, low.last_s), (Some(8e-6), Some(58e-6)));
+    assert_eq!((report.classes[0].packets, report.classes[0].first_s), (0, None));
+}
+
+#[test]
+fn the_callers_rate_comes_before_the_policys() {
+    let input = capture([(0, udp(1, 80, 0, 976))]);
+    let options = ReplayOptions { rate: Some(BitsPerSec(100_000_000)), ..ReplayOptions::default() };
+    let (_, output) = run(&policy(Some(1_000_000_000), 100), &input, options);
+    assert_eq!(read(&output)[0].0, 80_000);
+}
+
+#[test]
+fn the_high_class_leaves_first_under_overload() {
+    let packets = (0..2000).map(|i| (u64::from(i) * 10, udp(1, if i % 4 == 0 { 53 } else { 80 }, i, 976)));
+    let (report, output) =
+        run(&policy(Some(1_000_000_000), 10_000), &capture(packets), ReplayOptions::default());
+    let left = read(&output);
+    in_order_within_flows(&left);
+    // All arrive within 20 us, in which two or three packets leave.
+    let last_high = left.iter().rposition(|p| p.2 == 53).expect("high packets");
+    assert!(left[3..=last_high].iter().all(|p| p.2 == 53));
+    assert_eq!(report.conservation.dropped_packets, 0);
+    assert!(report.classes[0].last_s < report.classes[1].last_s);
+}
+
+#[test]
+fn conservation_when_bounds_are_hit() {
+    let packets =
+        (0..5000).map(|i| (u64::from(i) * 1000, udp(i as u16 % 7, [53, 80, 99][i as usize % 3], i, 1000)));
+    let (report, output) = run(&policy(Some(1_000_000_000), 50), &capture(packets), ReplayOptions::default());
+    in_order_within_flows(&read(&output));
+    let c = &report.conservation;
+    assert_eq!((c.in_packets, c.in_bytes, c.held_packets), (5000, 5_000_000, 0));
+    assert!(c.dropped_packets > 3000, "8 us each, one every 1 us: {c:?}");
+    assert_eq!(c.dropped_by_reason.keys().collect::<Vec<_>>(), [&"class full"]);
+    assert_eq!(c.dropped_by_reason["class full"].bytes, c.dropped_bytes);
+}
+
+#[test]
+fn flows_beyond_the_bound_share_a_queue_and_keep_their_order() {
+    let packets = (0..3000).map(|i| (u64::from(i) * 100, udp(i as u16 % 100, 80, i, 200)));
+    let options = ReplayOptions { flows_per_class: 10, ..ReplayOptions::default() };
+    let (report, output) = run(&policy(Some(1_000_000_000), 10_000), &capture(packets), options);
+    assert_eq!((report.flows, report.overflow_packets), (10, 2700));
+    assert_eq!(report.conservation.out_packets, 3000);
+    in_order_within_flows(&read(&output));
+}
+
+#[test]
+fn what_cannot_be_read_is_sent_as_default_and_counted() {
+    let mut broken = udp(1, 53, 1, 100);
+    broken[14] = 0x41;
+    let arp = [[2; 12].as_slice(), &[8, 6], &[0; 46]].concat();
+    let input = capture([(0, broken), (0, arp), (0, vec![1, 2, 3]), (0, vec![])]);
+    let (report, _) = run(&policy(Some(1_000_000_000), 10), &input, ReplayOptions::default());
+    assert_eq!(report.unreadable, 3);
+    assert_eq!((report.classes[2].packets, report.classes[0].packets), (4, 0));
+}
+
+#[test]
+fn timestamps_that_go_back_are_counted() {
+    let input =
+        capture([(10_000, udp(1, 80, 0, 976)), (0, udp(1, 80, 1, 976)), (10_001, udp(1, 80, 2, 976))]);
+    let (report, output) = run(&policy(Some(1_000_000_000), 10), &input, ReplayOptions::default());
+    assert_eq!(report.late_timestamps, 1);
+    let times: Vec<_> = read(&output).iter().map(|p| p.0).collect();
+    assert_eq!(times, [18_000, 26_000, 34_000]);
+}
+
+#[test]
+fn a_cut_file_gives_what_came_before_and_the_error() {
+    let input = capture((0..10).map(|i| (0, udp(1, 80, i, 976))));
+    let mut output = Vec::new();
+    let policy = policy(Some(1_000_000_000), 100);
+    let cut = &input[..input.len() - 5];
+    let error =
+        replay_with(&policy, Strict::new(&policy.program), cut, &mut output, ReplayOptions::default())
+            .expect_err("cut off");
+    assert!(error.to_string().starts_with("packet 10 is cut off at byte 9939"), "{error}");
+    let ReplayError::Input { source: PcapError::CutOff { .. }, report: Some(report) } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((report.conservation.out_packets, read(&output).len()), (9, 9));
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let fail = |policy: &CompiledPolicy, input: &[u8]| {
+        let scheduler = Strict::new(&policy.program);
+        replay_with(policy, scheduler, input, Vec::new(), ReplayOptions::default())
+            .expect_err("fails")
+            .to_string()
+    };
+    let empty = capture([]);
+    assert!(fail(&policy(None, 1), &empty).contains("--rate"));
+    assert!(fail(&policy(Some(0), 1), &empty).contains("--rate"));
+    assert!(fail(&policy(Some(1), 1), b"no capture").contains("not a capture"));
+    let mut wrong = policy(Some(1), 1);
+    wrong.rules[0].lane = LaneId(9);
+    assert_eq!(
+        fail(&wrong, &empty),
+        "the compiled policy is not consistent: rule 0 names lane 9, which does not exist"
+    );
+}
+
+#[test]
+fn an_output_that_fails_ends_the_run() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let policy = policy(Some(1_000_000_000), 100);
+    let input = capture((0..1000).map(|i| (0, udp(1, 80, i, 976))));
+    let scheduler = Strict::new(&policy.program);
+    let error =
+        replay_with(&policy, scheduler, &input[..], Full, ReplayOptions::default()).expect_err("full");
+    assert!(matches!(error, ReplayError::Output(PcapError::Write { .. })), "{error:?}");
+}
+
+#[test]
+fn an_empty_capture_gives_an_empty_one() {
+    let mut calls = Vec::new();
+    let mut progress = |p: Progress| calls.push(p);
+    let options = ReplayOptions { progress: Some(&mut progress), ..ReplayOptions::default() };
+    let (report, output) = run(&policy(Some(1), 1), &capture([]), options);
+    assert_eq!((report.conservation.in_packets, output.len()), (0, 24));
+    assert_eq!(calls, [Progress { packets: 0, input_bytes: 24 }]);
+}
