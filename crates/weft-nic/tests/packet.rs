@@ -178,6 +178,28 @@ fn errors_name_the_header_and_the_offset() {
 }
 
 #[test]
+fn a_snapshot_length_may_cut_tcp_options() {
+    let whole = frame(&Below::default(), &Transport::Tcp(tcp(1, 2, 3, 3)), &[0; 100]);
+    let headers = parse_headers(&whole[..60]).expect("the ports are there");
+    assert!(headers.cut);
+    assert_eq!((headers.payload, headers.end, headers.total_len), (60, 60, Bytes(152)));
+}
+
+#[test]
+fn an_authentication_header_counts_in_four_byte_words() {
+    let below = Below { v6: true, ..Below::default() };
+    // RFC 4302, 2.2: 4 + 2 words, then UDP.
+    let mut bytes = vec![17, 4];
+    bytes.resize(24, 0);
+    bytes.extend([0, 53, 0, 80, 0, 8, 0, 0]);
+    let mut authenticated = frame(&below, &Transport::Raw(59, bytes), b"");
+    authenticated[14 + 6] = 51;
+    let headers = parse_headers(&authenticated).expect("valid");
+    let key = headers.flow_key.expect("IP");
+    assert_eq!((headers.l4, key.sport, key.dport, key.protocol), (Some(78), 53, 80, Protocol::UDP));
+}
+
+#[test]
 fn a_chain_of_extension_headers_is_bounded() {
     let below = Below { v6: true, ..Below::default() };
     // Nine hop-by-hop headers of 8 bytes, each naming another.

@@ -80,6 +80,7 @@ fn cut(vnet: VnetHeader, frame: &[u8], sizes: &[u32], checksum: Checksum) -> Vec
             frames.push(complete(out.vnet(), chunk));
         } else {
             assert_eq!((out.vnet().gso, out.vnet().gso_size), (vnet.gso, vnet.gso_size));
+            assert_eq!(out.vnet().ecn, vnet.ecn && first == 0, "the bit goes with CWR");
             let again = SuperPacket::parse(out.vnet(), &chunk).expect("a chunk is a super-packet");
             assert_eq!(again.segments(), count);
             frames.extend(cut(out.vnet(), &chunk, &[1], Checksum::Partial));
@@ -198,6 +199,21 @@ fn a_plain_frame_passes_unchanged_or_completed() {
     let range = packet.emit(&opened, 0, 1, Checksum::Full, &mut out).expect("completed");
     assert_eq!([out.frame_headers(), &opened[range]].concat(), finished);
     assert!(!out.vnet().needs_csum());
+}
+
+/// A checksum of 0 means "none" in UDP and is written as 0xffff (RFC 768).
+#[test]
+fn a_checksum_of_zero_is_written_in_its_other_form() {
+    let checksum_of = |payload: &[u8]| {
+        let datagram = frame(&Below::default(), &Transport::Udp(5000, 53), payload);
+        let (vnet, datagram) = open(datagram, 1000, GsoType::UdpL4);
+        let packet = SuperPacket::parse(vnet, &datagram).expect("one segment");
+        let mut out = ChunkHeader::default();
+        packet.emit(&datagram, 0, 1, Checksum::Full, &mut out).expect("one segment");
+        [out.frame_headers()[40], out.frame_headers()[41]]
+    };
+    let missing = checksum_of(&[0, 0, 1, 2]);
+    assert_eq!(checksum_of(&[missing[0], missing[1], 1, 2]), [0xff, 0xff]);
 }
 
 #[test]
