@@ -6,6 +6,7 @@
 //!
 //! Errors say what was tried, on which object, what the kernel answered and what to do.
 
+pub mod bpf;
 pub mod bpf_stats;
 pub mod cgroup;
 pub mod cleanup;

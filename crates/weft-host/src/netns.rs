@@ -112,6 +112,13 @@ impl NetNs {
         Ok(ns)
     }
 
+    /// A second handle of the same namespace, which does not remove it when dropped.
+    pub fn handle(&self) -> Result<NetNs> {
+        let fd = rustix::io::fcntl_dupfd_cloexec(&self.fd, 0)
+            .map_err(|e| OsError::new(format!("duplicate network namespace {}", self.label), e))?;
+        Ok(NetNs { label: self.label.clone(), fd, mount: None })
+    }
+
     /// The name, or in parentheses what the namespace is if it has none.
     pub fn name(&self) -> &str {
         &self.label

@@ -19,7 +19,8 @@ use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::PidfdFlags;
+pub use rustix::process::{Pid, Signal};
 
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::error::OsError;

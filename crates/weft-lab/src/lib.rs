@@ -1,3 +1,5 @@
 //! Experiments: one description, run on real packets or in virtual time, and compared with what was published.
 
+pub mod cgroups;
+pub mod demo;
 pub mod replay;

@@ -1,4 +1,29 @@
 //! The software NIC: ports, descriptor rings, doorbells, segmentation and the transmit worker.
+//!
+//! The path of a packet through this crate:
+//!
+//! ```text
+//! port's egress          descriptor rings       transmit worker
+//! bpf/doorbell.bpf.c --> queues of a macvtap    doorbell -> engine (weft-sched) -> fetch -> segment -> uplink
+//!    |                                          ^
+//!    +-- bit and count in a shared page --------+
+//! ```
+//!
+//! A packet stays in its ring, charged to its socket, until the worker has decided that it is its turn: the fetch is the
+//! completion that TCP small queues waits for. [`nic`] puts the stations together; [`worker`] is the loop.
+
+pub mod counters;
+pub mod doorbell;
+pub mod link;
+pub mod nic;
+pub mod plan;
+pub mod port;
+mod reverse;
+mod ring;
+pub mod sampler;
+mod sync;
+pub mod testbed;
+pub mod worker;
 
 pub mod fuzz;
 pub mod packet;

@@ -1,6 +1,30 @@
 //! The scheduling engine: policy tree, PIFOs and the one global shaping queue. No I/O, no clock of its own.
+//!
+//! * [`Program`] is the interface to the policy compiler: a tree of nodes over leaves, lanes and limits.
+//! * [`PolicyTree`] schedules flows whose packets lie elsewhere: flows take turns and are charged what they really sent.
+//! * [`PacketScheduler`] holds the packets too, as descriptors.
+//! * [`workload`] has synthetic programs and loops for benchmarks and tests.
+//!
+//! The engine is a state machine: time is an argument, and what must happen later is returned as the time to ask again.
+//! Once flows are added it does not allocate.
 #![forbid(unsafe_code)]
 
+pub mod packets;
 pub mod program;
+pub mod tree;
+pub mod workload;
 
+mod check;
+mod leaf;
+mod limit;
+mod node;
+mod pifo;
+mod tags;
+mod winner;
+
+pub use check::ProgramError;
+pub use packets::{
+    Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler, Traffic,
+};
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
+pub use tree::{FlowError, Next, PolicyTree, RateError, StaleTurn, Turn};

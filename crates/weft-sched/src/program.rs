@@ -4,7 +4,7 @@
 //! policy graph forms a tree if all shaping nodes are removed"). The shaping nodes are the [`LimitSpec`]s; which of them
 //! a packet passes is a property of its lane ([`LaneSpec`]).
 
-use weft_units::{BitsPerSec, Bytes, ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, LeafId, LimitId, NodeId, Packets, Weight};
 
 /// A child of an inner node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Queue assignment, classification and doorbell: one program at the egress of the port (clsact).
+ *
+ * For each packet: find its flow, and with it the lane and the ring; write the ring into the hash, by which the macvtap
+ * picks its queue (tap_get_queue, drivers/net/tap.c: hash % queues); count it and set the ring's bit. That is the whole
+ * bell of a flow that the NIC knows: no message, no wake-up. A flow that is new, or whose metadata has changed, is
+ * classified by the match table and its metadata sent in line, once (Loom, section 4.3.2).
+ *
+ * The bell is rung before the packet reaches the ring, and packets of two cores may enter a ring in another order than
+ * their bells. The bell therefore only says how many there are; what a ring holds is one lane's, so nothing can be
+ * charged to the wrong class.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include "doorbell.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_doorbells);
+} doorbells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct weft_flow_key);
+	__type(value, struct weft_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEFT_RULES);
+	__type(key, __u32);
+	__type(value, struct weft_rule);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEFT_LANES);
+	__type(key, __u32);
+	__type(value, struct weft_lane);
+} lanes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEFT_CGROUPS);
+	__type(key, __u32);
+	__type(value, struct weft_cgroup);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+/*
+ * Set before loading. No count is ever 0: Linux 6.18 refuses a bpf_loop of known length 0 with a verifier bug; an unused
+ * cgroup entry has id 0, and the last rule matches everything.
+ */
+const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1 };
+
+#define IP6_EXTENSIONS_MAX 4
+/* IPv6 extension headers that are walked (RFC 8200, section 4.1); linux/in6.h clashes with linux/in.h. */
+#define NEXT_HOP_BY_HOP 0
+#define NEXT_ROUTING 43
+#define NEXT_DESTINATION 60
+
+static __always_inline void read_ports(struct __sk_buff *skb, __u32 offset, struct weft_flow_key *key)
+{
+	__be16 ports[2];
+
+	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP && key->protocol != IPPROTO_SCTP)
+		return;
+	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)) < 0)
+		return;
+	key->sport = bpf_ntohs(ports[0]);
+	key->dport = bpf_ntohs(ports[1]);
+}
+
+static __always_inline void read_ipv4(struct __sk_buff *skb, struct weft_flow_key *key)
+{
+	struct {
+		__u8 version_ihl, tos;
+		__be16 total, id, fragment;
+		__u8 ttl, protocol;
+		__be16 check;
+		__be32 src, dst;
+	} ip;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
+		return;
+	key->is_ip = 1;
+	key->protocol = ip.protocol;
+	key->src[2] = key->dst[2] = bpf_htonl(0xffff);
+	key->src[3] = ip.src;
+	key->dst[3] = ip.dst;
+	/* All fragments of a packet share a ring, and only the first has ports: so none is asked for them. */
+	if (ip.fragment & bpf_htons(0x3fff))
+		return;
+	read_ports(skb, ETH_HLEN + (ip.version_ihl & 15) * 4, key);
+}
+
+static __always_inline void read_ipv6(struct __sk_buff *skb, struct weft_flow_key *key)
+{
+	struct {
+		__be32 flow;
+		__be16 length;
+		__u8 next, hops;
+		__u32 src[4], dst[4];
+	} ip;
+	__u32 offset = ETH_HLEN + sizeof(ip);
+	__u8 next;
+	int i;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
+		return;
+	key->is_ip = 1;
+	__builtin_memcpy(key->src, ip.src, sizeof(key->src));
+	__builtin_memcpy(key->dst, ip.dst, sizeof(key->dst));
+	next = ip.next;
+#pragma unroll
+	for (i = 0; i < IP6_EXTENSIONS_MAX; i++) {
+		__u8 header[2];
+
+		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_DESTINATION)
+			break;
+		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)) < 0)
+			break;
+		next = header[0];
+		offset += (header[1] + 1) * 8;
+	}
+	key->protocol = next;
+	read_ports(skb, offset, key);
+}
+
+static __always_inline int prefix_differs(const __u32 a[4], const __u32 net[4], const __u32 mask[4])
+{
+	return ((a[0] & mask[0]) ^ net[0]) | ((a[1] & mask[1]) ^ net[1]) | ((a[2] & mask[2]) ^ net[2]) |
+	       ((a[3] & mask[3]) ^ net[3]);
+}
+
+struct search {
+	struct __sk_buff *skb;
+	struct weft_flow_key *key;
+	__u64 members; /* bit i: the sender is in or below cgroup i of the policy */
+	__u32 lane;
+};
+
+static long try_rule(__u32 index, struct search *s)
+{
+	struct weft_rule *r = bpf_map_lookup_elem(&rules, &index);
+	struct weft_flow_key *k = s->key;
+
+	if (!r)
+		return 1;
+	if ((r->tests & (WEFT_TEST_PROTOCOL | WEFT_TEST_ADDRESS | WEFT_TEST_PORTS)) && !k->is_ip)
+		return 0;
+	if ((r->tests & WEFT_TEST_PROTOCOL) && r->protocol != k->protocol)
+		return 0;
+	if ((r->tests & WEFT_TEST_ADDRESS) &&
+	    (prefix_differs(k->src, r->src, r->src_mask) || prefix_differs(k->dst, r->dst, r->dst_mask)))
+		return 0;
+	if ((r->tests & WEFT_TEST_PORTS) && (k->sport < r->sport_first || k->sport > r->sport_last ||
+					     k->dport < r->dport_first || k->dport > r->dport_last))
+		return 0;
+	if ((r->tests & WEFT_TEST_MARK) && (s->skb->mark & r->mark_mask) != r->mark)
+		return 0;
+	if ((r->tests & WEFT_TEST_PRIORITY) && s->skb->priority != r->priority)
+		return 0;
+	if ((r->tests & WEFT_TEST_CGROUP) && !((s->members >> (r->cgroup & 63)) & 1))
+		return 0;
+	s->lane = r->lane;
+	return 1;
+}
+
+static long try_cgroup(__u32 index, struct search *s)
+{
+	struct weft_cgroup *c = bpf_map_lookup_elem(&cgroups, &index);
+
+	if (!c)
+		return 1;
+	if (c->id && bpf_skb_ancestor_cgroup_id(s->skb, c->level) == c->id)
+		s->members |= 1ull << (index & 63);
+	return 0;
+}
+
+static __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key)
+{
+	struct search s = { .skb = skb, .key = key };
+
+	if (!key)
+		return 0;
+	bpf_loop(config.cgroups, try_cgroup, &s, 0);
+	bpf_loop(config.rules, try_rule, &s, 0);
+	return s.lane;
+}
+
+/* How many packets and bytes the ring will hold of this one: the kernel cuts UDP GSO between the veth and the macvtap. */
+static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct weft_flow_key *key, __u64 *bytes)
+{
+	__u32 headers = ETH_HLEN + (key->src[0] | key->src[1] | (key->src[2] ^ bpf_htonl(0xffff)) ? 40 : 20) + 8;
+	__u32 segments = skb->gso_segs;
+
+	*bytes = skb->len;
+	if (!skb->gso_size || key->protocol != IPPROTO_UDP)
+		return 1;
+	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP comes without a count */
+		segments = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
+	if (segments <= 1)
+		return 1;
+	*bytes += (__u64)(segments - 1) * headers;
+	return segments;
+}
+
+/* The empty asm keeps the compiler from dropping a mask that the verifier, having lost track on the stack, still needs. */
+static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells *d, __u32 lane)
+{
+	asm volatile("" : "+r"(lane));
+	return &d->lanes[lane & (WEFT_LANES - 1)];
+}
+
+static __always_inline __u32 mix(const struct weft_flow_key *key)
+{
+	__u32 h = key->sport ^ ((__u32)key->dport << 16) ^ key->protocol;
+	int i;
+
+#pragma unroll
+	for (i = 0; i < 4; i++)
+		h = (h ^ key->src[i] ^ (key->dst[i] << 7 | key->dst[i] >> 25)) * 0x9e3779b1u;
+	h ^= h >> 15;
+	h *= 0x85ebca77u;
+	return h ^ (h >> 13);
+}
+
+static __always_inline __u16 choose_ring(struct weft_doorbells *d, const struct weft_lane *lane, __u32 lane_id,
+					 const struct weft_flow_key *key, int tracked)
+{
+	__u32 rings = lane->rings ? lane->rings : 1;
+	__u32 n;
+
+	if (tracked && lane->spread == WEFT_SPREAD_ROUND_ROBIN)
+		n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
+	else
+		n = mix(key);
+	return lane->first_ring + n % rings;
+}
+
+static __always_inline void announce(struct weft_doorbells *d, const struct weft_flow_key *key, struct weft_flow *flow,
+				     __u16 class, __u16 kind)
+{
+	struct weft_record record = {
+		.key = *key,
+		.cgroup = flow->cgroup,
+		.mark = flow->mark,
+		.priority = flow->priority,
+		.lane = flow->lane,
+		.ring = flow->ring,
+		.class = class,
+		.kind = kind,
+	};
+
+	flow->announced = bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP) == 0;
+	if (flow->announced)
+		__sync_fetch_and_add(&d->records, 1);
+	else
+		__sync_fetch_and_add(&d->records_lost, 1);
+}
+
+/* Whether nothing of the flow can still lie in its ring. At most one packet per core is between bell and ring, so a margin
+ * of 64 cores makes the count safe although bells and packets may swap places. */
+static __always_inline int drained(const struct weft_ring_bell *bell, const struct weft_flow *flow)
+{
+	__u64 done = *(volatile __u64 *)&bell->done;
+
+	return done == *(volatile __u64 *)&bell->packets || (__s64)(done - flow->last_bell) >= 64;
+}
+
+static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u32 class, __u64 packets, __u64 bytes)
+{
+	struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
+	struct weft_class_bell *total = &d->classes[class & (WEFT_CLASSES - 1)];
+	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
+	__u64 bit = 1ull << (ring & 63);
+
+	__sync_fetch_and_add(&total->packets, packets);
+	__sync_fetch_and_add(&total->bytes, bytes);
+	__sync_fetch_and_add(&bell->bytes, bytes);
+	__sync_fetch_and_add(&bell->packets, packets);
+	/*
+	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the bit is
+	 * read (locked add, then load). So either the NIC sees this packet, or the bit is seen clear here and is set again.
+	 */
+	if (*(volatile __u64 *)word & bit)
+		return;
+	__sync_fetch_and_or(word, bit);
+	/* A NIC that goes to sleep sets the flag and then looks at the bits once more: one of the two sees the other. */
+	if (*(volatile __u32 *)&d->sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
+		struct weft_record wake = { .kind = WEFT_RECORD_WAKE };
+
+		__sync_fetch_and_add(&d->wakeups, 1);
+		bpf_ringbuf_output(&records, &wake, sizeof(wake), BPF_RB_FORCE_WAKEUP);
+	}
+}
+
+/* A flow that is new: classify, place, and remember it unless its lane has as many as it may. */
+static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
+{
+	struct weft_flow flow = { .cgroup = bpf_skb_cgroup_id(skb), .mark = skb->mark, .priority = skb->priority };
+	struct weft_lane_flows *count;
+	struct weft_lane *lane;
+	__u32 lane_id;
+	int tracked = 0;
+
+	if (!key || !d)
+		return 0;
+	lane_id = classify(skb, key) & (WEFT_LANES - 1);
+	lane = bpf_map_lookup_elem(&lanes, &lane_id);
+	if (!lane)
+		return 0;
+	count = lane_flows(d, lane_id);
+	if (key->is_ip && *(volatile __u32 *)&count->flows < lane->flow_bound) {
+		__sync_fetch_and_add(&count->flows, 1);
+		tracked = 1;
+	}
+	flow.lane = lane_id;
+	flow.ring = choose_ring(d, lane, lane_id, key, tracked);
+	flow.last_seen_ns = bpf_ktime_get_ns();
+	if (tracked) {
+		announce(d, key, &flow, lane->class, WEFT_RECORD_NEW);
+		/* A full table, or another core was first: then this packet goes as an untracked one, by hash. */
+		if (bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST) < 0) {
+			__sync_fetch_and_add(&count->flows, -1);
+			tracked = 0;
+		}
+	}
+	if (!tracked) {
+		struct weft_flow *other = bpf_map_lookup_elem(&flows, key);
+
+		if (other)
+			return (__u64)other->lane << 16 | other->ring;
+		flow.ring = choose_ring(d, lane, lane_id, key, 0);
+		__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
+	}
+	return (__u64)lane_id << 16 | flow.ring;
+}
+
+/* A known flow whose mark, priority or cgroup has changed, or whose record was lost. */
+static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
+{
+	struct weft_flow *flow;
+	struct weft_lane *lane;
+	__u64 cgroup = bpf_skb_cgroup_id(skb);
+	__u32 lane_id;
+
+	if (!key || !d)
+		return 0;
+	flow = bpf_map_lookup_elem(&flows, key);
+	if (!flow)
+		return 0;
+	/* Until its old ring is drained it stays where it is: a move now could overtake. */
+	if (!drained(&d->rings[flow->ring & (WEFT_RINGS - 1)], flow))
+		return 0;
+	lane_id = classify(skb, key) & (WEFT_LANES - 1);
+	lane = bpf_map_lookup_elem(&lanes, &lane_id);
+	if (!lane)
+		return 0;
+	if (lane_id != flow->lane) {
+		__sync_fetch_and_add(&lane_flows(d, flow->lane)->flows, -1);
+		__sync_fetch_and_add(&lane_flows(d, lane_id)->flows, 1);
+		flow->lane = lane_id;
+		flow->ring = choose_ring(d, lane, lane_id, key, 1);
+	}
+	flow->cgroup = cgroup ? cgroup : flow->cgroup;
+	flow->mark = skb->mark;
+	flow->priority = skb->priority;
+	announce(d, key, flow, lane->class, WEFT_RECORD_CHANGED);
+	return 0;
+}
+
+SEC("tc")
+int weft_egress(struct __sk_buff *skb)
+{
+	struct weft_flow_key key = {};
+	struct weft_doorbells *d;
+	struct weft_flow *flow;
+	struct weft_lane *lane;
+	__u32 zero = 0, lane_id, ring;
+	__u64 bytes, packets, placed;
+
+	d = bpf_map_lookup_elem(&doorbells, &zero);
+	if (!d)
+		return TC_ACT_SHOT;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		read_ipv4(skb, &key);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		read_ipv6(skb, &key);
+	packets = packets_in_ring(skb, &key, &bytes);
+
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (flow) {
+		__u64 cgroup = bpf_skb_cgroup_id(skb);
+
+		/* A packet without a socket (a reset, a late ACK) says nothing of its flow's owner. */
+		if (flow->mark != skb->mark || flow->priority != skb->priority || !flow->announced ||
+		    (cgroup && flow->cgroup != cgroup))
+			renew(skb, &key, d);
+		lane_id = flow->lane;
+		ring = flow->ring;
+		flow->last_seen_ns = bpf_ktime_get_ns();
+	} else {
+		placed = place_new(skb, &key, d);
+		lane_id = placed >> 16;
+		ring = placed & 0xffff;
+	}
+	lane = bpf_map_lookup_elem(&lanes, &lane_id);
+	if (!lane)
+		return TC_ACT_SHOT;
+	if (lane->htb_class)
+		skb->priority = lane->htb_class;
+	ring_bell(d, ring, lane->class, packets, bytes);
+	if (flow)
+		flow->last_bell = *(volatile __u64 *)&d->rings[ring & (WEFT_RINGS - 1)].packets;
+	/* queue = hash % queues; zero would mean "no hash". */
+	bpf_set_hash(skb, config.rings + ring);
+	return TC_ACT_OK;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

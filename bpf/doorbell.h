@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the eBPF program at the port's egress and the NIC's transmit worker share. crates/weft-nic/src/doorbell/layout.rs
+ * is the same in Rust; both sides assert the sizes.
+ */
+#ifndef WEFT_DOORBELL_H
+#define WEFT_DOORBELL_H
+
+#define WEFT_RINGS 256	  /* most queues of one macvtap: TAP_MAX_QUEUES, drivers/net/tap.c */
+#define WEFT_LANES 512
+#define WEFT_CLASSES 256
+#define WEFT_RULES 512
+#define WEFT_CGROUPS 64
+
+/* One descriptor ring's doorbell: a cache line of its own, since any core may ring it. */
+struct weft_ring_bell {
+	__u64 packets; /* rung, counted as the ring holds them: the segments of a UDP GSO packet count each */
+	__u64 bytes;   /* rung: frame bytes, Ethernet header included */
+	__u64 done;    /* written by the NIC: packets taken off the ring for good */
+	__u64 pad[5];
+};
+
+/* What a class has rung, whatever the ring. */
+struct weft_class_bell {
+	__u64 packets;
+	__u64 bytes;
+	__u64 untracked; /* packets of flows beyond the lane's flow bound */
+	__u64 pad[5];
+};
+
+struct weft_lane_flows {
+	__u32 flows; /* tracked now; the NIC takes idle ones off again */
+	__u32 next;  /* where the next new flow goes: round robin over the lane's rings */
+};
+
+/* The shared page: an mmapable array map of one element. */
+struct weft_doorbells {
+	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was rung since the NIC last looked */
+	__u64 pad0[4];
+	__u32 sleeping; /* 1: the NIC wants one wake-up */
+	__u32 pad1[15];
+	__u64 wakeups;
+	__u64 records;
+	__u64 records_lost;
+	__u64 pad2[5];
+	struct weft_ring_bell rings[WEFT_RINGS];
+	struct weft_class_bell classes[WEFT_CLASSES];
+	struct weft_lane_flows lanes[WEFT_LANES];
+};
+
+/* One row of the match table; see weft_steer::Match. Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
+struct weft_rule {
+	__u8 tests; /* WEFT_TEST_* */
+	__u8 protocol;
+	__u8 cgroup;
+	__u8 pad0;
+	__u16 lane;
+	__u16 pad1;
+	__u32 src[4], src_mask[4];
+	__u32 dst[4], dst_mask[4];
+	__u16 sport_first, sport_last, dport_first, dport_last; /* host order */
+	__u32 mark, mark_mask;
+	__u32 priority;
+	__u32 pad2;
+};
+
+#define WEFT_TEST_PROTOCOL 1
+#define WEFT_TEST_ADDRESS 2 /* any of src and dst; also: must be IP */
+#define WEFT_TEST_PORTS 4
+#define WEFT_TEST_MARK 8
+#define WEFT_TEST_PRIORITY 16
+#define WEFT_TEST_CGROUP 32
+
+struct weft_lane {
+	__u16 class;
+	__u16 first_ring;
+	__u16 rings;
+	__u16 spread;	  /* WEFT_SPREAD_* */
+	__u32 flow_bound; /* flows tracked at most; those beyond share the lane's rings by hash */
+	__u32 htb_class;  /* not 0: skb->priority for a qdisc on the port */
+};
+
+/* The read-only data of the program. */
+struct weft_config {
+	__u32 rules;
+	__u32 cgroups;
+	__u32 rings; /* queues of the macvtap */
+};
+
+#define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
+#define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
+
+struct weft_cgroup {
+	__u64 id;
+	__u32 level;
+	__u32 pad;
+};
+
+struct weft_flow_key {
+	__u32 src[4];
+	__u32 dst[4];
+	__u16 sport, dport; /* host order */
+	__u8 protocol;
+	__u8 is_ip;
+	__u16 pad;
+};
+
+struct weft_flow {
+	__u64 cgroup;
+	__u64 last_seen_ns;
+	__u64 last_bell; /* the ring's packet count at this flow's last bell */
+	__u32 mark;
+	__u32 priority;
+	__u16 lane;
+	__u16 ring;
+	__u32 announced;
+};
+
+/* Metadata in line: sent once for a flow that is new or has changed. */
+struct weft_record {
+	struct weft_flow_key key;
+	__u64 cgroup;
+	__u32 mark;
+	__u32 priority;
+	__u16 lane;
+	__u16 ring;
+	__u16 class;
+	__u16 kind; /* WEFT_RECORD_* */
+};
+
+#define WEFT_RECORD_NEW 0
+#define WEFT_RECORD_CHANGED 1
+#define WEFT_RECORD_WAKE 2
+
+_Static_assert(sizeof(struct weft_ring_bell) == 64, "ring bell");
+_Static_assert(sizeof(struct weft_class_bell) == 64, "class bell");
+_Static_assert(sizeof(struct weft_rule) == 96, "rule");
+_Static_assert(sizeof(struct weft_lane) == 16, "lane");
+_Static_assert(sizeof(struct weft_flow_key) == 40, "flow key");
+_Static_assert(sizeof(struct weft_flow) == 40, "flow");
+_Static_assert(sizeof(struct weft_record) == 64, "record");
+_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 + 64 * 256 + 64 * 256 + 8 * 512, "doorbells");
+#endif

@@ -1,0 +1,207 @@
+//! The demo: Loom's isolation experiment (Figures 9 and 10), and its Figure 11, on real packets.
+//!
+//! Real applications in cgroups of their own send through a software NIC between network namespaces of this run; the NIC
+//! runs as SQ, MQ, QPF and Loom in turn, and the same policy file is what Loom enforces in all of them.
+
+mod run;
+mod scenario;
+
+mod traffic;
+
+pub use run::{Outcome, Window};
+pub use scenario::{Bulk, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
+
+pub use traffic::Request;
+
+use run::Bench;
+use weft_host::cgroup::CgroupError;
+use weft_host::process::ProcessError;
+use weft_host::{Hierarchy, RunId};
+use weft_nic::nic::NicError;
+use weft_nic::plan::Mode;
+use weft_nic::sampler::Sample;
+use weft_nic::testbed::{Testbed, TestbedError};
+use weft_nic::worker::Grain;
+use weft_policy::CompiledPolicy;
+use weft_units::{BitsPerSec, Nanos};
+
+/// How the demo is to run.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// What sends when.
+    pub scenario: Scenario,
+    /// The modes, in order.
+    pub modes: Vec<Mode>,
+    /// The link's rate; `None` lets the demo choose one below what the machine carries.
+    pub rate: Option<BitsPerSec>,
+    /// TCP congestion control of the bulk flows, by its name in the kernel.
+    pub congestion: String,
+    /// How super-packets are cut.
+    pub grain: Grain,
+    /// Requests a second of the latency tenant.
+    pub requests_per_s: u32,
+    /// Bytes of a request.
+    pub request_bytes: u32,
+    /// How far the link's clock may lag behind the wall clock.
+    pub catch_up: Nanos,
+}
+
+/// What goes on, for whoever watches.
+#[derive(Debug)]
+pub enum DemoEvent<'a> {
+    /// The machine is being measured, to choose the link's rate.
+    Calibrating,
+    /// The link's rate has been chosen, `carried` being what the machine carried.
+    Rate {
+        /// The link's rate.
+        rate: BitsPerSec,
+        /// What the machine carried without a limit; `None` when the user gave the rate.
+        carried: Option<BitsPerSec>,
+    },
+    /// A mode begins: number `index` of `count`.
+    ModeStarts {
+        /// The mode.
+        mode: Mode,
+        /// Its number, from 0.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A window of 50 ms.
+    Live(Live<'a>),
+    /// A mode has ended.
+    ModeEnds(&'a Outcome),
+}
+
+/// A window of 50 ms as it happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'a> {
+    /// The mode.
+    pub mode: Mode,
+    /// Start of the window since the beginning of the run.
+    pub at: Nanos,
+    /// What left, by class.
+    pub sample: &'a Sample,
+}
+
+/// Why the demo could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The namespaces.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The NIC.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// A cgroup.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// An application could not be started.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// An application failed.
+    #[error("{program} failed: {said}")]
+    Application {
+        /// Which one.
+        program: &'static str,
+        /// What it said.
+        said: String,
+    },
+    /// The policy lacks a class that the scenario sends in.
+    #[error("the policy has no class `{name}`, which the demo sends in; policies/tenants.weft has them all")]
+    NoClass {
+        /// The class.
+        name: String,
+    },
+    /// A scratch folder could not be made.
+    #[error("make a folder for the applications' logs: {0}")]
+    Folder(std::io::Error),
+    /// The NIC's worker ended before the run did.
+    #[error("the software NIC ended before the run did; its devices were taken away")]
+    NicEnded,
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Runs the demo. `stop` is asked often; when it says so, everything is taken down and [`DemoError::Interrupted`] comes back.
+///
+/// # Errors
+/// See [`DemoError`].
+pub fn run(
+    policy: &CompiledPolicy,
+    options: &DemoOptions,
+    stop: &dyn Fn() -> bool,
+    on_event: &mut dyn FnMut(DemoEvent<'_>),
+) -> Result<Vec<Outcome>, DemoError> {
+    let id = RunId::current();
+    let hierarchy = Hierarchy::detect()?;
+    let base = hierarchy.create(&id.name("demo"))?;
+    let mut cgroups = Vec::new();
+    for name in options.scenario.names() {
+        cgroups.push((name, base.child(name)?));
+    }
+    let folder = tempfile::tempdir().map_err(DemoError::Folder)?;
+    let testbed = Testbed::create("")?;
+    prepare_sender(&testbed);
+    let bench = Bench {
+        policy,
+        testbed: &testbed,
+        hierarchy: &hierarchy,
+        base: &base,
+        cgroups: &cgroups,
+        folder: folder.path(),
+        stop,
+    };
+    let rate = match options.rate {
+        Some(rate) => {
+            on_event(DemoEvent::Rate { rate, carried: None });
+            rate
+        }
+        None => {
+            on_event(DemoEvent::Calibrating);
+            let (rate, carried) = calibrate(&bench, options)?;
+            on_event(DemoEvent::Rate { rate, carried: Some(carried) });
+            rate
+        }
+    };
+    let mut outcomes = Vec::new();
+    for (index, &mode) in options.modes.iter().enumerate() {
+        on_event(DemoEvent::ModeStarts { mode, index, count: options.modes.len() });
+        let outcome = bench.run(&options.scenario, mode, rate, options, on_event)?;
+        on_event(DemoEvent::ModeEnds(&outcome));
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// The kernel's defaults are for long fat paths: with them a flow on this path of microseconds sends 64 KB packets whatever
+/// its rate, and hundreds of flows hold megabytes in the NIC.
+fn prepare_sender(testbed: &Testbed) {
+    // A kernel without it (before 5.19) sizes packets by the flow's rate alone, which is what this asks for.
+    let _ = weft_host::sysctl::set(&testbed.sender, "net.ipv4.tcp_tso_rtt_log", "0");
+}
+
+/// The rates that the demo chooses from.
+const RATES_MBPS: [u64; 8] = [50, 100, 200, 300, 500, 1000, 2000, 5000];
+
+/// Measures what the machine carries in MTU-size segments, and takes the largest rate that is at most 40 % of that: the
+/// applications, the requests and the NIC share the same processors, and hundreds of flows cost more than the few measured.
+fn calibrate(bench: &Bench<'_>, options: &DemoOptions) -> Result<(BitsPerSec, BitsPerSec), DemoError> {
+    let mut scenario = options.scenario.clone();
+    scenario.duration = Nanos::from_millis(2000);
+    scenario.bulk.truncate(3);
+    for bulk in &mut scenario.bulk {
+        (bulk.start, bulk.stop) = (Nanos::ZERO, scenario.duration);
+    }
+    let unlimited = BitsPerSec(100_000_000_000);
+    let outcome = bench.run(&scenario, Mode::Loom, unlimited, options, &mut |_| {})?;
+    let best = outcome.windows.iter().skip(1).map(|w| {
+        let bytes = w.wire.iter().copied().sum();
+        BitsPerSec::from_bytes_over(bytes, w.span)
+    });
+    let carried = best.min().unwrap_or(BitsPerSec::ZERO);
+    let fits = |mbps: &&u64| **mbps * 1_000_000 * 5 <= carried.get() * 2;
+    let mbps = RATES_MBPS.iter().filter(fits).max().copied().unwrap_or(RATES_MBPS[0]);
+    Ok((BitsPerSec(mbps * 1_000_000), carried))
+}

@@ -1,0 +1,199 @@
+//! The applications: iperf3 for bulk flows, sockperf for small requests, each in its tenant's cgroup.
+
+use super::DemoError;
+use super::scenario::{Bulk, processes};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weft_host::process::Output;
+use weft_host::{Cgroup, NetNs, Process, Spawn};
+use weft_nic::testbed::{RECEIVER, Testbed};
+use weft_units::Nanos;
+
+/// The first TCP port of the iperf3 servers.
+const IPERF_PORT: u32 = 5201;
+/// sockperf's TCP port, its own default.
+const SOCKPERF_PORT: &str = "11111";
+/// How long sockperf takes before its first message: it calibrates its clock and waits.
+pub(super) const SOCKPERF_LEAD: Nanos = Nanos::from_millis(2400);
+
+/// A bulk sender's processes.
+#[derive(Debug)]
+pub(super) struct BulkRun {
+    pub(super) bulk: Bulk,
+    servers: Vec<Process>,
+    clients: Vec<Process>,
+    first_port: u32,
+}
+
+impl BulkRun {
+    /// Starts the servers of sender number `index`.
+    pub(super) fn prepare(bulk: &Bulk, index: u32, testbed: &Testbed) -> Result<Self, DemoError> {
+        let first_port = IPERF_PORT + index * 64;
+        let mut servers = Vec::new();
+        for i in 0..processes(bulk.flows) {
+            let server = Spawn::new("iperf3")
+                .args(["--server", "--one-off", "--port", &(first_port + i).to_string()])
+                .netns(&testbed.receiver)
+                .start()?;
+            servers.push(server);
+        }
+        Ok(Self { bulk: bulk.clone(), servers, clients: Vec::new(), first_port })
+    }
+
+    /// Starts the clients; they send until they are stopped.
+    pub(super) fn start(
+        &mut self,
+        sender: &NetNs,
+        cgroup: &Cgroup,
+        congestion: &str,
+    ) -> Result<(), DemoError> {
+        let count = processes(self.bulk.flows);
+        for i in 0..count {
+            // The flows are dealt out as evenly as they go.
+            let flows = (self.bulk.flows + count - 1 - i) / count;
+            let client = Spawn::new("iperf3")
+                .args(["--client", &self.bulk.destination.to_string()])
+                .args(["--port", &(self.first_port + i).to_string()])
+                .args(["--parallel", &flows.to_string(), "--congestion", congestion])
+                .args(["--time", "86400", "--interval", "0", "--connect-timeout", "10000"])
+                .netns(sender)
+                .cgroup(cgroup)
+                .stdout(Output::Capture)
+                .stderr(Output::Capture)
+                .start()?;
+            self.clients.push(client);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// A client that has ended by itself has failed; what it said.
+    pub(super) fn failure(&mut self) -> Option<String> {
+        for client in &mut self.clients {
+            if let Ok(Some(status)) = client.try_wait() {
+                let said = [client.stderr().text(), client.stdout().text()].concat();
+                let said = said.lines().rfind(|l| l.contains("error")).unwrap_or("no message").to_owned();
+                return Some(format!("{}: iperf3 ended early ({status}): {said}", self.bulk.name));
+            }
+        }
+        None
+    }
+
+    /// Ends the clients and then the servers, whose resets end what the clients' sockets still hold.
+    pub(super) fn stop(&mut self) {
+        for process in self.clients.iter_mut().chain(&mut self.servers) {
+            let _ = process.signal(weft_host::process::Signal::KILL);
+        }
+        for process in self.clients.drain(..).chain(self.servers.drain(..)) {
+            drop(process);
+        }
+    }
+}
+
+/// The latency tenant's processes.
+#[derive(Debug)]
+pub(super) struct LatencyRun {
+    server: Process,
+    client: Process,
+    log: PathBuf,
+    /// When the client was started: its log's times count from then.
+    origin: Nanos,
+}
+
+/// One request: when it was sent, on the caller's clock, and how long its answer took to come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Request {
+    /// When it was sent.
+    pub at: Nanos,
+    /// Round trip, in seconds.
+    pub round_trip_s: f64,
+}
+
+impl LatencyRun {
+    /// Starts sockperf: TCP ping-pong, `rate` messages a second of `size` bytes for `span`.
+    pub(super) fn start(
+        testbed: &Testbed,
+        cgroup: &Cgroup,
+        folder: &Path,
+        rate: u32,
+        size: u32,
+        span: Nanos,
+        now: Nanos,
+    ) -> Result<Self, DemoError> {
+        let address = RECEIVER.to_string();
+        let server = Spawn::new("sockperf")
+            .args(["server", "--tcp", "-i", &address, "-p", SOCKPERF_PORT])
+            .netns(&testbed.receiver)
+            .start()?;
+        std::thread::sleep(Duration::from_millis(200));
+        let log = folder.join("sockperf.csv");
+        let seconds = span.get().div_ceil(1_000_000_000) + 1;
+        let client = Spawn::new("sockperf")
+            .args(["ping-pong", "--tcp", "-i", &address, "-p", SOCKPERF_PORT])
+            .args(["-t", &seconds.to_string(), "--mps", &rate.to_string(), "-m", &size.to_string()])
+            .arg("--full-rtt")
+            .arg("--full-log")
+            .arg(&log)
+            .netns(&testbed.sender)
+            .cgroup(cgroup)
+            .stdout(Output::Capture)
+            .stderr(Output::Capture)
+            .start()?;
+        Ok(Self { server, client, log, origin: now + Nanos::from_millis(200) })
+    }
+
+    /// Waits for the client to write its log, and reads it.
+    pub(super) fn finish(mut self, grace: Duration) -> Result<Vec<Request>, DemoError> {
+        let ended = self.client.wait_timeout(grace)?;
+        if ended.is_none() {
+            // It writes its log when it is interrupted, as at a terminal.
+            let _ = self.client.signal(weft_host::process::Signal::INT);
+            let _ = self.client.wait_timeout(Duration::from_secs(3))?;
+        }
+        let said = [self.client.stderr().text(), self.client.stdout().text()].concat();
+        let _ = self.server.stop(Duration::from_millis(500));
+        let text = std::fs::read_to_string(&self.log).map_err(|_| DemoError::Application {
+            program: "sockperf",
+            said: said.lines().rfind(|l| l.contains("ERROR")).unwrap_or("no log was written").to_owned(),
+        })?;
+        Ok(parse_log(&text, self.origin))
+    }
+}
+
+/// Reads sockperf's log: lines of `packet, txTime(sec), rxTime(sec), rtt(usec)`, times since the start of the process.
+pub(super) fn parse_log(text: &str, origin: Nanos) -> Vec<Request> {
+    let row = |line: &str| -> Option<Request> {
+        let mut fields = line.split(',').map(str::trim);
+        let _number: u64 = fields.next()?.parse().ok()?;
+        let sent: f64 = fields.next()?.parse().ok()?;
+        let received: f64 = fields.next()?.parse().ok()?;
+        Some(Request { at: origin + Nanos((sent * 1e9) as u64), round_trip_s: received - sent })
+    };
+    text.lines().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_sockperf_3_7() {
+        let text = "------------------------------\nsockperf: Summary: Round trip is 58.243 usec\n\
+                    packet, txTime(sec), rxTime(sec), rtt(usec)\n\
+                    0, 2.401699119, 2.401779178, 80.059\n1, 2.402699116, 2.402759456, 60.340\n\
+                    ------------------------------\n";
+        let requests = parse_log(text, Nanos::from_secs(100));
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[0].at, Nanos(102_401_699_119));
+        assert!((requests[1].round_trip_s - 60.34e-6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_torn_log_gives_what_it_has() {
+        assert_eq!(parse_log("0, 2.4, 2.5, 1\n1, 2.4", Nanos::ZERO).len(), 1);
+        assert!(parse_log("", Nanos::ZERO).is_empty());
+    }
+}

@@ -1,0 +1,195 @@
+//! What the eBPF program and the transmit worker share: `bpf/doorbell.h` in Rust. Both sides assert the sizes.
+
+use crate::sync::{AtomicU32, AtomicU64};
+use core::net::IpAddr;
+use weft_host::bpf::SharedLayout;
+use weft_units::{FlowKey, Protocol};
+
+/// Most queues of one macvtap (`TAP_MAX_QUEUES`, drivers/net/tap.c).
+pub const RINGS: usize = 256;
+/// Most lanes of a policy.
+pub const LANES: usize = 512;
+/// Most classes of a policy.
+pub const CLASSES: usize = 256;
+/// Most rows of the match table.
+pub(super) const RULES: usize = 512;
+/// Most cgroups that a policy names.
+pub(super) const CGROUPS: usize = 64;
+
+/// One descriptor ring's doorbell: a cache line of its own, since any core may ring it.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct RingBell {
+    /// Packets rung.
+    pub packets: AtomicU64,
+    /// Frame bytes rung.
+    pub bytes: AtomicU64,
+    /// Packets that the NIC has taken off the ring for good.
+    pub done: AtomicU64,
+    pad: [AtomicU64; 5],
+}
+
+/// What a class has rung, whatever the ring.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ClassBell {
+    /// Packets rung.
+    pub packets: AtomicU64,
+    /// Frame bytes rung.
+    pub bytes: AtomicU64,
+    /// Packets of flows beyond the lane's flow bound.
+    pub untracked: AtomicU64,
+    pad: [AtomicU64; 5],
+}
+
+/// The flows of a lane.
+#[repr(C)]
+#[derive(Debug)]
+pub struct LaneFlows {
+    /// Tracked now.
+    pub flows: AtomicU32,
+    /// Where the next new flow goes.
+    pub next: AtomicU32,
+}
+
+/// The shared page.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Shared {
+    /// Bit q: ring q was rung since the NIC last looked.
+    pub ready: [AtomicU64; RINGS / 64],
+    pad0: [AtomicU64; 4],
+    /// 1: the NIC wants one wake-up.
+    pub sleeping: AtomicU32,
+    pad1: [AtomicU32; 15],
+    /// Wake-ups sent.
+    pub wakeups: AtomicU64,
+    /// Metadata records sent.
+    pub records: AtomicU64,
+    /// Metadata records that found the record ring full (they are sent again with the flow's next packet).
+    pub records_lost: AtomicU64,
+    pad2: [AtomicU64; 5],
+    /// One doorbell for each ring.
+    pub rings: [RingBell; RINGS],
+    /// One count for each class.
+    pub classes: [ClassBell; CLASSES],
+    /// One count for each lane.
+    pub lanes: [LaneFlows; LANES],
+}
+
+const _: () = assert!(size_of::<RingBell>() == 64);
+const _: () = assert!(size_of::<ClassBell>() == 64);
+const _: () = assert!(size_of::<Shared>() == 64 * 3 + 64 * RINGS + 64 * CLASSES + 8 * LANES);
+
+// SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_doorbells (both
+// sides assert the sizes, and a test on real packets reads what the program wrote).
+unsafe impl SharedLayout for Shared {}
+
+/// How the flows of a lane are spread over its rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// Each new flow goes to the next ring.
+    RoundRobin,
+    /// By a hash of the five-tuple, as RSS and `skb_tx_hash` do.
+    Hash,
+}
+
+/// A lane as the program sees it (`struct weft_lane`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneEntry {
+    /// The class that its packets count for.
+    pub class: u16,
+    /// The first of its rings.
+    pub first_ring: u16,
+    /// How many rings it has, at least one.
+    pub rings: u16,
+    /// How its flows are spread.
+    pub spread: Spread,
+    /// How many flows are tracked at most; those beyond share the rings by hash.
+    pub flow_bound: u32,
+    /// Written to `skb->priority` when not zero, for a qdisc on the port.
+    pub qdisc_class: u32,
+}
+
+impl LaneEntry {
+    /// The map element.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut out = [0; 16];
+        out[0..2].copy_from_slice(&self.class.to_ne_bytes());
+        out[2..4].copy_from_slice(&self.first_ring.to_ne_bytes());
+        out[4..6].copy_from_slice(&self.rings.to_ne_bytes());
+        out[6..8].copy_from_slice(&u16::from(self.spread == Spread::Hash).to_ne_bytes());
+        out[8..12].copy_from_slice(&self.flow_bound.to_ne_bytes());
+        out[12..16].copy_from_slice(&self.qdisc_class.to_ne_bytes());
+        out
+    }
+}
+
+/// A metadata record (`struct weft_record`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// What it tells.
+    pub kind: RecordKind,
+    /// The flow; `None` in a wake-up.
+    pub key: Option<FlowKey>,
+    /// Its lane.
+    pub lane: u16,
+    /// Its ring.
+    pub ring: u16,
+    /// Its class.
+    pub class: u16,
+}
+
+/// What a record tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordKind {
+    /// A flow that the NIC does not know.
+    New,
+    /// A known flow whose metadata has changed.
+    Changed,
+    /// Nothing but "wake up".
+    Wake,
+}
+
+/// Reads sixteen bytes in network order; IPv4 comes as `::ffff:a.b.c.d`.
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let octets: [u8; 16] = bytes.try_into().ok()?;
+    Some(core::net::Ipv6Addr::from(octets).to_canonical())
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?))
+}
+
+impl Record {
+    /// Reads a record; `None` for anything that is not one.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let kind = match u16_at(bytes, 62)? {
+            0 => RecordKind::New,
+            1 => RecordKind::Changed,
+            2 => RecordKind::Wake,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            key: flow_key(bytes),
+            lane: u16_at(bytes, 56)?,
+            ring: u16_at(bytes, 58)?,
+            class: u16_at(bytes, 60)?,
+        })
+    }
+}
+
+/// Reads a `struct weft_flow_key`; `None` for what is not IP.
+pub fn flow_key(bytes: &[u8]) -> Option<FlowKey> {
+    if *bytes.get(37)? == 0 {
+        return None;
+    }
+    Some(FlowKey {
+        src: address(bytes.get(0..16)?)?,
+        dst: address(bytes.get(16..32)?)?,
+        sport: u16_at(bytes, 32)?,
+        dport: u16_at(bytes, 34)?,
+        protocol: Protocol(*bytes.get(36)?),
+    })
+}

@@ -1,0 +1,414 @@
+//! The software NIC as a whole: a port, an uplink, a policy, two threads.
+
+use crate::counters::{Count, Counters};
+use crate::doorbell::{CgroupEntry, Doorbells, TableError, check};
+use crate::link::Link;
+use crate::plan::{Mode, PlanError, RingPlan};
+use crate::port::{Port, PortDrops, PortError, Uplink};
+use crate::reverse;
+use crate::ring::Ring;
+use crate::sampler::{Sample, Sampler};
+use crate::sync::Ordering;
+use crate::worker::{FlowClasses, Grain, Worker, WorkerParts};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use weft_host::bpf::{BpfError, RunStats};
+use weft_host::clock;
+use weft_policy::CompiledPolicy;
+use weft_sched::PolicyTree;
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, Weight};
+
+/// How the NIC is to run.
+#[derive(Clone, Debug)]
+pub struct NicConfig {
+    /// How it schedules.
+    pub mode: Mode,
+    /// The rate of the link that it emulates, or keeps to.
+    pub rate: BitsPerSec,
+    /// How super-packets are cut.
+    pub grain: Grain,
+    /// How far the link's clock may lag behind the wall clock before link time is lost.
+    pub catch_up: Nanos,
+    /// Length of the windows of [`Sample`]s.
+    pub window: Nanos,
+    /// The policy's cgroups, resolved; `None` for one that does not exist.
+    pub cgroups: Vec<Option<CgroupEntry>>,
+    /// Expected number of flows by class, for [`Mode::Qpf`].
+    pub flows: Vec<u32>,
+    /// Ring budget of the port.
+    pub rings: usize,
+}
+
+/// Why the NIC could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum NicError {
+    /// The policy does not fit the match table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The policy does not fit the rings.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The eBPF program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// A device.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The engine refuses the program: a defect of the compiler, reported rather than run.
+    #[error("the engine refuses the policy: {0}")]
+    Engine(String),
+    /// The rate is zero.
+    #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
+    ZeroRate,
+    /// A thread could not be started, or a ring failed.
+    #[error("the software NIC stopped: {0}")]
+    Stopped(String),
+}
+
+/// What a class has gone through, station by station.
+#[derive(Clone, Debug, Default)]
+pub struct ClassTotals {
+    /// Rung at the port's egress.
+    pub rung: Count,
+    /// Fetched from the rings.
+    pub fetched: Count,
+    /// Sent.
+    pub sent: Count,
+    /// Refused by the uplink.
+    pub refused: Count,
+    /// Left in the rings at the end.
+    pub held: Count,
+    /// MTU-size frames and wire bytes.
+    pub wire: Count,
+    /// Packets of flows beyond the flow bound.
+    pub untracked: Packets,
+}
+
+/// The NIC's totals, read at one time; exact after [`SoftwareNic::stop`].
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// By class.
+    pub classes: Vec<ClassTotals>,
+    /// Dropped by the kernel between egress and ring, by its own counters.
+    pub drops: PortDrops,
+    /// Cost of the program at the egress.
+    pub bpf: RunStats,
+    /// Wake-ups sent by the ringing side.
+    pub wakeups: u64,
+    /// Metadata records.
+    pub records: u64,
+    /// Writes to the uplink.
+    pub uplink_writes: Count,
+    /// What the uplink device counts as arrived.
+    pub uplink_arrived: Count,
+    /// Dropped by the uplink device.
+    pub uplink_dropped: u64,
+    /// The other direction.
+    pub reverse: Count,
+    /// The other direction, refused by the port.
+    pub reverse_refused: Count,
+    /// Fetches that found the bell ahead of its packet.
+    pub bell_ahead: u64,
+    /// Packets whose bell rang and that never came.
+    pub never_came: u64,
+    /// Packets that came without a bell.
+    pub strays: u64,
+    /// Sleeps that waited for a bell.
+    pub sleeps: u64,
+    /// Scheduling decisions.
+    pub turns: u64,
+    /// Processor time of the worker.
+    pub worker_cpu: Nanos,
+    /// Link time lost.
+    pub link_lost: Nanos,
+    /// Flows known.
+    pub flows: u64,
+}
+
+impl Totals {
+    /// The sum over the classes.
+    pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
+        self.classes.iter().map(pick).fold(Count::default(), Count::plus)
+    }
+}
+
+/// A running NIC.
+#[derive(Debug)]
+pub struct SoftwareNic {
+    port: Port,
+    doorbells: Arc<Doorbells>,
+    counters: Arc<Counters>,
+    uplink: Arc<OwnedFd>,
+    uplink_device: UplinkWatch,
+    samples: Receiver<Sample>,
+    stop: Arc<AtomicBool>,
+    worker: Option<JoinHandle<Result<(), Errno>>>,
+    reverse: Option<JoinHandle<()>>,
+    plan: RingPlan,
+}
+
+/// The uplink's device after its descriptor has gone to the worker.
+#[derive(Debug)]
+struct UplinkWatch {
+    device: Uplink,
+    /// The device's counters when the NIC started.
+    before: Count,
+}
+
+/// Descriptor rings as the plan wants them, with the engine's flows.
+fn make_rings(
+    plan: &RingPlan,
+    tree: &mut PolicyTree,
+    fds: Vec<OwnedFd>,
+) -> Result<(Vec<Ring>, Vec<u32>), NicError> {
+    let mut rings = Vec::with_capacity(fds.len());
+    let mut ring_of_flow = Vec::new();
+    for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
+        let flow: FlowId =
+            tree.add_flow(spec.lane, Weight::ONE).map_err(|e| NicError::Engine(e.to_string()))?;
+        if ring_of_flow.len() <= flow.index() {
+            ring_of_flow.resize(flow.index() + 1, u32::MAX);
+        }
+        ring_of_flow[flow.index()] = number as u32;
+        rings.push(Ring::new(fd, flow, spec.class));
+    }
+    Ok((rings, ring_of_flow))
+}
+
+impl SoftwareNic {
+    /// The plan that a port must have rings for.
+    ///
+    /// # Errors
+    /// When the policy does not fit.
+    pub fn plan(policy: &CompiledPolicy, config: &NicConfig) -> Result<RingPlan, NicError> {
+        check(policy)?;
+        if config.rate == BitsPerSec::ZERO {
+            return Err(NicError::ZeroRate);
+        }
+        Ok(RingPlan::new(policy, config.mode, config.rings, &config.flows)?)
+    }
+
+    /// Starts the NIC on `port` and `uplink`, and brings the port up.
+    ///
+    /// # Errors
+    /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
+    pub fn start(
+        policy: &CompiledPolicy,
+        config: &NicConfig,
+        plan: RingPlan,
+        mut port: Port,
+        uplink: Uplink,
+    ) -> Result<Self, NicError> {
+        let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
+        let fds = core::mem::take(&mut port.rings);
+        let reverse_fd = fds
+            .first()
+            .ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?
+            .try_clone()
+            .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
+        let (rings, ring_of_flow) = make_rings(&plan, &mut tree, fds)?;
+        let doorbells = Arc::new(Doorbells::load(policy, &plan, &config.cgroups)?);
+        let ifindex = port.index()?;
+        port.app().run(|| doorbells.attach(ifindex)).map_err(|e| NicError::Stopped(e.to_string()))??;
+
+        let counters = Arc::new(Counters::new(policy.classes.len()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let fd =
+            uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
+        let fd = Arc::new(fd);
+        let arrived = uplink.arrived()?;
+        let before = Count { packets: arrived.rx_packets, bytes: arrived.rx_bytes };
+        let (out, samples) = channel();
+        let now = clock::now();
+        let parts = WorkerParts {
+            tree,
+            rings,
+            ring_of_flow,
+            uplink: Arc::clone(&fd),
+            link: Link::new(config.rate, config.catch_up, now),
+            grain: config.grain,
+            counters: Arc::clone(&counters),
+            sampler: Sampler::new(config.window, now, policy.classes.len(), out),
+            default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
+        };
+        let shared_rings = plan.rings.iter().any(|ring| ring.class.is_none());
+        let worker = start_worker(parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
+        let reverse = start_reverse(&fd, reverse_fd, &counters, &doorbells, &stop)?;
+        port.up()?;
+        Ok(Self {
+            port,
+            doorbells,
+            counters,
+            uplink: fd,
+            uplink_device: UplinkWatch { device: uplink, before },
+            samples,
+            stop,
+            worker: Some(worker),
+            reverse: Some(reverse),
+            plan,
+        })
+    }
+
+    /// Windows of the link's time, as they close.
+    pub fn samples(&self) -> &Receiver<Sample> {
+        &self.samples
+    }
+
+    /// The port.
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// The plan of its rings.
+    pub fn ring_plan(&self) -> &RingPlan {
+        &self.plan
+    }
+
+    /// How many flows of each class the NIC tracks now.
+    pub fn flows_by_class(&self) -> Vec<u32> {
+        let mut flows = vec![0; self.counters.classes.len()];
+        for (lane, tracked) in self.plan.lanes.iter().zip(&self.doorbells.shared().lanes) {
+            if let Some(sum) = flows.get_mut(usize::from(lane.class)) {
+                *sum += tracked.flows.load(Ordering::Relaxed);
+            }
+        }
+        flows
+    }
+
+    /// Whether the worker is still at work; it ends early only when the port's devices are taken away.
+    pub fn is_running(&self) -> bool {
+        self.worker.as_ref().is_some_and(|w| !w.is_finished())
+    }
+
+    /// The totals now.
+    ///
+    /// # Errors
+    /// When a device is gone.
+    pub fn totals(&self) -> Result<Totals, NicError> {
+        let shared = self.doorbells.shared();
+        let class = |(i, c): (usize, &crate::counters::ClassCounters)| ClassTotals {
+            rung: Count {
+                packets: Packets(shared.classes[i].packets.load(Ordering::Relaxed)),
+                bytes: Bytes(shared.classes[i].bytes.load(Ordering::Relaxed)),
+            },
+            fetched: c.fetched.get(),
+            sent: c.sent.get(),
+            refused: c.refused.get(),
+            held: c.held.get(),
+            wire: c.wire.get(),
+            untracked: Packets(shared.classes[i].untracked.load(Ordering::Relaxed)),
+        };
+        let arrived = self.uplink_device.device.arrived()?;
+        let c = &self.counters;
+        Ok(Totals {
+            classes: c.classes.iter().enumerate().map(class).collect(),
+            drops: self.port.drops()?,
+            bpf: self.doorbells.run_stats()?,
+            wakeups: shared.wakeups.load(Ordering::Relaxed),
+            records: shared.records.load(Ordering::Relaxed),
+            uplink_writes: c.uplink_writes.get(),
+            uplink_arrived: Count { packets: arrived.rx_packets, bytes: arrived.rx_bytes }
+                .minus(self.uplink_device.before),
+            uplink_dropped: arrived.rx_dropped.get(),
+            reverse: c.reverse.get(),
+            reverse_refused: c.reverse_refused.get(),
+            bell_ahead: c.bell_ahead.get().packets.get(),
+            never_came: c.never_came.get().packets.get(),
+            strays: c.strays.get().packets.get(),
+            sleeps: c.sleeps.get().packets.get(),
+            turns: c.turns.get().packets.get(),
+            worker_cpu: Nanos(c.worker_cpu.get()),
+            link_lost: Nanos(c.link_lost.get()),
+            flows: c.flows.get(),
+        })
+    }
+
+    /// Takes the port down, lets what has entered leave for at most `grace`, stops the threads, and counts what is left
+    /// as held.
+    ///
+    /// # Errors
+    /// When the worker had failed before, with the reason.
+    pub fn stop(mut self, grace: Nanos) -> Result<Totals, NicError> {
+        let _ = self.port.down();
+        let until = clock::now() + grace;
+        while clock::now() < until && self.is_running() {
+            let totals = self.totals()?;
+            let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
+            if gone + totals.drops.backlog + totals.drops.ring_full >= totals.sum(|c| c.rung).packets.get() {
+                break;
+            }
+            std::thread::sleep(core::time::Duration::from_millis(5));
+        }
+        self.join()?;
+        self.totals()
+    }
+
+    fn join(&mut self) -> Result<(), NicError> {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(reverse) = self.reverse.take() {
+            reverse.join().map_err(|_| NicError::Stopped("the receiving thread panicked".to_owned()))?;
+        }
+        match self.worker.take().map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => {
+                Err(NicError::Stopped(format!("read a descriptor ring of {}: {error}", self.port.name())))
+            }
+            Some(Err(_)) => Err(NicError::Stopped("the transmit worker panicked".to_owned())),
+        }
+    }
+
+    /// The uplink's descriptor, for tests that put packets in by hand.
+    pub fn uplink_fd(&self) -> &OwnedFd {
+        &self.uplink
+    }
+}
+
+impl Drop for SoftwareNic {
+    fn drop(&mut self) {
+        let _ = self.join();
+    }
+}
+
+fn start_worker(
+    parts: WorkerParts,
+    doorbells: Arc<Doorbells>,
+    stop: Arc<AtomicBool>,
+    learn_flows: bool,
+) -> Result<JoinHandle<Result<(), Errno>>, NicError> {
+    let run = move || {
+        let flows = RefCell::new(FlowClasses::default());
+        let records = doorbells.records(|record| flows.borrow_mut().learn(record, learn_flows));
+        let Ok(records) = records else { return Err(Errno::NOMEM) };
+        let worker = Worker::new(parts, doorbells.shared(), records, &flows);
+        worker.run(|| stop.load(Ordering::Relaxed))
+    };
+    std::thread::Builder::new()
+        .name("weft-transmit".to_owned())
+        .spawn(run)
+        .map_err(|e| NicError::Stopped(format!("start the transmit thread: {e}")))
+}
+
+fn start_reverse(
+    uplink: &Arc<OwnedFd>,
+    port: OwnedFd,
+    counters: &Arc<Counters>,
+    doorbells: &Arc<Doorbells>,
+    stop: &Arc<AtomicBool>,
+) -> Result<JoinHandle<()>, NicError> {
+    let flows = doorbells.flow_table()?;
+    let (uplink, counters) = (Arc::clone(uplink), Arc::clone(counters));
+    let (doorbells, stop) = (Arc::clone(doorbells), Arc::clone(stop));
+    let run = move || {
+        let stopped = || stop.load(Ordering::Relaxed);
+        reverse::run(&uplink, &port, &counters, doorbells.shared(), &flows, stopped);
+    };
+    std::thread::Builder::new()
+        .name("weft-receive".to_owned())
+        .spawn(run)
+        .map_err(|e| NicError::Stopped(format!("start the receiving thread: {e}")))
+}

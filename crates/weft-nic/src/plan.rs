@@ -1,0 +1,207 @@
+//! The plan of a port's rings: which lane's packets lie in which descriptor rings, and what the engine makes of them.
+//!
+//! In Loom's mode a ring holds packets of one lane only, so that a bell out of step with its ring can never be charged to
+//! the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues filled by
+//! hash, a queue for each flow, all served in turns without regard to the policy.
+
+use crate::doorbell::{LaneEntry, RINGS, Spread};
+use weft_policy::CompiledPolicy;
+use weft_sched::{Child, LaneSpec, LeafDiscipline, LeafSpec, Program};
+use weft_units::{ClassId, LaneId, LeafId, Packets};
+
+/// How the NIC schedules.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// One transmit queue, first in first out.
+    Sq,
+    /// Some queues, flows spread by hash, served in turns (deficit round robin).
+    Mq {
+        /// Number of queues.
+        queues: u16,
+    },
+    /// A queue for each flow as far as the port has queues, served in turns.
+    Qpf,
+    /// The policy.
+    Loom,
+}
+
+impl Mode {
+    /// The mode's name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sq => "sq",
+            Self::Mq { .. } => "mq",
+            Self::Qpf => "qpf",
+            Self::Loom => "loom",
+        }
+    }
+}
+
+/// Why a policy does not fit the port's rings.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlanError {
+    /// More lanes than rings.
+    #[error(
+        "the policy has {lanes} lanes (a class for each limit it passes), and a port has {rings} descriptor rings; \
+         each lane needs one of its own: merge classes, or split the policy over two ports"
+    )]
+    Lanes {
+        /// Lanes of the policy.
+        lanes: usize,
+        /// Rings of the port.
+        rings: usize,
+    },
+}
+
+/// A descriptor ring of the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingSpec {
+    /// The engine's lane that it feeds.
+    pub lane: LaneId,
+    /// The class of all its packets; `None` where classes share the ring.
+    pub class: Option<ClassId>,
+}
+
+/// The plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingPlan {
+    /// The match table's lanes, as the eBPF program places them.
+    pub lanes: Vec<LaneEntry>,
+    /// The rings; queue q of the port is number q.
+    pub rings: Vec<RingSpec>,
+    /// What the engine runs.
+    pub program: Program,
+}
+
+/// The flow table that the lanes of a port divide between them (`flows` in bpf/doorbell.bpf.c).
+const FLOW_TABLE: u32 = 65_536;
+
+impl RingPlan {
+    /// Plans the rings of a port with `budget` rings (at most 256). `flows` estimates the number of flows by class, for
+    /// [`Mode::Qpf`]; an absent estimate counts as 1.
+    ///
+    /// # Errors
+    /// When the policy has more lanes than the port has rings.
+    pub fn new(policy: &CompiledPolicy, mode: Mode, budget: usize, flows: &[u32]) -> Result<Self, PlanError> {
+        let budget = budget.clamp(1, RINGS);
+        let lanes = policy.program.lanes.len();
+        match mode {
+            Mode::Sq => Ok(shared(policy, 1, Spread::Hash)),
+            Mode::Mq { queues } => Ok(shared(policy, usize::from(queues).clamp(1, budget), Spread::Hash)),
+            _ if lanes > budget => Err(PlanError::Lanes { lanes, rings: budget }),
+            Mode::Qpf => {
+                let demand = |class: ClassId| flows.get(class.index()).copied().unwrap_or(1).max(1) as usize;
+                let wanted: Vec<usize> = policy.program.lanes.iter().map(|l| demand(l.class)).collect();
+                Ok(own_rings(policy, &divide(&wanted, budget), turns_program(policy), |_| LaneId(0)))
+            }
+            Mode::Loom => {
+                let wanted: Vec<usize> =
+                    policy.program.lanes.iter().map(|l| loom_demand(policy, l)).collect();
+                Ok(own_rings(policy, &divide(&wanted, budget), policy.program.clone(), |lane| lane))
+            }
+        }
+    }
+}
+
+/// A lane of a FIFO leaf has one ring, since the order of arrival holds only within a ring; a lane of a fair leaf takes
+/// what it can get.
+fn loom_demand(policy: &CompiledPolicy, lane: &LaneSpec) -> usize {
+    match policy.program.leaves[lane.leaf.index()].discipline {
+        LeafDiscipline::Fifo => 1,
+        LeafDiscipline::Fair => RINGS,
+    }
+}
+
+/// Divides `budget` rings by max-min fairness: nobody gets more than it wants, and what one does not want the others share.
+/// Everybody gets one; the budget covers that.
+fn divide(wanted: &[usize], budget: usize) -> Vec<usize> {
+    let mut given = vec![1; wanted.len()];
+    let mut left = budget - wanted.len();
+    loop {
+        let hungry: Vec<usize> = (0..wanted.len()).filter(|&i| given[i] < wanted[i]).collect();
+        if hungry.is_empty() || left == 0 {
+            return given;
+        }
+        let each = (left / hungry.len()).max(1);
+        for i in hungry {
+            let more = each.min(wanted[i] - given[i]).min(left);
+            given[i] += more;
+            left -= more;
+        }
+    }
+}
+
+fn flow_bound(policy: &CompiledPolicy) -> u32 {
+    FLOW_TABLE / policy.program.lanes.len().max(1) as u32
+}
+
+/// Every lane has rings of its own.
+fn own_rings(
+    policy: &CompiledPolicy,
+    given: &[usize],
+    program: Program,
+    engine_lane: impl Fn(LaneId) -> LaneId,
+) -> RingPlan {
+    let mut rings = Vec::new();
+    let mut lanes = Vec::new();
+    for (i, (lane, &count)) in policy.program.lanes.iter().zip(given).enumerate() {
+        lanes.push(LaneEntry {
+            class: lane.class.0 as u16,
+            first_ring: rings.len() as u16,
+            rings: count as u16,
+            spread: Spread::RoundRobin,
+            flow_bound: flow_bound(policy),
+            qdisc_class: 0,
+        });
+        let ring = RingSpec { lane: engine_lane(LaneId::from_index(i)), class: Some(lane.class) };
+        rings.extend(core::iter::repeat_n(ring, count));
+    }
+    RingPlan { lanes, rings, program }
+}
+
+/// All lanes share all rings.
+fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
+    let entry = |lane: &LaneSpec| LaneEntry {
+        class: lane.class.0 as u16,
+        first_ring: 0,
+        rings: count as u16,
+        spread,
+        flow_bound: flow_bound(policy),
+        qdisc_class: 0,
+    };
+    RingPlan {
+        lanes: policy.program.lanes.iter().map(entry).collect(),
+        rings: vec![RingSpec { lane: LaneId(0), class: None }; count],
+        program: turns_program(policy),
+    }
+}
+
+/// A NIC that knows no policy: one leaf whose queues are served in turns.
+fn turns_program(policy: &CompiledPolicy) -> Program {
+    let default = ClassId::from_index(policy.classes.len().saturating_sub(1));
+    Program {
+        root: Child::Leaf(LeafId(0)),
+        nodes: Vec::new(),
+        leaves: vec![LeafSpec { name: "queues".to_owned(), discipline: LeafDiscipline::Fair }],
+        limits: Vec::new(),
+        lanes: vec![LaneSpec {
+            class: default,
+            leaf: LeafId(0),
+            limits: Vec::new(),
+            packet_bound: Packets::MAX,
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_divided_by_max_min() {
+        assert_eq!(divide(&[1, 4, 16, 64, 256, 1], 256), [1, 4, 16, 64, 170, 1]);
+        assert_eq!(divide(&[256, 256], 5), [3, 2]);
+        assert_eq!(divide(&[1, 1], 256), [1, 1]);
+        assert_eq!(divide(&[3, 3, 3], 3), [1, 1, 1]);
+    }
+}

@@ -1,0 +1,78 @@
+//! A descriptor ring as the worker sees it: the descriptor to read from, and the packet that is being segmented.
+
+use crate::segment::SuperPacket;
+use crate::vnet::VnetHeader;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use weft_units::{ClassId, FlowId, Nanos};
+
+/// The largest frame that a macvtap hands out: 64 KB of IP packet, the Ethernet header with two VLAN tags, and slack for
+/// what the kernel may add.
+pub(crate) const FRAME_BYTES: usize = 70_000;
+
+/// A packet that has been fetched and not yet been sent to its end.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    /// virtio-net header and frame, in the ring's own buffer.
+    pub(crate) length: usize,
+    /// How it can be cut; `None` when it cannot be and goes whole.
+    pub(crate) packet: Option<SuperPacket>,
+    /// The first segment that has not been sent.
+    pub(crate) next_segment: u32,
+    /// Whom it counts for.
+    pub(crate) class: ClassId,
+}
+
+/// A ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    pub(crate) fd: OwnedFd,
+    /// The engine's flow.
+    pub(crate) flow: FlowId,
+    /// The class of all its packets, or `None` where classes share it.
+    pub(crate) class: Option<ClassId>,
+    /// Packets taken off it for good, as told to the ringing side.
+    pub(crate) done: u64,
+    /// What is being segmented.
+    pub(crate) fetched: Option<Fetched>,
+    /// Where it lies; grown at the first fetch and kept.
+    pub(crate) buffer: Box<[u8]>,
+    /// Since when the bell has been ahead of its packet.
+    pub(crate) late_since: Option<Nanos>,
+}
+
+/// What a fetch found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fetch {
+    /// A packet of so many bytes, virtio-net header included.
+    Packet(usize),
+    /// Nothing yet.
+    Empty,
+    /// The device is gone, or the kernel refuses.
+    Failed(Errno),
+}
+
+impl Ring {
+    pub(crate) fn new(fd: OwnedFd, flow: FlowId, class: Option<ClassId>) -> Self {
+        Self { fd, flow, class, done: 0, fetched: None, buffer: Box::default(), late_since: None }
+    }
+
+    /// Reads the next packet into the ring's buffer.
+    pub(crate) fn fetch(&mut self) -> Fetch {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; FRAME_BYTES].into_boxed_slice();
+        }
+        match rustix::io::read(&self.fd, &mut self.buffer[..]) {
+            Ok(n) if n > VnetHeader::LEN => Fetch::Packet(n),
+            Ok(_) => Fetch::Empty,
+            Err(Errno::AGAIN | Errno::INTR) => Fetch::Empty,
+            Err(error) => Fetch::Failed(error),
+        }
+    }
+
+    /// The virtio-net header and the frame of the packet that was fetched.
+    pub(crate) fn parts(&self, length: usize) -> (VnetHeader, &[u8]) {
+        let (header, frame) = self.buffer[..length].split_at(VnetHeader::LEN);
+        (header.first_chunk().map(VnetHeader::parse).unwrap_or_default(), frame)
+    }
+}

@@ -1,0 +1,95 @@
+//! A sender, a NIC and a receiver, each a network namespace of this run: where experiments and tests put a software NIC
+//! between real TCP stacks. Nothing outside is touched, and all of it goes when the value is dropped.
+
+use crate::port::{Port, PortConfig, PortError, Uplink};
+use core::net::{IpAddr, Ipv4Addr};
+use weft_host::link::{self, LinkError, Mac};
+use weft_host::netns::{NetNs, NetNsError};
+use weft_host::run_id::RunId;
+use weft_host::sysctl;
+
+/// The sender's address.
+pub const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 1));
+/// The receiver's address.
+pub const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 2));
+/// Two more addresses of the receiver: the destinations of Loom's Figure 11.
+pub const DESTINATIONS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 99, 1, 1)), IpAddr::V4(Ipv4Addr::new(10, 99, 1, 2))];
+/// All of them lie in one network.
+const PREFIX: u8 = 16;
+/// The port's name in the sender.
+const PORT: &str = "port0";
+/// The wire's end in the receiver.
+const WIRE: &str = "wire0";
+
+/// Why the testbed could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// A namespace.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// A link or an address.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The port or the uplink.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// The three namespaces.
+#[derive(Debug)]
+pub struct Testbed {
+    /// Where the applications send from.
+    pub sender: NetNs,
+    /// Where the rings are.
+    pub nic: NetNs,
+    /// Where they send to.
+    pub receiver: NetNs,
+}
+
+impl Testbed {
+    /// Makes the namespaces `weft-…-ROLEsnd`, `-ROLEnic` and `-ROLErcv`.
+    ///
+    /// # Errors
+    /// Without the rights for network namespaces.
+    pub fn create(role: &str) -> Result<Self, TestbedError> {
+        let run = RunId::current();
+        let make = |part: &str| NetNs::create(&run.name(&format!("{role}{part}")));
+        let testbed = Self { sender: make("snd")?, nic: make("nic")?, receiver: make("rcv")? };
+        for ns in [&testbed.sender, &testbed.receiver] {
+            // Router and neighbour discovery would be packets that no tenant has sent. A kernel without IPv6 sends none.
+            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
+            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+        }
+        Ok(testbed)
+    }
+
+    /// Makes a port with `rings` rings of `ring_packets` packets in the sender, and an uplink into the receiver.
+    ///
+    /// # Errors
+    /// When a device cannot be made.
+    pub fn devices(&self, rings: u32, ring_packets: u32) -> Result<(Port, Uplink), TestbedError> {
+        let (app, nic, mac) = (&self.sender, &self.nic, Mac::local(1));
+        let port = Port::create(&PortConfig { app, nic, name: PORT, mac, rings, ring_packets })?;
+        let uplink = Uplink::tap(&self.receiver, WIRE)?;
+        Ok((port, uplink))
+    }
+
+    /// Gives both ends their addresses and tells each where the other is, so that no ARP crosses the NIC. Call when the
+    /// NIC has brought the port up.
+    ///
+    /// # Errors
+    /// When a device is gone.
+    pub fn connect(&self) -> Result<(), TestbedError> {
+        link::set_up(&self.receiver, WIRE)?;
+        let port_mac = Mac::local(1);
+        let wire_mac = link::get_mac(&self.receiver, WIRE)?.unwrap_or(Mac::local(2));
+        link::add_address(&self.sender, PORT, SENDER, PREFIX)?;
+        link::add_neighbor(&self.receiver, WIRE, SENDER, port_mac)?;
+        for address in [RECEIVER, DESTINATIONS[0], DESTINATIONS[1]] {
+            link::add_address(&self.receiver, WIRE, address, PREFIX)?;
+            link::add_neighbor(&self.sender, PORT, address, wire_mac)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! Checks a program and lays its tree out: for every leaf the path to the root.
+
+use thiserror::Error;
+use weft_units::{LaneId, LeafId, LimitId, NodeId};
+
+use crate::program::{Child, Discipline, Program};
+
+/// Why a program cannot be run. Every message says where in the program and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// A child or the root names a node that is not in the program.
+    #[error("node {given} is referred to, but the program has {count} nodes; refer to one of them")]
+    UnknownNode {
+        /// The id that was given.
+        given: NodeId,
+        /// How many nodes there are.
+        count: usize,
+    },
+    /// A child, the root or a lane names a leaf that is not in the program.
+    #[error("leaf {given} is referred to, but the program has {count} leaves; refer to one of them")]
+    UnknownLeaf {
+        /// The id that was given.
+        given: LeafId,
+        /// How many leaves there are.
+        count: usize,
+    },
+    /// A lane names a limit that is not in the program.
+    #[error("lane {lane} passes limit {given}, but the program has {count} limits; refer to one of them")]
+    UnknownLimit {
+        /// The lane.
+        lane: LaneId,
+        /// The id that was given.
+        given: LimitId,
+        /// How many limits there are.
+        count: usize,
+    },
+    /// A lane names the same limit twice, which would charge its bytes twice.
+    #[error("lane {lane} passes limit {limit} twice; list each limit once")]
+    RepeatedLimit {
+        /// The lane.
+        lane: LaneId,
+        /// The limit.
+        limit: LimitId,
+    },
+    /// A limit of zero, which would hold its traffic for ever.
+    #[error("limit {limit} (`{name}`) has rate zero and would never send; give a rate above zero")]
+    ZeroRate {
+        /// The limit.
+        limit: LimitId,
+        /// Its name in the policy.
+        name: String,
+    },
+    /// A node without children.
+    #[error("node {node} (`{name}`) has no children; give it at least one or leave it out")]
+    NoChildren {
+        /// The node.
+        node: NodeId,
+        /// Its name in the policy.
+        name: String,
+    },
+    /// A fair queueing node whose weights do not match its children.
+    #[error(
+        "node {node} (`{name}`) has {children} children but {weights} weights; give one weight per child"
+    )]
+    WeightCount {
+        /// The node.
+        node: NodeId,
+        /// Its name in the policy.
+        name: String,
+        /// How many children it has.
+        children: usize,
+        /// How many weights it has.
+        weights: usize,
+    },
+    /// A node or leaf with two parents, or a node below itself: not a tree (Loom, section 3).
+    #[error("{child:?} has more than one parent; without its shaping nodes a policy must be a tree")]
+    NotATree {
+        /// The child that was reached twice.
+        child: Child,
+    },
+    /// A node or leaf that the root does not reach, so that its traffic would never be sent.
+    #[error("{child:?} cannot be reached from the root and would never send; attach it or leave it out")]
+    Unreachable {
+        /// What was not reached.
+        child: Child,
+    },
+}
+
+/// Where a node or leaf hangs: its parent and the slot there. `None` for the root.
+pub(crate) type Parent = Option<(u32, u32)>;
+
+/// The shape of a checked program.
+pub(crate) struct Layout {
+    /// Parent of each node.
+    pub(crate) node_parents: Vec<Parent>,
+    /// Parent of each leaf.
+    pub(crate) leaf_parents: Vec<Parent>,
+}
+
+/// Checks `program` and returns its shape.
+pub(crate) fn check(program: &Program) -> Result<Layout, ProgramError> {
+    check_nodes(program)?;
+    check_limits(program)?;
+    check_lanes(program)?;
+    check_shape(program)
+}
+
+fn check_nodes(program: &Program) -> Result<(), ProgramError> {
+    for (index, spec) in program.nodes.iter().enumerate() {
+        let node = NodeId::from_index(index);
+        let children = spec.children.len();
+        if children == 0 {
+            return Err(ProgramError::NoChildren { node, name: spec.name.clone() });
+        }
+        if let Discipline::Wfq(weights) = &spec.discipline
+            && weights.len() != children
+        {
+            let (name, weights) = (spec.name.clone(), weights.len());
+            return Err(ProgramError::WeightCount { node, name, children, weights });
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(program: &Program) -> Result<(), ProgramError> {
+    match program.limits.iter().position(|limit| limit.rate.get() == 0) {
+        Some(at) => Err(ProgramError::ZeroRate {
+            limit: LimitId::from_index(at),
+            name: program.limits[at].name.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn check_lanes(program: &Program) -> Result<(), ProgramError> {
+    for (index, spec) in program.lanes.iter().enumerate() {
+        let lane = LaneId::from_index(index);
+        if spec.leaf.index() >= program.leaves.len() {
+            return Err(ProgramError::UnknownLeaf { given: spec.leaf, count: program.leaves.len() });
+        }
+        for (at, &limit) in spec.limits.iter().enumerate() {
+            if limit.index() >= program.limits.len() {
+                return Err(ProgramError::UnknownLimit { lane, given: limit, count: program.limits.len() });
+            }
+            if spec.limits[..at].contains(&limit) {
+                return Err(ProgramError::RepeatedLimit { lane, limit });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Walks the tree from the root with a stack of its own, so that a deep program cannot exhaust the caller's.
+fn check_shape(program: &Program) -> Result<Layout, ProgramError> {
+    let mut nodes: Vec<Option<Parent>> = vec![None; program.nodes.len()];
+    let mut leaves: Vec<Option<Parent>> = vec![None; program.leaves.len()];
+    let mut open: Vec<(Child, Parent)> = vec![(program.root, None)];
+    while let Some((child, parent)) = open.pop() {
+        let seen = match child {
+            Child::Node(given) => nodes
+                .get_mut(given.index())
+                .ok_or(ProgramError::UnknownNode { given, count: program.nodes.len() })?,
+            Child::Leaf(given) => leaves
+                .get_mut(given.index())
+                .ok_or(ProgramError::UnknownLeaf { given, count: program.leaves.len() })?,
+        };
+        if seen.replace(parent).is_some() {
+            return Err(ProgramError::NotATree { child });
+        }
+        if let Child::Node(node) = child {
+            let children = program.nodes[node.index()].children.iter().enumerate();
+            open.extend(children.map(|(slot, &child)| (child, Some((node.0, slot as u32)))));
+        }
+    }
+    Ok(Layout {
+        node_parents: reached(nodes, |at| Child::Node(NodeId::from_index(at)))?,
+        leaf_parents: reached(leaves, |at| Child::Leaf(LeafId::from_index(at)))?,
+    })
+}
+
+fn reached(found: Vec<Option<Parent>>, child: impl Fn(usize) -> Child) -> Result<Vec<Parent>, ProgramError> {
+    let check = |(at, parent): (usize, Option<Parent>)| {
+        parent.ok_or_else(|| ProgramError::Unreachable { child: child(at) })
+    };
+    found.into_iter().enumerate().map(check).collect()
+}

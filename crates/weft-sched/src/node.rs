@@ -1,0 +1,234 @@
+//! Inner nodes: one PIFO of child references each.
+
+use weft_units::{Bytes, Weight};
+
+use crate::program::Discipline;
+use crate::tags::{self, Account};
+use crate::winner::WinnerTree;
+
+/// Why a child that had nothing to offer has something again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Return {
+    /// A flow below it became backlogged.
+    Fresh,
+    /// A lane below it came back from the shaping queue.
+    Released,
+}
+
+/// The state of an inner node. A child takes part while a lane below it that is not parked has a backlogged flow.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// Strict priority: the first slot that takes part.
+    Strict(SlotSet),
+    /// Start-time fair queueing.
+    Wfq(WfqNode),
+}
+
+impl Node {
+    pub(crate) fn new(discipline: &Discipline, children: usize) -> Self {
+        match discipline {
+            Discipline::Priority => Self::Strict(SlotSet::new(children)),
+            Discipline::Wfq(weights) => Self::Wfq(WfqNode::new(weights)),
+        }
+    }
+
+    /// The slot whose turn it is.
+    #[inline]
+    pub(crate) fn best(&self) -> Option<usize> {
+        match self {
+            Self::Strict(slots) => slots.first(),
+            Self::Wfq(node) => node.tree.best(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.best().is_none()
+    }
+
+    pub(crate) fn contains(&self, slot: usize) -> bool {
+        match self {
+            Self::Strict(slots) => slots.contains(slot),
+            Self::Wfq(node) => node.tree.contains(slot),
+        }
+    }
+
+    /// The child at `slot` has something to offer again.
+    #[inline]
+    pub(crate) fn enter(&mut self, slot: usize, tie: u64, why: Return) {
+        match self {
+            Self::Strict(slots) => slots.insert(slot),
+            Self::Wfq(node) => node.enter(slot, tie, why),
+        }
+    }
+
+    /// All that the child at `slot` has to offer was parked: it leaves without having been served.
+    pub(crate) fn leave_unserved(&mut self, slot: usize) {
+        match self {
+            Self::Strict(slots) => slots.remove(slot),
+            Self::Wfq(node) => node.leave_unserved(slot),
+        }
+    }
+
+    /// The child at `slot` goes into service.
+    #[inline]
+    pub(crate) fn begin(&mut self, slot: usize) {
+        if let Self::Wfq(node) = self {
+            node.begin(slot);
+        }
+    }
+
+    /// The child at `slot` sent `bytes`; it stays when it has `more` to offer.
+    #[inline]
+    pub(crate) fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) {
+        match self {
+            Self::Strict(slots) => {
+                if !more {
+                    slots.remove(slot);
+                }
+            }
+            Self::Wfq(node) => node.served(slot, bytes, more, tie),
+        }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        match self {
+            Self::Strict(_) => true,
+            Self::Wfq(node) => node.is_valid(),
+        }
+    }
+}
+
+/// A set of slots as a bitmap; nodes of up to 64 children need no second word.
+#[derive(Debug)]
+pub(crate) struct SlotSet {
+    first: u64,
+    more: Box<[u64]>,
+}
+
+impl SlotSet {
+    fn new(slots: usize) -> Self {
+        Self { first: 0, more: vec![0; slots.div_ceil(64).saturating_sub(1)].into() }
+    }
+
+    #[inline]
+    fn word(&mut self, slot: usize) -> &mut u64 {
+        if slot < 64 { &mut self.first } else { &mut self.more[slot / 64 - 1] }
+    }
+
+    #[inline]
+    fn insert(&mut self, slot: usize) {
+        *self.word(slot) |= 1 << (slot % 64);
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: usize) {
+        *self.word(slot) &= !(1 << (slot % 64));
+    }
+
+    fn contains(&self, slot: usize) -> bool {
+        let word = if slot < 64 { self.first } else { self.more[slot / 64 - 1] };
+        word & (1 << (slot % 64)) != 0
+    }
+
+    #[inline]
+    fn first(&self) -> Option<usize> {
+        if self.first != 0 {
+            return Some(self.first.trailing_zeros() as usize);
+        }
+        let (at, word) = self.more.iter().enumerate().find(|(_, word)| **word != 0)?;
+        Some((at + 1) * 64 + word.trailing_zeros() as usize)
+    }
+}
+
+/// Start-time fair queueing over the children.
+#[derive(Debug)]
+pub(crate) struct WfqNode {
+    virtual_time: u64,
+    /// Start tags of the children that take part.
+    tree: WinnerTree,
+    shares: Box<[Share]>,
+}
+
+/// What a child has had and what it keeps while it is held back: 32 bytes.
+#[derive(Debug)]
+struct Share {
+    account: Account,
+    /// The start tag with which it left unserved, until it takes part again.
+    held: Option<u64>,
+}
+
+impl WfqNode {
+    fn new(weights: &[Weight]) -> Self {
+        let share = |weight: &Weight| Share { account: Account::new(*weight), held: None };
+        Self {
+            virtual_time: 0,
+            tree: WinnerTree::new(weights.len()),
+            shares: weights.iter().map(share).collect(),
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, slot: usize, tie: u64, why: Return) {
+        let share = &mut self.shares[slot];
+        let held = share.held.take();
+        let fresh = share.account.start(self.virtual_time);
+        let start = if why == Return::Released { held.unwrap_or(fresh) } else { fresh };
+        self.tree.set(slot, start, tie);
+    }
+
+    fn leave_unserved(&mut self, slot: usize) {
+        self.shares[slot].held = Some(self.tree.rank(slot));
+        self.tree.clear(slot);
+    }
+
+    #[inline]
+    fn begin(&mut self, slot: usize) {
+        self.virtual_time = self.virtual_time.max(self.tree.rank(slot));
+    }
+
+    #[inline]
+    fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) {
+        let share = &mut self.shares[slot];
+        share.account.charge(self.tree.rank(slot), bytes);
+        if more {
+            self.tree.set(slot, share.account.start(self.virtual_time), tie);
+        } else {
+            self.tree.clear(slot);
+        }
+        // Not before the service ends: ranks that a rebase makes equal must not overtake the child in service.
+        if self.virtual_time >= tags::REBASE_AT {
+            self.rebase();
+        }
+    }
+
+    #[cold]
+    fn rebase(&mut self) {
+        let held = self.shares.iter().filter_map(|share| share.held);
+        let oldest = self.tree.ranks().chain(held).min().unwrap_or(self.virtual_time);
+        let base = tags::rebase_base(self.virtual_time, oldest);
+        self.virtual_time -= base;
+        self.tree.rerank(|rank| rank.saturating_sub(base));
+        for share in &mut self.shares {
+            share.account.rebase(base);
+            share.held = share.held.map(|start| start.saturating_sub(base));
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        let exclusive = |(slot, share): (usize, &Share)| {
+            share.account.is_valid() && !(share.held.is_some() && self.tree.contains(slot))
+        };
+        self.tree.is_valid() && self.shares.iter().enumerate().all(exclusive)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shift(&mut self, by: u64) {
+        self.virtual_time += by;
+        self.tree.rerank(|rank| rank + by);
+        for share in &mut self.shares {
+            share.account.shift(by);
+            share.held = share.held.map(|start| start + by);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The push-in first-out queue: a 4-ary heap.
+//!
+//! Four children of 24 bytes lie in one or two cache lines, so a level of the heap costs about one miss and the heap
+//! has half the levels of a binary one.
+
+/// What a PIFO holds: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The smallest leaves first.
+    pub(crate) rank: u64,
+    /// Order of insertion, which decides between equal ranks.
+    pub(crate) tie: u64,
+    /// What it refers to.
+    pub(crate) id: u32,
+}
+
+impl Entry {
+    /// Rank and tie as one number, so that a comparison is one subtraction with borrow and no branch.
+    #[inline]
+    pub(crate) fn key(&self) -> u128 {
+        key(self.rank, self.tie)
+    }
+}
+
+/// The key of a rank and a tie.
+#[inline]
+pub(crate) fn key(rank: u64, tie: u64) -> u128 {
+    (u128::from(rank) << 64) | u128::from(tie)
+}
+
+/// Children of a heap position.
+const ARITY: usize = 4;
+
+/// A push-in first-out queue with stable order of equal ranks.
+#[derive(Debug, Default)]
+pub(crate) struct Pifo {
+    heap: Vec<Entry>,
+}
+
+impl Pifo {
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<&Entry> {
+        self.heap.first()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.heap.iter()
+    }
+
+    /// Makes room for `total` entries, so that no later push allocates.
+    pub(crate) fn reserve_total(&mut self, total: usize) {
+        self.heap.reserve(total.saturating_sub(self.heap.len()));
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let at = self.heap.len();
+        self.heap.push(entry);
+        self.sift_up(at, entry);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
+        let last = self.heap.pop()?;
+        match self.heap.first() {
+            Some(&first) => {
+                self.replace_top(last);
+                Some(first)
+            }
+            None => Some(last),
+        }
+    }
+
+    /// Replaces the first entry: a pop and a push in one pass. On an empty queue it does nothing.
+    #[inline]
+    pub(crate) fn replace_top(&mut self, entry: Entry) {
+        let heap = self.heap.as_mut_slice();
+        let key = entry.key();
+        let mut at = 0;
+        loop {
+            let first = at * ARITY + 1;
+            let Some((child, child_key)) = smallest_child(heap, first) else { break };
+            if key <= child_key {
+                break;
+            }
+            heap[at] = heap[child];
+            at = child;
+        }
+        if let Some(place) = heap.get_mut(at) {
+            *place = entry;
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self, mut at: usize, entry: Entry) {
+        let heap = self.heap.as_mut_slice();
+        let key = entry.key();
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if heap[parent].key() <= key {
+                break;
+            }
+            heap[at] = heap[parent];
+            at = parent;
+        }
+        heap[at] = entry;
+    }
+
+    /// Changes every rank by `change` and restores the order. For rare events: linear in the number of entries.
+    pub(crate) fn rerank(&mut self, mut change: impl FnMut(&Entry) -> u64) {
+        for entry in &mut self.heap {
+            entry.rank = change(entry);
+        }
+        // A sorted array is a heap, and this path is far too rare to earn a heapify of its own.
+        self.heap.sort_unstable_by_key(Entry::key);
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        (1..self.heap.len()).all(|at| self.heap[(at - 1) / ARITY].key() < self.heap[at].key())
+    }
+}
+
+/// The smallest of the up to four entries from `first` on, with its key.
+#[inline]
+fn smallest_child(heap: &[Entry], first: usize) -> Option<(usize, u128)> {
+    if let Some(four) = heap.get(first..first + ARITY) {
+        // A tournament of two rounds: its first two comparisons do not wait for each other.
+        let keys = [four[0].key(), four[1].key(), four[2].key(), four[3].key()];
+        let left = if keys[1] < keys[0] { (1, keys[1]) } else { (0, keys[0]) };
+        let right = if keys[3] < keys[2] { (3, keys[3]) } else { (2, keys[2]) };
+        let best = if right.1 < left.1 { right } else { left };
+        return Some((first + best.0, best.1));
+    }
+    let rest = heap.get(first..)?;
+    let (at, entry) = rest.iter().enumerate().min_by_key(|(_, entry)| entry.key())?;
+    Some((first + at, entry.key()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equal_ranks_leave_in_the_order_of_insertion() {
+        let mut pifo = Pifo::default();
+        for tie in 0..100 {
+            pifo.push(Entry { rank: tie % 3, tie, id: tie as u32 });
+        }
+        let order: Vec<_> = core::iter::from_fn(|| pifo.pop()).map(|e| (e.rank, e.tie)).collect();
+        assert!(order.is_sorted());
+        assert_eq!(order.len(), 100);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_list(operations in prop::collection::vec((0..3_u8, 0..20_u64), 0..300)) {
+            let mut pifo = Pifo::default();
+            let mut list: Vec<(u64, u64)> = Vec::new();
+            for (tie, (what, rank)) in operations.into_iter().enumerate() {
+                let tie = tie as u64;
+                list.sort_unstable();
+                match what {
+                    0 => {
+                        let expected = if list.is_empty() { None } else { Some(list.remove(0)) };
+                        prop_assert_eq!(pifo.pop().map(|e| (e.rank, e.tie)), expected);
+                    }
+                    1 if !list.is_empty() => {
+                        list[0] = (rank, tie);
+                        pifo.replace_top(Entry { rank, tie, id: 0 });
+                    }
+                    _ => {
+                        list.push((rank, tie));
+                        pifo.push(Entry { rank, tie, id: 0 });
+                    }
+                }
+                prop_assert!(pifo.is_valid());
+                prop_assert_eq!(pifo.len(), list.len());
+                prop_assert_eq!(pifo.peek().map(|e| (e.rank, e.tie)), list.iter().min().copied());
+            }
+        }
+    }
+}

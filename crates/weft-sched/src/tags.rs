@@ -1,0 +1,120 @@
+//! Virtual time: the arithmetic of start-time fair queueing.
+//!
+//! A child of weight w that sends b bytes moves its tag by `b * SCALE / w`. The division's remainder is carried to the
+//! child's next charge, so the long-run shares are exact for every weight. What a tag cannot show is less than one
+//! unit, that is `w / SCALE` bytes of service: below one byte for weights up to 4096, 16 bytes at 65,536 and 1 MiB at
+//! 2^32 - 1. This error does not grow with time.
+//!
+//! A tag is a `u64`. One child of weight 1 alone on a 100 Gb/s link moves virtual time by 5.1e13 a second, so it would
+//! wrap after four days; therefore a node rebases its tags when its virtual time reaches [`REBASE_AT`] (after a day at
+//! that speed, weights above 1 later). Rebasing keeps every comparison as it was.
+
+use weft_units::{Bytes, Weight};
+
+/// Units of virtual time for one byte at weight 1.
+pub(crate) const SCALE: u64 = 1 << 12;
+
+/// The most bytes that one turn is charged for: 1 TiB, far above any segment. It bounds how far a tag runs ahead of
+/// virtual time, so that no sum below overflows.
+pub(crate) const CHARGE_MAX: u64 = 1 << 40;
+
+/// Virtual time at which a node rebases.
+pub(crate) const REBASE_AT: u64 = 1 << 62;
+
+/// How far behind virtual time a start tag can be kept by a rebase. Older ones (a lane held back by its rate limit for
+/// hours while its neighbours sent) become equal, and equal ranks leave in the order of their insertion.
+const BEHIND_MAX: u64 = 1 << 61;
+
+const _: () = assert!(CHARGE_MAX.checked_mul(SCALE).is_some());
+const _: () = assert!(REBASE_AT < u64::MAX - 2 * CHARGE_MAX * SCALE);
+
+/// What one child of a fair queueing node, or one flow of a fair leaf, has been charged: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    /// Finish tag of the last service.
+    finish: u64,
+    /// What the divisions so far left over, below `weight`.
+    remainder: u32,
+    weight: u32,
+}
+
+impl Account {
+    pub(crate) fn new(weight: Weight) -> Self {
+        Self { finish: 0, remainder: 0, weight: weight.get() }
+    }
+
+    /// The start tag of a reference inserted now: no credit from the past, no debt forgiven.
+    #[inline]
+    pub(crate) fn start(&self, virtual_time: u64) -> u64 {
+        self.finish.max(virtual_time)
+    }
+
+    /// Charges a service of `bytes` that began at tag `start`.
+    #[inline]
+    pub(crate) fn charge(&mut self, start: u64, bytes: Bytes) {
+        // A start that was raised to virtual time begins a new busy period: the fraction belongs to the old one.
+        let carried = if start == self.finish { u64::from(self.remainder) } else { 0 };
+        let units = bytes.get().min(CHARGE_MAX) * SCALE + carried;
+        let weight = u64::from(self.weight);
+        self.finish = start + units / weight;
+        self.remainder = (units % weight) as u32;
+    }
+
+    /// Changes the weight from the next charge on.
+    pub(crate) fn set_weight(&mut self, weight: Weight) {
+        self.weight = weight.get();
+        self.remainder = 0;
+    }
+
+    pub(crate) fn weight(&self) -> Weight {
+        Weight::new(self.weight).unwrap_or(Weight::ONE)
+    }
+
+    /// Moves the finish tag into the frame of a rebase. One that lies behind the base lies behind virtual time too, so
+    /// clamping it to zero changes no [`Self::start`].
+    pub(crate) fn rebase(&mut self, base: u64) {
+        self.finish = self.finish.saturating_sub(base);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shift(&mut self, by: u64) {
+        self.finish += by;
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        self.weight > 0 && self.remainder < self.weight
+    }
+}
+
+/// What a rebase takes off all tags of a node: as much as leaves the oldest waiting start tag at zero, and in any case
+/// enough for virtual time to have room again.
+pub(crate) fn rebase_base(virtual_time: u64, oldest_start: u64) -> u64 {
+    oldest_start.min(virtual_time).max(virtual_time.saturating_sub(BEHIND_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remainder_is_carried_for_every_weight() {
+        for weight in [1, 3, 7, 4096, 1_000_003, u32::MAX] {
+            let mut account = Account::new(Weight::new(weight).unwrap());
+            let mut bytes = 0_u128;
+            for i in 0..10_000_u64 {
+                let len = 64 + i * 7919 % 65_473;
+                bytes += u128::from(len);
+                account.charge(account.finish, Bytes(len));
+                assert!(account.is_valid());
+            }
+            assert_eq!(u128::from(account.finish), bytes * u128::from(SCALE) / u128::from(weight));
+        }
+    }
+
+    #[test]
+    fn a_monstrous_charge_does_not_overflow() {
+        let mut account = Account::new(Weight::ONE);
+        account.charge(REBASE_AT, Bytes::MAX);
+        assert_eq!(account.finish, REBASE_AT + CHARGE_MAX * SCALE);
+    }
+}

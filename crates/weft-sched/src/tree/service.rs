@@ -1,0 +1,262 @@
+//! Activation, turns, parking and release.
+
+use weft_units::{Bytes, FlowId, LaneId, Nanos};
+
+use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
+use crate::leaf::{Lane, Leaf};
+use crate::limit::Limit;
+use crate::node::Return;
+use crate::pifo::Entry;
+use crate::program::Child;
+use crate::tags;
+
+/// The time from which on all limits of `lane` allow it to send.
+#[inline]
+pub(super) fn release_time(lane: &Lane, limits: &[Limit]) -> Nanos {
+    lane.limits.iter().map(|limit| limits[limit.index()].release()).max().unwrap_or(Nanos::ZERO)
+}
+
+/// The rank of a reference to `flow` that is inserted now.
+#[inline]
+fn rank_of(flow: &Flow, leaf: &Leaf, arrival: u64) -> u64 {
+    if leaf.is_fair() { flow.account.start(leaf.virtual_time) } else { arrival }
+}
+
+impl PolicyTree {
+    /// The next number of the insertion counter; also the arrival number of a packet.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+
+    /// `flow` has become backlogged. Returns true when it was idle before.
+    ///
+    /// For a flow that is backlogged already this does nothing, except when it is the flow in service: then its turn
+    /// ends as backlogged, whatever [`PolicyTree::finish`] is told, so that a doorbell that rings during a turn cannot
+    /// be lost. An unknown flow is ignored (false).
+    #[inline]
+    pub fn activate(&mut self, flow: FlowId) -> bool {
+        if self.is_active(flow) {
+            self.rung |= self.in_service == Some(flow);
+            return false;
+        }
+        let arrival = self.tick();
+        self.activate_at(flow, arrival)
+    }
+
+    /// As [`PolicyTree::activate`] for an idle flow, with the arrival number of its first packet.
+    #[inline]
+    pub(crate) fn activate_at(&mut self, id: FlowId, arrival: u64) -> bool {
+        let tie = self.tick();
+        let Some(flow) = self.flows.get_mut(id.index()) else { return false };
+        if flow.state != FlowState::Idle {
+            return false;
+        }
+        flow.state = FlowState::Backlogged;
+        self.backlogged += 1;
+        let lane = &mut self.lanes[flow.lane as usize];
+        let leaf = &mut self.leaves[lane.leaf as usize];
+        lane.pifo.push(Entry { rank: rank_of(flow, leaf, arrival), tie, id: id.0 });
+        if lane.parked {
+            return true;
+        }
+        let first = lane.pifo.peek();
+        // Only a new head changes what the leaf sees.
+        if first.is_some_and(|entry| entry.id == id.0) {
+            let was_empty = leaf.heads.is_empty();
+            leaf.set_head(lane.slot as usize, first);
+            if was_empty {
+                let leaf = lane.leaf;
+                self.climb(leaf, tie, Return::Fresh);
+            }
+        }
+        true
+    }
+
+    /// Tells the nodes above `leaf`, which was empty, that it has something to offer.
+    #[inline]
+    fn climb(&mut self, leaf: u32, tie: u64, why: Return) {
+        for &(node, slot) in &self.leaves[leaf as usize].path {
+            let node = &mut self.nodes[node as usize].node;
+            let was_empty = node.is_empty();
+            node.enter(slot as usize, tie, why);
+            if !was_empty {
+                return;
+            }
+        }
+    }
+
+    /// Whose turn it is at `now`. `now` must not run backwards by more than the caller can bear to wait again; a time
+    /// before one given earlier is safe.
+    ///
+    /// Asking again before [`PolicyTree::finish`] abandons the outstanding turn: nothing is charged and its flow keeps
+    /// its place. [`Next::Wait`] carries the earliest release time; nothing can be sent before it unless a flow is
+    /// activated or a rate changed.
+    #[inline]
+    pub fn next(&mut self, now: Nanos) -> Next {
+        self.in_service = None;
+        self.rung = false;
+        self.serial += 1;
+        self.release_due(now);
+        while let Some(at) = self.best_leaf() {
+            let Some(id) = self.leaves[at as usize].best_lane() else { break };
+            let lane = &self.lanes[id as usize];
+            let release = release_time(lane, &self.limits);
+            if release <= now {
+                return self.begin(at, id);
+            }
+            self.park(id, release);
+        }
+        match self.shaping.peek() {
+            Some(first) => Next::Wait(Nanos(first.rank)),
+            None => Next::Idle,
+        }
+    }
+
+    /// Follows the references from the root to a leaf.
+    #[inline]
+    fn best_leaf(&self) -> Option<u32> {
+        let mut at = self.root;
+        loop {
+            match at {
+                Child::Leaf(leaf) => return Some(leaf.0),
+                Child::Node(node) => {
+                    let inner = &self.nodes[node.index()];
+                    at = inner.children[inner.node.best()?];
+                }
+            }
+        }
+    }
+
+    /// Puts the first flow of `lane` into service: virtual time moves on at every level.
+    #[inline]
+    fn begin(&mut self, leaf: u32, lane: u32) -> Next {
+        let Some(&Entry { rank, id, .. }) = self.lanes[lane as usize].pifo.peek() else { return Next::Idle };
+        let state = &mut self.leaves[leaf as usize];
+        state.begin(rank);
+        for &(node, slot) in &state.path {
+            self.nodes[node as usize].node.begin(slot as usize);
+        }
+        let flow = FlowId(id);
+        self.in_service = Some(flow);
+        Next::Turn(Turn { flow, lane: LaneId(lane), serial: self.serial })
+    }
+
+    /// Ends a turn: charges `sent` at every level and to every limit of the lane, and puts the flow back when it is
+    /// still `backlogged`. `now` is when the segment was sent. A turn may end with nothing sent (a doorbell that rang
+    /// for nothing). Charges above 1 TiB count as 1 TiB in fair queueing.
+    ///
+    /// # Errors
+    /// [`StaleTurn`] when another turn was begun since; nothing is charged then.
+    #[inline]
+    pub fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, now: Nanos) -> Result<(), StaleTurn> {
+        let arrival = if backlogged || self.rung { Some(self.tick()) } else { None };
+        self.finish_at(turn, sent, arrival, now)
+    }
+
+    /// As [`PolicyTree::finish`], with the arrival number of the flow's next packet if it has one.
+    #[inline]
+    pub(crate) fn finish_at(
+        &mut self,
+        turn: Turn,
+        sent: Bytes,
+        next_arrival: Option<u64>,
+        now: Nanos,
+    ) -> Result<(), StaleTurn> {
+        if turn.serial != self.serial || self.in_service != Some(turn.flow) {
+            return Err(StaleTurn { flow: turn.flow });
+        }
+        self.in_service = None;
+        let tie = self.tick();
+        let lane = &mut self.lanes[turn.lane.index()];
+        for limit in &lane.limits {
+            self.limits[limit.index()].charge(sent, now);
+        }
+        let leaf = &mut self.leaves[lane.leaf as usize];
+        let flow = &mut self.flows[turn.flow.index()];
+        serve(lane, leaf, flow, sent, next_arrival, Entry { rank: 0, tie, id: turn.flow.0 });
+        if next_arrival.is_none() {
+            self.backlogged -= 1;
+        }
+        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        let mut more = !leaf.heads.is_empty();
+        for &(node, slot) in &leaf.path {
+            let node = &mut self.nodes[node as usize].node;
+            node.served(slot as usize, sent, more, tie);
+            more = !node.is_empty();
+        }
+        if leaf.virtual_time >= tags::REBASE_AT {
+            let at = lane.leaf;
+            self.rebase_leaf(at);
+        }
+        Ok(())
+    }
+
+    /// Takes a lane that may not send before `release` out of the tree.
+    fn park(&mut self, id: u32, release: Nanos) {
+        let tie = self.tick();
+        let lane = &mut self.lanes[id as usize];
+        lane.parked = true;
+        self.shaping.push(Entry { rank: release.get(), tie, id });
+        let leaf = &mut self.leaves[lane.leaf as usize];
+        leaf.heads.clear(lane.slot as usize);
+        if !leaf.heads.is_empty() {
+            return;
+        }
+        for &(node, slot) in &leaf.path {
+            let node = &mut self.nodes[node as usize].node;
+            node.leave_unserved(slot as usize);
+            if !node.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Puts the lanes back whose time has come.
+    #[inline]
+    fn release_due(&mut self, now: Nanos) {
+        while self.shaping.peek().is_some_and(|first| first.rank <= now.get()) {
+            self.release_first();
+        }
+    }
+
+    fn release_first(&mut self) {
+        let Some(first) = self.shaping.pop() else { return };
+        let tie = self.tick();
+        let lane = &mut self.lanes[first.id as usize];
+        lane.parked = false;
+        let at = lane.leaf;
+        let leaf = &mut self.leaves[at as usize];
+        let was_empty = leaf.heads.is_empty();
+        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        if was_empty {
+            self.climb(at, tie, Return::Released);
+        }
+    }
+}
+
+/// Charges the flow in front of `lane` and puts `entry`, its next reference, in its place if there is one.
+#[inline]
+fn serve(
+    lane: &mut Lane,
+    leaf: &Leaf,
+    flow: &mut Flow,
+    sent: Bytes,
+    next_arrival: Option<u64>,
+    mut entry: Entry,
+) {
+    if let (true, Some(served)) = (leaf.is_fair(), lane.pifo.peek()) {
+        flow.account.charge(served.rank, sent);
+    }
+    match next_arrival {
+        Some(arrival) => {
+            entry.rank = rank_of(flow, leaf, arrival);
+            lane.pifo.replace_top(entry);
+        }
+        None => {
+            flow.state = FlowState::Idle;
+            lane.pifo.pop();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Synthetic programs and loops, used by the benchmarks, by `weft bench engine` and by tests.
+
+use weft_units::{Bytes, ClassId, FlowId, LaneId, LeafId, Nanos, NodeId, Packets, Weight};
+
+use crate::packets::{Arrival, Departure, Descriptor, PacketScheduler};
+use crate::program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
+use crate::tree::FlowError;
+
+/// How many packets a loop moves at once: a link's burst.
+pub const BURST: usize = 32;
+
+/// A program with the shape of the network policy in Loom's Figure 1: strict priority over tenants' fair queueing (4
+/// tenants of weights 1 to 4), strict priority within a tenant (4 classes), fair queueing over the applications of each
+/// class (4 of weights 1 to 4), and fair queueing over flows in each of the 64 leaves. One lane per leaf, no limits.
+pub fn figure1_program() -> Program {
+    let mut builder = Builder::default();
+    let tenants: Vec<Child> = (0..4)
+        .map(|tenant| {
+            let classes = (0..4).map(|class| builder.apps(&format!("tenant{tenant}.class{class}"))).collect();
+            builder.node(format!("tenant{tenant}"), Discipline::Priority, classes)
+        })
+        .collect();
+    let tenants = builder.node("tenants".to_owned(), Discipline::Wfq(weights(4)), tenants);
+    let root = builder.node("root".to_owned(), Discipline::Priority, vec![tenants]);
+    builder.finish(root)
+}
+
+/// One fair queueing node of weights 1 to `children` over as many fair leaves.
+pub fn wfq_program(children: usize) -> Program {
+    let mut builder = Builder::default();
+    let leaves = (0..children).map(|at| builder.leaf(format!("class{at}"))).collect();
+    let root = builder.node("root".to_owned(), Discipline::Wfq(weights(children)), leaves);
+    builder.finish(root)
+}
+
+/// The weights 1 to `count`.
+fn weights(count: usize) -> Vec<Weight> {
+    (1..=count).map(|weight| Weight::new(weight as u32).unwrap_or(Weight::ONE)).collect()
+}
+
+/// Puts a program together bottom up.
+#[derive(Default)]
+struct Builder {
+    nodes: Vec<NodeSpec>,
+    leaves: Vec<LeafSpec>,
+    lanes: Vec<LaneSpec>,
+}
+
+impl Builder {
+    fn node(&mut self, name: String, discipline: Discipline, children: Vec<Child>) -> Child {
+        self.nodes.push(NodeSpec { name, discipline, children });
+        Child::Node(NodeId::from_index(self.nodes.len() - 1))
+    }
+
+    /// A fair leaf with one lane of a class of its own.
+    fn leaf(&mut self, name: String) -> Child {
+        let at = self.leaves.len();
+        let leaf = LeafId::from_index(at);
+        self.leaves.push(LeafSpec { name, discipline: LeafDiscipline::Fair });
+        let class = ClassId::from_index(at);
+        self.lanes.push(LaneSpec { class, leaf, limits: Vec::new(), packet_bound: Packets::MAX });
+        Child::Leaf(leaf)
+    }
+
+    fn apps(&mut self, name: &str) -> Child {
+        let apps = (0..4).map(|app| self.leaf(format!("{name}.app{app}"))).collect();
+        self.node(name.to_owned(), Discipline::Wfq(weights(4)), apps)
+    }
+
+    fn finish(self, root: Child) -> Program {
+        let Self { nodes, leaves, lanes } = self;
+        Program { root, nodes, leaves, limits: Vec::new(), lanes }
+    }
+}
+
+/// A small, fast, seeded generator (xorshift64*): workloads repeat exactly on every machine.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator; equal seeds give equal streams.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// The next 32 random bits.
+    #[inline]
+    pub fn next_u32(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
+    }
+
+    /// A number below `bound`, which must not be zero. The bias is below `bound / 2^32`.
+    #[inline]
+    pub fn below(&mut self, bound: u32) -> u32 {
+        ((u64::from(self.next_u32()) * u64::from(bound)) >> 32) as u32
+    }
+}
+
+/// Where the packet that replaces a departed one goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refill {
+    /// Back to its own flow: every flow stays backlogged.
+    Same,
+    /// To the next flow of a shuffled list: flows become idle and backlogged at random, the hard case for branch
+    /// prediction.
+    Shuffled,
+}
+
+/// A closed loop over a scheduler: as many packets wait at any time as there are flows. Nothing is dropped.
+#[derive(Debug)]
+pub struct ClosedLoop {
+    scheduler: PacketScheduler,
+    order: Vec<FlowId>,
+    position: usize,
+    refill: Refill,
+    rng: Rng,
+    now: Nanos,
+    departures: [Departure; BURST],
+    arrivals: [Arrival; BURST],
+}
+
+/// Lengths of the packets of a loop: minimum, medium and full-size frames.
+const LENGTHS: [u64; 4] = [64, 594, 1518, 1518];
+
+impl ClosedLoop {
+    /// A loop over `flows` flows, dealt to the program's lanes in turn with weights 1 to 4, one packet waiting in each.
+    ///
+    /// # Errors
+    /// When the program cannot be run or a flow not be added.
+    pub fn new(program: &Program, flows: u32, refill: Refill, seed: u64) -> Result<Self, WorkloadError> {
+        let mut scheduler = PacketScheduler::new(program)?;
+        let mut rng = Rng::new(seed);
+        let lanes = program.lanes.len().max(1);
+        let mut order = Vec::with_capacity(flows as usize);
+        for at in 0..flows {
+            let weight = Weight::new(1 + rng.below(4)).unwrap_or(Weight::ONE);
+            order.push(scheduler.add_flow(LaneId::from_index(at as usize % lanes), weight)?);
+        }
+        for at in (1..order.len()).rev() {
+            order.swap(at, rng.below(at as u32 + 1) as usize);
+        }
+        scheduler.reserve(Packets(u64::from(flows)));
+        let (departures, arrivals) = ([Departure::default(); BURST], [Arrival::default(); BURST]);
+        let mut this =
+            Self { scheduler, order, position: 0, refill, rng, now: Nanos::ZERO, departures, arrivals };
+        for at in 0..this.order.len() {
+            let flow = this.order[at];
+            let descriptor = this.packet(at as u64);
+            // A lane's bound may refuse a packet; the loop then runs with fewer.
+            let _ = this.scheduler.enqueue(flow, descriptor, Nanos::ZERO);
+        }
+        Ok(this)
+    }
+
+    #[inline]
+    fn packet(&mut self, handle: u64) -> Descriptor {
+        Descriptor { len: Bytes(LENGTHS[self.rng.below(4) as usize]), handle }
+    }
+
+    /// Dequeues at least `packets` packets, rounded up to whole bursts, and enqueues one for each. Returns how many were
+    /// dequeued: fewer only when nothing more waits. Time moves by 100 ns a burst, and on when a limit says so.
+    pub fn run(&mut self, packets: u64) -> u64 {
+        let mut done = 0;
+        while done < packets {
+            self.now += Nanos(100);
+            let (count, end) = self.scheduler.dequeue_burst(&mut self.departures, self.now);
+            match end {
+                crate::BurstEnd::Wait(until) => self.now = until,
+                crate::BurstEnd::Empty if count == 0 => break,
+                _ => {}
+            }
+            self.replace(count);
+            done += count as u64;
+        }
+        done
+    }
+
+    #[inline]
+    fn replace(&mut self, count: usize) {
+        for at in 0..count {
+            let departure = self.departures[at];
+            let flow = match self.refill {
+                Refill::Same => departure.flow,
+                Refill::Shuffled => {
+                    self.position = if self.position + 1 >= self.order.len() { 0 } else { self.position + 1 };
+                    self.order[self.position]
+                }
+            };
+            self.arrivals[at] = Arrival { flow, descriptor: self.packet(departure.descriptor.handle) };
+        }
+        self.scheduler.enqueue_burst(&self.arrivals[..count], self.now, |_, _| {});
+    }
+
+    /// The scheduler, for its counters and checks.
+    pub fn scheduler(&self) -> &PacketScheduler {
+        &self.scheduler
+    }
+
+    /// The loop's time.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+}
+
+/// Why a loop could not be set up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The program cannot be run.
+    #[error(transparent)]
+    Program(#[from] crate::ProgramError),
+    /// A flow could not be added; the program has no lanes.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+}
