@@ -94,7 +94,11 @@ pub(crate) fn exchange(socket: &Socket, message: &[u8], sequence: u32) -> Result
     socket.send(message, 0)?;
     let mut answers = Vec::new();
     loop {
-        let (datagram, _) = socket.recv_from_full()?;
+        let datagram = match socket.recv_from_full() {
+            Ok((datagram, _)) => datagram,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e.into()),
+        };
         let mut rest = datagram.as_slice();
         while rest.len() >= HEADER_LEN {
             let length = u32_at(rest, 0) as usize;
