@@ -1,0 +1,104 @@
+//! The document of `weft bench`: our speed, as a ratio to a peer measured in the same run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::record::{Document, Host};
+use crate::table::{Cell, Column, Table};
+use crate::{human, stats};
+
+/// The document of `weft bench`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BenchReport {
+    /// `weft-bench/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The seed of everything random in the run, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The cases in the order they ran.
+    pub cases: Vec<BenchCase>,
+}
+
+/// One case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BenchCase {
+    /// Its name.
+    pub case: String,
+    /// The peer it is compared with; null without one.
+    pub peer: Option<String>,
+    /// Our median speed in packets per second.
+    pub ours_pps: f64,
+    /// The peer's median speed in packets per second; null without a peer.
+    pub peer_pps: Option<f64>,
+    /// Median of `ratio_runs`; null without a peer. Above 1, we are faster.
+    pub ratio_median: Option<f64>,
+    /// Ours by the peer's speed, run by run, each pair measured one after the other.
+    pub ratio_runs: Vec<f64>,
+    /// Our median throughput in bits per second, where packets have a size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours_bps: Option<f64>,
+    /// The peer's median throughput in bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_bps: Option<f64>,
+    /// What limited our speed, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
+    /// Anything else: name (with its unit) -> value.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+impl BenchCase {
+    /// A case without a peer from the speeds of its runs in packets per second.
+    pub fn alone(case: impl Into<String>, ours_pps: &[f64]) -> Self {
+        let ours_pps = stats::median(ours_pps).unwrap_or(0.0);
+        BenchCase { case: case.into(), ours_pps, ..BenchCase::default() }
+    }
+
+    /// A case with a peer from pairs of speeds (ours, the peer's) in packets per second. A pair in which the peer stood still has
+    /// no ratio.
+    pub fn against(case: impl Into<String>, peer: impl Into<String>, pairs: &[(f64, f64)]) -> Self {
+        let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        let ratio_runs: Vec<f64> = pairs.iter().filter(|p| p.1 > 0.0).map(|(a, b)| a / b).collect();
+        BenchCase {
+            peer: Some(peer.into()),
+            peer_pps: stats::median(&theirs),
+            ratio_median: stats::median(&ratio_runs),
+            ratio_runs,
+            ..BenchCase::alone(case, &ours)
+        }
+    }
+}
+
+impl Document for BenchReport {
+    const SCHEMA: &'static str = "weft-bench/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut table = Table::new("Benchmarks").columns([
+            Column::left("case"),
+            Column::right("ours"),
+            Column::left("peer"),
+            Column::right("peer's"),
+            Column::right("ratio"),
+            Column::right("least .. most"),
+            Column::left("limited by"),
+        ]);
+        for c in &self.cases {
+            let spread = stats::min(&c.ratio_runs).zip(stats::max(&c.ratio_runs));
+            table.row([
+                Cell::plain(&c.case),
+                human::pps(c.ours_pps).into(),
+                c.peer.as_deref().unwrap_or(human::NONE).into(),
+                human::or_none(c.peer_pps, human::pps).into(),
+                human::or_none(c.ratio_median, human::times).into(),
+                human::or_none(spread, |(a, b)| format!("{a:.2} .. {b:.2}")).into(),
+                c.limited_by.as_deref().unwrap_or(human::NONE).into(),
+            ]);
+        }
+        vec![table]
+    }
+}

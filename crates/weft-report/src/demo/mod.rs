@@ -1,0 +1,294 @@
+//! The document of `weft demo`: Loom's isolation experiment (NSDI'19, figures 9, 10 and 11) run on this host.
+//!
+//! The runner fills in what it measured (samples, latency, queues, ledgers, cost) and calls [`DemoReport::summarise`], which
+//! computes every figure that follows from the samples. [`verdicts`] then judges them, [`demo_tables`] and [`demo_page`] show them.
+
+mod limits;
+mod page;
+mod published;
+mod summary;
+mod tables;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::record::{Conservation, Document, Host};
+use crate::table::Table;
+
+pub use limits::{LimitReport, limit_report};
+pub use page::{demo_html, demo_page};
+pub use published::{PublishedStatement, published_statements};
+pub use summary::{
+    FullLoad, full_load, full_load_mean, link_use, link_use_min, link_use_p5, share_error_p95, share_errors,
+};
+pub use tables::{demo_table_list, demo_tables};
+pub use verdict::{
+    LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LINK_USE_MIN, SHARE_ERROR_MAX, STEADY_WINDOWS_MIN, Verdict, verdicts,
+};
+
+/// The tenant whose latency is measured. It sends little, so it has no part in the equal shares of the others.
+pub const LATENCY_TENANT: &str = "T0";
+
+/// How the NIC's queues are used; the four configurations of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// A single queue for all.
+    Sq,
+    /// A fixed number of queues, flows spread by hash, round robin between queues.
+    Mq,
+    /// A queue per flow, round robin between queues.
+    Qpf,
+    /// A queue per flow, the policy in the NIC.
+    Loom,
+}
+
+impl Mode {
+    /// All modes in the order of the paper's figure 9, a to d.
+    pub const ALL: [Mode; 4] = [Mode::Sq, Mode::Mq, Mode::Qpf, Mode::Loom];
+
+    /// The name as papers write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Mode::Sq => "SQ",
+            Mode::Mq => "MQ",
+            Mode::Qpf => "QPF",
+            Mode::Loom => "Loom",
+        }
+    }
+
+    /// The name as the command line and the document write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Sq => "sq",
+            Mode::Mq => "mq",
+            Mode::Qpf => "qpf",
+            Mode::Loom => "loom",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.title())
+    }
+}
+
+/// The document of `weft demo`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DemoReport {
+    /// [`DemoReport::SCHEMA`](Document::SCHEMA).
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The seed of everything random in the run, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// When the run started (RFC 3339), as the caller's clock has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// The command line that made this document, for whoever wants to repeat it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The figure of the paper that is repeated: 9 (with 10) or 11.
+    pub figure: u8,
+    /// The link's rate in bits per second.
+    pub link_bps: u64,
+    /// Where `link_bps` comes from, for example `--rate`, or what was measured.
+    pub link_bps_source: String,
+    /// Tenant (in figure 11: or job) -> number of its flows.
+    pub flows: BTreeMap<String, u32>,
+    /// The congestion control of the bulk flows.
+    pub congestion_control: String,
+    /// Length of the run of each mode in seconds.
+    pub duration_s: f64,
+    /// The modes in the order they ran.
+    pub modes: Vec<ModeReport>,
+    /// Figure 11 only: the samples of mode `loom`, by job, once more, so that a reader need not know of modes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// Figure 11 only: the limits of mode `loom`, once more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitReport>,
+}
+
+impl DemoReport {
+    /// The report of a mode, if it ran.
+    pub fn mode(&self, mode: Mode) -> Option<&ModeReport> {
+        self.modes.iter().find(|m| m.mode == mode)
+    }
+
+    /// Computes what follows from the samples: every mode's summary, and for figure 11 the copies of Loom's samples and
+    /// limits. Call it once, when everything measured is filled in.
+    pub fn summarise(&mut self) {
+        for mode in &mut self.modes {
+            mode.summarise(self.link_bps as f64, self.figure);
+        }
+        if self.figure == 11
+            && let Some(loom) = self.modes.iter().find(|m| m.mode == Mode::Loom)
+        {
+            self.samples = loom.samples.clone();
+            self.limits = loom.limits.clone();
+        }
+    }
+}
+
+impl Document for DemoReport {
+    const SCHEMA: &'static str = "weft-demo/1";
+
+    fn tables(&self) -> Vec<Table> {
+        demo_table_list(self)
+    }
+}
+
+/// What one mode did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModeReport {
+    /// The mode.
+    pub mode: Mode,
+    /// How it was set up, in a sentence.
+    pub description: String,
+    /// Throughput over time, in the order of time.
+    pub samples: Vec<Sample>,
+    /// 95th percentile of the relative share errors in steady windows; see [`share_error_p95`]. Dimensionless. Absent from
+    /// figure 11, whose shares are not equal.
+    pub share_error_p95: Option<f64>,
+    /// The smallest use of the link in a steady window, as a fraction of `link_bps`.
+    pub link_use_min: Option<f64>,
+    /// The use of the link that all but a twentieth of the steady windows reach, as a fraction of `link_bps`.
+    #[serde(default)]
+    pub link_use_p5: Option<f64>,
+    /// Latency of tenant T0 at full load; absent when it was not measured.
+    pub latency_s: Option<LatencySummary>,
+    /// Latency of tenant T0 over time (figure 10), one entry per 250 ms.
+    #[serde(default)]
+    pub latency_samples: Vec<LatencySample>,
+    /// Tenant -> median of the bytes it had waiting below its sockets at full load.
+    pub standing_queue_bytes: BTreeMap<String, f64>,
+    /// Tenant -> the most bytes it had waiting at full load.
+    #[serde(default)]
+    pub standing_queue_max_bytes: BTreeMap<String, f64>,
+    /// Bytes waiting over time, where they were sampled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_samples: Vec<QueueSample>,
+    /// Whether every packet and byte is accounted for.
+    pub conservation: Conservation,
+    /// What it cost.
+    #[serde(default)]
+    pub cost: Cost,
+    /// Figure 11: the rate limits and how well they held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitReport>,
+    /// Anything seen that a reader of the figures should know, for example stalls of the NIC's thread.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl ModeReport {
+    /// A report of `mode` with nothing measured yet.
+    pub fn new(mode: Mode, description: impl Into<String>) -> Self {
+        ModeReport {
+            mode,
+            description: description.into(),
+            samples: Vec::new(),
+            share_error_p95: None,
+            link_use_min: None,
+            link_use_p5: None,
+            latency_s: None,
+            latency_samples: Vec::new(),
+            standing_queue_bytes: BTreeMap::new(),
+            standing_queue_max_bytes: BTreeMap::new(),
+            queue_samples: Vec::new(),
+            conservation: Conservation::default(),
+            cost: Cost::default(),
+            limits: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Computes the figures that follow from the samples.
+    fn summarise(&mut self, link_bps: f64, figure: u8) {
+        self.share_error_p95 = if figure == 9 { share_error_p95(&self.samples) } else { None };
+        self.link_use_min = link_use_min(&self.samples, link_bps);
+        self.link_use_p5 = link_use_p5(&self.samples, link_bps);
+    }
+}
+
+/// Throughput in one window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Start of the window in seconds since the run of the mode started.
+    pub t_s: f64,
+    /// Length of the window in seconds.
+    pub window_s: f64,
+    /// Tenant (or job) -> bits per second on the wire.
+    pub bps: BTreeMap<String, f64>,
+    /// The tenants (or jobs) that had something to send for the whole window.
+    pub active: Vec<String>,
+    /// False while tenants come or go: such windows are shown, and not judged.
+    #[serde(default = "yes")]
+    pub steady: bool,
+}
+
+/// The default of [`Sample::steady`].
+fn yes() -> bool {
+    true
+}
+
+/// Percentiles (nearest rank) of a latency, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Number of round trips behind the figures.
+    #[serde(default)]
+    pub count: u64,
+}
+
+/// Latency in one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencySample {
+    /// Start of the interval in seconds since the run of the mode started.
+    pub t_s: f64,
+    /// 90th percentile (nearest rank) in the interval, in seconds.
+    pub p90_s: f64,
+}
+
+/// Bytes waiting at one time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// Seconds since the run of the mode started.
+    pub t_s: f64,
+    /// Tenant -> bytes waiting below its sockets.
+    pub bytes: BTreeMap<String, f64>,
+}
+
+/// What a mode cost. Whatever was not measured is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Mean time of the eBPF program per packet, in nanoseconds.
+    pub bpf_ns_per_packet: Option<f64>,
+    /// Runs of the eBPF program.
+    pub bpf_runs: Option<u64>,
+    /// CPU time of the software NIC's threads by wall time; 1 is one core.
+    pub nic_cpu_share: Option<f64>,
+    /// Doorbells rung.
+    pub doorbells: Option<u64>,
+    /// Bytes written to doorbells and their metadata.
+    pub doorbell_bytes: Option<u64>,
+    /// Times that the transmit worker was woken.
+    pub wakeups: Option<u64>,
+    /// Other costs: name (with its unit) -> number or text.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}

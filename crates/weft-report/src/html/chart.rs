@@ -1,0 +1,264 @@
+//! Line charts: their description, and the elements and data that the page's script draws them from.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{escape, table_html};
+use crate::table::{Cell, Column, Table};
+use crate::{human, stats};
+
+/// A place in the palette, which is Okabe and Ito's: told apart with every kind of colour vision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Colour {
+    /// The colour of text: black, or white on dark.
+    Ink,
+    /// Blue.
+    Blue,
+    /// Orange.
+    Orange,
+    /// Green.
+    Green,
+    /// Reddish purple.
+    Purple,
+    /// Vermillion.
+    Vermillion,
+    /// Sky blue.
+    Sky,
+    /// Grey, for references.
+    Grey,
+}
+
+impl Colour {
+    /// The palette in the order in which it is handed out.
+    pub const PALETTE: [Colour; 6] =
+        [Colour::Blue, Colour::Orange, Colour::Green, Colour::Purple, Colour::Vermillion, Colour::Sky];
+
+    /// The `index`th colour, again from the start when there are no more.
+    pub fn nth(index: usize) -> Colour {
+        Self::PALETTE[index % Self::PALETTE.len()]
+    }
+
+    /// The name of its CSS variable.
+    fn name(self) -> &'static str {
+        match self {
+            Colour::Ink => "ink",
+            Colour::Blue => "blue",
+            Colour::Orange => "orange",
+            Colour::Green => "green",
+            Colour::Purple => "purple",
+            Colour::Vermillion => "vermillion",
+            Colour::Sky => "sky",
+            Colour::Grey => "grey",
+        }
+    }
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// Straight lines between points.
+    Line,
+    /// Each value holds until the next point: means over windows, placed at their start.
+    Step,
+    /// Points joined by a thin line: single measurements.
+    Points,
+    /// A thin dashed step line: a reference.
+    Reference,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name in the legend; the same name in the charts of a group is the same entry.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// Its points: x ascending, y in the base unit of the axis. A y that is not finite is a gap.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The unit of an axis; values are given in the base unit and written in a readable one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Seconds, written as such.
+    Seconds,
+    /// Seconds, written as ns, us, ms or s.
+    Latency,
+    /// Bits per second, one prefix for the whole axis.
+    BitsPerSec,
+    /// Bytes, one prefix for the whole axis.
+    Bytes,
+    /// A number without a unit.
+    Number,
+}
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By powers of ten; values at or below zero are gaps.
+    Log,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it shows, without the unit.
+    pub label: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// How it is divided.
+    pub scale: Scale,
+    /// Its ends in the base unit; found from the data when absent.
+    pub range: Option<(f64, f64)>,
+}
+
+/// A chart.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Its heading.
+    pub title: String,
+    /// A sentence below the heading; may be empty.
+    pub caption: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The lines.
+    pub series: Vec<Series>,
+    /// Spans of x that are shaded.
+    pub bands: Vec<(f64, f64)>,
+}
+
+/// Charts side by side with one legend; switching a name off in the legend does so in all of them, and they share the cursor.
+#[derive(Clone, Debug)]
+pub struct ChartGroup {
+    /// The charts.
+    pub charts: Vec<Chart>,
+    /// How many stand side by side where the page is wide enough: 1 or 2.
+    pub columns: usize,
+    /// What the shaded spans mean; not written when empty.
+    pub bands_mean: String,
+}
+
+impl ChartGroup {
+    /// Appends the group's elements to `out` and its charts' data to `charts`.
+    pub(super) fn write(&self, out: &mut String, charts: &mut Vec<Value>) {
+        let group = charts.len();
+        let _ = writeln!(out, "<div class=\"group\" data-group=\"{group}\">");
+        self.write_legend(out);
+        let _ = writeln!(out, "<div class=\"charts columns-{}\">", self.columns.clamp(1, 2));
+        for chart in &self.charts {
+            let _ = writeln!(out, "<figure>\n<figcaption><strong>{}</strong>", escape(&chart.title));
+            if !chart.caption.is_empty() {
+                let _ = writeln!(out, "<span>{}</span>", escape(&chart.caption));
+            }
+            let index = charts.len();
+            let title = escape(&chart.title);
+            let _ = writeln!(
+                out,
+                "</figcaption>\n<div class=\"plot\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}\"></div>\n<noscript>"
+            );
+            table_html(out, &chart.summary());
+            out.push_str("</noscript>\n</figure>\n");
+            charts.push(chart.data(group));
+        }
+        out.push_str("</div>\n</div>\n");
+    }
+
+    /// Appends the legend: every name of the group once.
+    fn write_legend(&self, out: &mut String) {
+        out.push_str("<div class=\"legend\">\n");
+        let mut seen: Vec<&str> = Vec::new();
+        for series in self.charts.iter().flat_map(|c| &c.series) {
+            if seen.contains(&series.name.as_str()) {
+                continue;
+            }
+            seen.push(&series.name);
+            let reference = if series.shape == Shape::Reference { " reference" } else { "" };
+            let _ = writeln!(
+                out,
+                "<button type=\"button\" aria-pressed=\"true\" data-series=\"{0}\"><span class=\"swatch{reference}\" \
+                 style=\"--swatch:var(--{1})\"></span>{0}</button>",
+                escape(&series.name),
+                series.colour.name()
+            );
+        }
+        if !self.bands_mean.is_empty() {
+            let _ = writeln!(out, "<span class=\"band\"></span><span>{}</span>", escape(&self.bands_mean));
+        }
+        out.push_str("</div>\n");
+    }
+}
+
+impl Chart {
+    /// The chart as the page's script reads it: columns aligned on all x of all series, null where a series has no point.
+    fn data(&self, group: usize) -> Value {
+        let log = self.y.scale == Scale::Log;
+        // Non-negative floats order as their bits do; the sign is flipped in for the rest.
+        let key = |x: f64| if x.is_sign_negative() { !x.to_bits() } else { x.to_bits() | 1 << 63 };
+        let mut rows: BTreeMap<u64, (f64, Vec<Option<f64>>)> = BTreeMap::new();
+        for (i, series) in self.series.iter().enumerate() {
+            for &(x, y) in series.points.iter().filter(|(x, _)| x.is_finite()) {
+                let row = rows.entry(key(x)).or_insert_with(|| (x, vec![None; self.series.len()]));
+                row.1[i] = (y.is_finite() && (!log || y > 0.0)).then_some(y);
+            }
+        }
+        let xs: Vec<f64> = rows.values().map(|r| r.0).collect();
+        let ys = (0..self.series.len()).map(|i| rows.values().map(|r| r.1[i]).collect::<Vec<_>>());
+        let columns: Vec<Value> = std::iter::once(json!(xs)).chain(ys.map(|y| json!(y))).collect();
+        let series: Vec<Value> = self
+            .series
+            .iter()
+            .map(|s| json!({ "name": s.name, "colour": s.colour, "shape": s.shape }))
+            .collect();
+        let axis = |a: &Axis| json!({ "label": a.label, "unit": a.unit, "scale": a.scale, "range": a.range });
+        json!({
+            "group": group,
+            "x": axis(&self.x),
+            "y": axis(&self.y),
+            "series": series,
+            "bands": self.bands,
+            "columns": columns,
+        })
+    }
+
+    /// The chart as a table, for readers without JavaScript.
+    fn summary(&self) -> Table {
+        let mut table = Table::new("").columns([
+            Column::left(self.y.label.as_str()),
+            Column::right("least"),
+            Column::right("median"),
+            Column::right("most"),
+        ]);
+        for series in &self.series {
+            let ys: Vec<f64> = series.points.iter().map(|p| p.1).filter(|y| y.is_finite()).collect();
+            let write = |y: Option<f64>| Cell::plain(human::or_none(y, |y| self.y.unit.write(y)));
+            let figures = [stats::min(&ys), stats::median(&ys), stats::max(&ys)].map(write);
+            table.row(std::iter::once(Cell::plain(&series.name)).chain(figures));
+        }
+        table
+    }
+}
+
+impl Unit {
+    /// A value in the base unit as people read it.
+    fn write(self, value: f64) -> String {
+        match self {
+            Unit::Seconds | Unit::Latency => human::time(value),
+            Unit::BitsPerSec => human::rate(value),
+            Unit::Bytes => human::bytes(value),
+            Unit::Number => format!("{value}"),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The document of `weft policy check --json`. The diagnostics' own shape belongs to the policy compiler.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::human;
+use crate::record::{Document, Host};
+use crate::table::{Cell, Column, Table};
+
+/// The document of `weft policy check`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyCheckReport {
+    /// `weft-policy-check/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The diagnostics in the order of the file; empty when there is nothing to say. Objects with at least `severity`,
+    /// `code` and `message`, and with `file`, `line` and `column` (from 1) where there is a place.
+    pub diagnostics: Vec<Value>,
+}
+
+impl Document for PolicyCheckReport {
+    const SCHEMA: &'static str = "weft-policy-check/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let names = ["severity", "code", "file", "line", "column", "message"];
+        let mut table = Table::new("Diagnostics").columns(names.map(Column::left));
+        for diagnostic in &self.diagnostics {
+            table.row(names.map(|name| match diagnostic.get(name) {
+                None | Some(Value::Null) => Cell::plain(human::NONE),
+                Some(Value::String(text)) => Cell::plain(text),
+                Some(other) => Cell::plain(other.to_string()),
+            }));
+        }
+        vec![table]
+    }
+}

@@ -1,0 +1,189 @@
+//! What every document shares: the host it was made on, its schema, and ledgers of packets and bytes.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::human;
+use crate::table::{Cell, Column, Table};
+
+/// A JSON document with a name and a version in its `schema` field.
+pub trait Document: Serialize + DeserializeOwned {
+    /// The value of the `schema` field, `<name>/<version>`.
+    const SCHEMA: &'static str;
+
+    /// The document as tables for a terminal or a page.
+    fn tables(&self) -> Vec<Table>;
+}
+
+/// The host a document was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Kernel release, as `uname -r` has it.
+    pub kernel: String,
+    /// CPUs that the program may use.
+    pub cores: u32,
+    /// Whatever else was detected and may explain a figure: name -> value.
+    #[serde(default)]
+    pub detected: BTreeMap<String, Value>,
+}
+
+impl Host {
+    /// The host as rows of name and text, in the order kernel, cores, then what was detected.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts =
+            vec![("kernel".to_owned(), self.kernel.clone()), ("cores".to_owned(), self.cores.to_string())];
+        facts.extend(self.detected.iter().map(|(name, value)| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            (name.clone(), text)
+        }));
+        facts
+    }
+}
+
+/// Packets and bytes that came in, and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Packets that entered.
+    pub in_packets: u64,
+    /// Bytes that entered.
+    pub in_bytes: u64,
+    /// Packets that left.
+    pub out_packets: u64,
+    /// Bytes that left.
+    pub out_bytes: u64,
+    /// Packets dropped, for whatever reason.
+    pub dropped_packets: u64,
+    /// Bytes dropped, for whatever reason.
+    pub dropped_bytes: u64,
+    /// Packets still inside when the books were closed.
+    pub held_packets: u64,
+    /// Bytes still inside when the books were closed.
+    pub held_bytes: u64,
+}
+
+impl Ledger {
+    /// Whether in = out + dropped + held, in packets and in bytes.
+    pub fn is_balanced(&self) -> bool {
+        let packets = [self.out_packets, self.dropped_packets, self.held_packets];
+        let bytes = [self.out_bytes, self.dropped_bytes, self.held_bytes];
+        u128::from(self.in_packets) == wide_sum(packets) && u128::from(self.in_bytes) == wide_sum(bytes)
+    }
+}
+
+/// The sum of three counters, without overflow.
+fn wide_sum(counters: [u64; 3]) -> u128 {
+    counters.iter().map(|&c| u128::from(c)).sum()
+}
+
+/// Packets and bytes lost for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drops {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The ledger of one station on a packet's path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Station {
+    /// The station's name, for example `rings`.
+    pub name: String,
+    /// Its ledger.
+    #[serde(flatten)]
+    pub ledger: Ledger,
+}
+
+/// The conservation of packets and bytes: the ledger of the whole path, what was dropped by reason, and each station.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conservation {
+    /// The whole path, from the first station's entry to the last one's exit.
+    #[serde(flatten)]
+    pub total: Ledger,
+    /// Reason -> what was dropped for it; together the total's `dropped_packets` and `dropped_bytes`.
+    #[serde(default)]
+    pub drops: BTreeMap<String, Drops>,
+    /// The stations in the order of the path.
+    #[serde(default)]
+    pub stations: Vec<Station>,
+}
+
+impl Conservation {
+    /// What does not add up, one sentence each; empty when every packet and byte is accounted for.
+    ///
+    /// Checked are: the total and every station balance, something came in at all, and the drops by reason are the total's.
+    pub fn violations(&self) -> Vec<String> {
+        let mut violations = Vec::new();
+        if self.total.in_packets == 0 || self.total.in_bytes == 0 {
+            violations.push("nothing came in".to_owned());
+        }
+        let named = self.stations.iter().map(|s| (s.name.as_str(), &s.ledger));
+        for (name, ledger) in std::iter::once(("total", &self.total)).chain(named) {
+            if !ledger.is_balanced() {
+                violations.push(format!("{name}: {}", Self::equation(ledger)));
+            }
+        }
+        let packets: u128 = self.drops.values().map(|d| u128::from(d.packets)).sum();
+        let bytes: u128 = self.drops.values().map(|d| u128::from(d.bytes)).sum();
+        if packets != u128::from(self.total.dropped_packets) || bytes != u128::from(self.total.dropped_bytes)
+        {
+            violations.push(format!(
+                "drops by reason are {packets} packets, {bytes} bytes; dropped in total {} packets, {} bytes",
+                self.total.dropped_packets, self.total.dropped_bytes
+            ));
+        }
+        violations
+    }
+
+    /// A ledger as the two sums it claims.
+    fn equation(l: &Ledger) -> String {
+        format!(
+            "packets {} = {} + {} + {}, bytes {} = {} + {} + {} (in = out + dropped + held)",
+            l.in_packets,
+            l.out_packets,
+            l.dropped_packets,
+            l.held_packets,
+            l.in_bytes,
+            l.out_bytes,
+            l.dropped_bytes,
+            l.held_bytes
+        )
+    }
+
+    /// The ledger as a table: the total and the stations in packets and bytes, then the drops by reason as notes.
+    pub fn table(&self, title: &str) -> Table {
+        let mut table = Table::new(title).columns([
+            Column::left("station"),
+            Column::right("in"),
+            Column::right("out"),
+            Column::right("dropped"),
+            Column::right("held"),
+            Column::left("balance"),
+        ]);
+        let stations = self.stations.iter().map(|s| (s.name.as_str(), &s.ledger));
+        for (name, l) in stations.chain(std::iter::once(("total", &self.total))) {
+            let cell = |packets: u64, bytes: u64| {
+                Cell::plain(format!("{} pkt, {}", human::count(packets), human::bytes(bytes as f64)))
+            };
+            table.row([
+                Cell::plain(name),
+                cell(l.in_packets, l.in_bytes),
+                cell(l.out_packets, l.out_bytes),
+                cell(l.dropped_packets, l.dropped_bytes),
+                cell(l.held_packets, l.held_bytes),
+                Cell::verdict(l.is_balanced(), "exact", "BROKEN"),
+            ]);
+        }
+        for (reason, d) in &self.drops {
+            table.note(format!(
+                "dropped, {reason}: {} packets, {}",
+                human::count(d.packets),
+                human::bytes(d.bytes as f64)
+            ));
+        }
+        table
+    }
+}

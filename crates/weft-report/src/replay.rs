@@ -1,0 +1,59 @@
+//! The document of `weft replay`: a packet trace through a policy.
+
+use serde::{Deserialize, Serialize};
+
+use crate::human;
+use crate::record::{Conservation, Document, Host};
+use crate::table::{Cell, Column, Table};
+
+/// The document of `weft replay`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayReport {
+    /// `weft-replay/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The classes of the policy in its order.
+    pub classes: Vec<ReplayClass>,
+    /// Whether every packet and byte is accounted for.
+    pub conservation: Conservation,
+}
+
+/// What left of one class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReplayClass {
+    /// Its name.
+    pub class: String,
+    /// Packets that left.
+    pub packets: u64,
+    /// Bytes that left.
+    pub bytes: u64,
+    /// When the first left, in seconds since the trace's first packet; null when none did.
+    pub first_s: Option<f64>,
+    /// When the last left, in seconds since the trace's first packet; null when none did.
+    pub last_s: Option<f64>,
+}
+
+impl Document for ReplayReport {
+    const SCHEMA: &'static str = "weft-replay/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut table = Table::new("Replay").columns([
+            Column::left("class"),
+            Column::right("packets"),
+            Column::right("bytes"),
+            Column::right("first at"),
+            Column::right("last at"),
+        ]);
+        for c in &self.classes {
+            table.row([
+                Cell::plain(&c.class),
+                human::count(c.packets).into(),
+                human::bytes(c.bytes as f64).into(),
+                human::or_none(c.first_s, human::time).into(),
+                human::or_none(c.last_s, human::time).into(),
+            ]);
+        }
+        vec![table, self.conservation.table("Conservation")]
+    }
+}

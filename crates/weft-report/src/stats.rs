@@ -1,0 +1,103 @@
+//! Statistics of the reports, as pure functions on slices.
+//!
+//! Every function that has no answer for its input (an empty slice, a sum of zero) says so with `None`; none returns NaN for
+//! finite input, so that every figure can be written as JSON. Slices need not be sorted unless the name says so.
+
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+/// The nearest-rank percentile of `values`: the smallest value such that at least `p` percent of all values are at or
+/// below it, that is the value of rank `ceil(p / 100 * n)`, counted from 1. `p` is clamped to 0..=100; `p` = 0 is the minimum.
+///
+/// The result is always one of the values; nothing is interpolated. Same unit as the values.
+pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
+    percentile_sorted(&sorted(values), p)
+}
+
+/// As [`percentile`], for a slice that is already in ascending order.
+pub fn percentile_sorted(ascending: &[f64], p: f64) -> Option<f64> {
+    debug_assert!(ascending.is_sorted(), "percentile_sorted of an unsorted slice");
+    let n = ascending.len();
+    if n == 0 {
+        return None;
+    }
+    // p * n first: 95 * 20 / 100 is exactly 19, where 0.95 * 20 could fall on either side of it.
+    let rank = (p.clamp(0.0, 100.0) * n as f64 / 100.0).ceil() as usize;
+    Some(ascending[rank.clamp(1, n) - 1])
+}
+
+/// The values in ascending order (total order of IEEE 754, so NaN comes last).
+pub fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut ascending = values.to_vec();
+    ascending.sort_by(f64::total_cmp);
+    ascending
+}
+
+/// The median: the middle value, or the mean of the two middle values when their number is even.
+///
+/// This differs from [`percentile`] at 50, which takes the lower of the two.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let ascending = sorted(values);
+    let n = ascending.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(ascending[n / 2]),
+        _ => Some(f64::midpoint(ascending[n / 2 - 1], ascending[n / 2])),
+    }
+}
+
+/// The arithmetic mean.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The largest value.
+pub fn max(values: &[f64]) -> Option<f64> {
+    values.iter().copied().max_by(f64::total_cmp)
+}
+
+/// The smallest value.
+pub fn min(values: &[f64]) -> Option<f64> {
+    values.iter().copied().min_by(f64::total_cmp)
+}
+
+/// Jain's fairness index `(sum x)^2 / (n * sum x^2)` of non-negative shares: 1 when all are equal, `1/n` when one has
+/// everything. `None` when there is no share or all are zero.
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    // Scaled by the largest, so that squares neither overflow nor vanish.
+    let largest = max(shares)?;
+    if largest <= 0.0 {
+        return None;
+    }
+    let sum: f64 = shares.iter().map(|x| x / largest).sum();
+    let squares: f64 = shares.iter().map(|x| (x / largest).powi(2)).sum();
+    Some(sum * sum / (shares.len() as f64 * squares))
+}
+
+/// Titan's fairness metric FM over one interval: the largest difference between what any two flows sent. `None` without a
+/// flow; zero with one.
+pub fn fm(sent: &[Bytes]) -> Option<Bytes> {
+    let largest = sent.iter().max()?;
+    let smallest = sent.iter().min()?;
+    Some(*largest - *smallest)
+}
+
+/// Titan's normalised fairness metric NFM(tau): [`fm`] over an interval of `tau`, divided by the ideal share of a flow in
+/// that interval, `line_rate * tau / number of flows`. Dimensionless; 0 is fair. `None` without a flow or with an empty interval.
+pub fn nfm(sent: &[Bytes], line_rate: BitsPerSec, tau: Nanos) -> Option<f64> {
+    let difference = fm(sent)?;
+    let share = line_rate.get() as f64 / 8.0 * tau.as_secs_f64() / sent.len() as f64;
+    (share > 0.0).then(|| difference.get() as f64 / share)
+}
+
+/// How far `got` is from `due`, relative to `due`: `|got - due| / due`, dimensionless.
+///
+/// A share of zero has no relative error; it counts as 0 when nothing was got and 1 (all of it is wrong) otherwise.
+pub fn relative_error(got: f64, due: f64) -> f64 {
+    if due > 0.0 {
+        (got - due).abs() / due
+    } else if got == 0.0 {
+        0.0
+    } else {
+        1.0
+    }
+}
