@@ -111,7 +111,8 @@ fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<
     let bulk = tenants.iter().filter(|t| **t != LATENCY_TENANT).enumerate();
     let coloured = bulk.map(|(i, t)| (*t, Colour::nth(i)));
     let probe = tenants.contains(LATENCY_TENANT).then_some((LATENCY_TENANT, Colour::Ink));
-    series.extend(probe.into_iter().chain(coloured).map(|(tenant, colour)| Series {
+    // T0 is drawn last: its line lies near zero, where those of idle tenants would cover it.
+    series.extend(coloured.chain(probe).map(|(tenant, colour)| Series {
         name: tenant.to_owned(),
         colour,
         shape: Shape::Step,
