@@ -219,7 +219,7 @@ fn queue_section(report: &DemoReport) -> Option<Section> {
 /// Cost, conservation and notes.
 fn detail_sections(report: &DemoReport) -> Vec<Section> {
     let mut sections = Vec::new();
-    if let Some(cost) = shown(tables::cost_table(report)) {
+    if let Some(cost) = shown(tables::cost_table(report, "")) {
         sections.push(Section::new("Cost", [cost]));
     }
     let ledgers = report.modes.iter().map(|m| Block::Table(m.conservation.table(m.mode.title())));

@@ -21,7 +21,7 @@ pub fn demo_table_list(report: &DemoReport) -> Vec<Table> {
         throughput_table(report),
         latency_table(report),
         queue_table(report),
-        cost_table(report),
+        cost_table(report, "Cost"),
         limit_table(report),
         published_table(report),
     ];
@@ -137,9 +137,9 @@ pub(super) fn queue_table(report: &DemoReport) -> Table {
     table
 }
 
-/// Cost.
-pub(super) fn cost_table(report: &DemoReport) -> Table {
-    let mut table = by_mode("Cost", "what", report);
+/// Cost, under `title`.
+pub(super) fn cost_table(report: &DemoReport, title: &str) -> Table {
+    let mut table = by_mode(title, "what", report);
     let count = |n: Option<u64>| human::or_none(n, human::count);
     let mut add = |name: &str, figure: &dyn Fn(&ModeReport) -> String| {
         if report.modes.iter().any(|m| figure(m) != human::NONE) {

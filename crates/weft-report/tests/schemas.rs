@@ -1,0 +1,126 @@
+//! Every document is what `docs/schemas` says, reads back as what was written, and the schemas refuse what is wrong.
+
+mod fixture;
+mod schema;
+
+use serde_json::{Value, json};
+use weft_report::demo::DemoReport;
+use weft_report::json::{ReadError, from_json, to_json_pretty};
+use weft_report::record::Document;
+
+/// The schema of `T`, checked to name it.
+fn schema_of<T: Document>() -> Value {
+    let name = T::SCHEMA.split('/').next().expect("a name");
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let schema: Value = serde_json::from_str(&text).expect(&path);
+    assert_eq!(schema["title"], T::SCHEMA);
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    schema
+}
+
+#[track_caller]
+fn check<T: Document + PartialEq + std::fmt::Debug>(document: &T) {
+    let schema = schema_of::<T>();
+    let text = to_json_pretty(document).expect("a document is JSON");
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(schema::errors(&schema, &value), Vec::<String>::new(), "{}", T::SCHEMA);
+    assert_eq!(&from_json::<T>(&text).expect("reads back"), document);
+    assert!(text.ends_with("}\n"));
+    assert!(!document.tables().is_empty() && document.tables().iter().all(|t| !t.render(false).is_empty()));
+
+    for required in ["schema", "host"] {
+        let mut broken = value.clone();
+        broken.as_object_mut().expect("an object").remove(required);
+        assert!(!schema::errors(&schema, &broken).is_empty(), "{}: {required} is not required", T::SCHEMA);
+    }
+    let mut broken = value;
+    broken["no such field"] = json!(1);
+    assert!(!schema::errors(&schema, &broken).is_empty(), "{}: unknown members pass", T::SCHEMA);
+}
+
+#[test]
+fn documents_are_what_their_schemas_say() {
+    check(&fixture::demo_report());
+    check(&fixture::demo_report_figure_11());
+    check(&fixture::bench_report());
+    check(&fixture::replay_report());
+    check(&fixture::policy_check_report());
+    check(&fixture::doctor_report());
+    check(&fixture::run_report());
+}
+
+/// What `CONTRACT` promises to readers from outside, by path.
+#[test]
+fn the_promised_fields_are_there() {
+    let demo = serde_json::to_value(fixture::demo_report()).expect("JSON");
+    for field in [
+        "/schema",
+        "/host/kernel",
+        "/host/cores",
+        "/seed",
+        "/link_bps",
+        "/modes/3/mode",
+        "/modes/3/samples/9/t_s",
+        "/modes/3/samples/9/window_s",
+        "/modes/3/samples/9/bps/T0",
+        "/modes/3/samples/9/active/0",
+        "/modes/3/samples/9/steady",
+        "/modes/3/share_error_p95",
+        "/modes/3/link_use_min",
+        "/modes/3/latency_s/p50",
+        "/modes/3/latency_s/p90",
+        "/modes/3/latency_s/p99",
+        "/modes/3/latency_s/p999",
+        "/modes/3/standing_queue_bytes/T1",
+        "/modes/3/conservation/in_bytes",
+        "/modes/3/conservation/out_bytes",
+        "/modes/3/conservation/dropped_bytes",
+        "/modes/3/conservation/held_bytes",
+        "/modes/3/conservation/in_packets",
+        "/modes/3/conservation/out_packets",
+        "/modes/3/conservation/dropped_packets",
+        "/modes/3/conservation/held_packets",
+    ] {
+        assert!(demo.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
+    }
+    let eleven = serde_json::to_value(fixture::demo_report_figure_11()).expect("JSON");
+    for field in ["/samples/0/bps/T1.J0", "/limits/0/class", "/limits/0/limit_bps", "/limits/0/error_p95"] {
+        assert!(eleven.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
+    }
+    let bench = serde_json::to_value(fixture::bench_report()).expect("JSON");
+    assert_eq!(bench.pointer("/cases/0/ratio_median"), Some(&json!(2.2)));
+    assert_eq!(bench.pointer("/cases/1/peer"), Some(&Value::Null), "null, not absent");
+}
+
+#[test]
+fn schemas_refuse_what_is_wrong() {
+    let schema = schema_of::<DemoReport>();
+    let good = serde_json::to_value(fixture::demo_report()).expect("JSON");
+    for (place, wrong) in [
+        ("/figure", json!(12)),
+        ("/link_bps", json!("500mbps")),
+        ("/modes/0/mode", json!("SQ")),
+        ("/modes/0/samples/0/window_s", json!(0)),
+        ("/modes/0/samples/0/bps/T0", Value::Null),
+        ("/modes/0/conservation/in_bytes", json!(-1)),
+        ("/modes/0/conservation/stations/0/held_packets", json!(0.5)),
+        ("/schema", json!("weft-demo/2")),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(place).expect(place) = wrong;
+        assert_eq!(schema::errors(&schema, &bad).len(), 1, "{place}");
+    }
+}
+
+#[test]
+fn other_documents_are_refused_with_the_reason() {
+    let text = to_json_pretty(&fixture::run_report()).expect("JSON");
+    let error = from_json::<DemoReport>(&text).expect_err("another document");
+    assert_eq!(error.to_string(), "a document of schema \"weft-run/1\", where \"weft-demo/1\" was expected");
+    assert!(matches!(from_json::<DemoReport>("{}"), Err(ReadError::Malformed { .. })));
+    assert!(matches!(
+        from_json::<DemoReport>("{\"schema\":\"weft-demo/1\"}"),
+        Err(ReadError::Malformed { .. })
+    ));
+}
