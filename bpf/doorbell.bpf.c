@@ -282,15 +282,20 @@ static __always_inline int drained(const struct weft_ring_bell *bell, const stru
 	return done == *(volatile __u64 *)&bell->packets || (__s64)(done - flow->last_bell) >= 64;
 }
 
-static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u32 class, __u64 packets, __u64 bytes)
+static __always_inline void count_class(struct weft_doorbells *d, __u32 class, __u64 packets, __u64 bytes)
 {
-	struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
 	struct weft_class_bell *total = &d->classes[class & (WEFT_CLASSES - 1)];
-	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
-	__u64 bit = 1ull << (ring & 63);
 
 	__sync_fetch_and_add(&total->packets, packets);
 	__sync_fetch_and_add(&total->bytes, bytes);
+}
+
+static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u64 packets, __u64 bytes)
+{
+	struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
+	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
+	__u64 bit = 1ull << (ring & 63);
+
 	__sync_fetch_and_add(&bell->bytes, bytes);
 	__sync_fetch_and_add(&bell->packets, packets);
 	/*
@@ -422,13 +427,38 @@ int weft_egress(struct __sk_buff *skb)
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return TC_ACT_SHOT;
-	if (lane->htb_class)
-		skb->priority = lane->htb_class;
-	ring_bell(d, ring, lane->class, packets, bytes);
-	if (flow)
-		flow->last_bell = *(volatile __u64 *)&d->rings[ring & (WEFT_RINGS - 1)].packets;
+	count_class(d, lane->class, packets, bytes);
 	/* queue = hash % queues; zero would mean "no hash". */
 	bpf_set_hash(skb, config.rings + ring);
+	if (lane->qdisc_class) {
+		/* A qdisc stands between here and the ring, and may keep the packet: weft_behind rings the bell. */
+		skb->priority = lane->qdisc_class;
+		return TC_ACT_OK;
+	}
+	ring_bell(d, ring, packets, bytes);
+	if (flow)
+		flow->last_bell = *(volatile __u64 *)&d->rings[ring & (WEFT_RINGS - 1)].packets;
+	return TC_ACT_OK;
+}
+
+/* The bell of packets that come out of a qdisc on the port: at the ingress of the veth's far end, before the ring. */
+SEC("tc")
+int weft_behind(struct __sk_buff *skb)
+{
+	struct weft_flow_key key = {};
+	struct weft_doorbells *d;
+	__u64 bytes, packets;
+	__u32 zero = 0;
+
+	d = bpf_map_lookup_elem(&doorbells, &zero);
+	if (!d)
+		return TC_ACT_OK;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		read_ipv4(skb, &key);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		read_ipv6(skb, &key);
+	packets = packets_in_ring(skb, &key, &bytes);
+	ring_bell(d, skb->hash % config.rings, packets, bytes);
 	return TC_ACT_OK;
 }
 

@@ -77,7 +77,7 @@ struct weft_lane {
 	__u16 rings;
 	__u16 spread;	  /* WEFT_SPREAD_* */
 	__u32 flow_bound; /* flows tracked at most; those beyond share the lane's rings by hash */
-	__u32 htb_class;  /* not 0: skb->priority for a qdisc on the port */
+	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), behind which the bell is rung */
 };
 
 /* The read-only data of the program. */

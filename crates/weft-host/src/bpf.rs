@@ -3,7 +3,9 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, TC_EGRESS, TcHookBuilder};
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHookBuilder,
+};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -203,12 +205,23 @@ impl Object {
     /// # Errors
     /// When there is no such program or the kernel refuses it.
     pub fn attach_egress(&self, program: &str, ifindex: u32) -> Result<(), BpfError> {
+        self.attach(program, ifindex, TC_EGRESS)
+    }
+
+    /// Attaches `program` to the ingress (clsact) of device `ifindex`; otherwise as [`attach_egress`](Self::attach_egress).
+    ///
+    /// # Errors
+    /// When there is no such program or the kernel refuses it.
+    pub fn attach_ingress(&self, program: &str, ifindex: u32) -> Result<(), BpfError> {
+        self.attach(program, ifindex, TC_INGRESS)
+    }
+
+    fn attach(&self, program: &str, ifindex: u32, point: TcAttachPoint) -> Result<(), BpfError> {
         let prog = self.program(program)?;
         let mut builder = TcHookBuilder::new(prog.as_fd());
-        let mut hook = builder.ifindex(ifindex as i32).hook(TC_EGRESS);
+        let mut hook = builder.ifindex(ifindex as i32).hook(point);
         hook.create().map_err(|e| failed("add clsact to interface", &ifindex.to_string(), e))?;
-        hook.attach()
-            .map_err(|e| failed("attach program at the egress of interface", &ifindex.to_string(), e))?;
+        hook.attach().map_err(|e| failed("attach program to interface", &ifindex.to_string(), e))?;
         Ok(())
     }
 

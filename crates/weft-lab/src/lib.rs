@@ -2,4 +2,8 @@
 
 pub mod cgroups;
 pub mod demo;
+pub mod host_facts;
+pub mod ledger;
 pub mod replay;
+
+pub use host_facts::host_facts;

@@ -215,6 +215,12 @@ impl SoftwareNic {
         let doorbells = Arc::new(Doorbells::load(policy, &plan, &config.cgroups)?);
         let ifindex = port.index()?;
         port.app().run(|| doorbells.attach(ifindex)).map_err(|e| NicError::Stopped(e.to_string()))??;
+        if plan.lanes.iter().any(|lane| lane.qdisc_class != 0) {
+            let behind = port.behind_index()?;
+            port.nic()
+                .run(|| doorbells.attach_behind(behind))
+                .map_err(|e| NicError::Stopped(e.to_string()))??;
+        }
 
         let counters = Arc::new(Counters::new(policy.classes.len()));
         let stop = Arc::new(AtomicBool::new(false));

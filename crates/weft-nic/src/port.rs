@@ -91,6 +91,19 @@ impl Port {
         Ok(link::index(&self.app, &self.name)?)
     }
 
+    /// The interface number of the far end, in the NIC's namespace.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn behind_index(&self) -> Result<u32, PortError> {
+        Ok(link::index(&self.nic, &self.behind)?)
+    }
+
+    /// The namespace of the far end and of the rings.
+    pub fn nic(&self) -> &NetNs {
+        &self.nic
+    }
+
     /// The namespace of the near end.
     pub fn app(&self) -> &NetNs {
         &self.app

@@ -3,18 +3,22 @@
 //! Real applications in cgroups of their own send through a software NIC between network namespaces of this run; the NIC
 //! runs as SQ, MQ, QPF and Loom in turn, and the same policy file is what Loom enforces in all of them.
 
+mod qdisc;
 mod run;
 mod scenario;
+mod summary;
 
 mod traffic;
 
 pub use run::{Outcome, Window};
 pub use scenario::{Bulk, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
+pub use summary::report;
 
 pub use traffic::Request;
 
 use run::Bench;
 use weft_host::cgroup::CgroupError;
+use weft_host::htb::HtbError;
 use weft_host::process::ProcessError;
 use weft_host::{Hierarchy, RunId};
 use weft_nic::nic::NicError;
@@ -38,6 +42,8 @@ pub struct DemoOptions {
     pub congestion: String,
     /// How super-packets are cut.
     pub grain: Grain,
+    /// Whether SQ has the policy as a qdisc in front of its queue, as in the paper, where the kernel can.
+    pub sq_qdisc: bool,
     /// Requests a second of the latency tenant.
     pub requests_per_s: u32,
     /// Bytes of a request.
@@ -113,6 +119,9 @@ pub enum DemoError {
         /// The class.
         name: String,
     },
+    /// The qdisc of SQ.
+    #[error(transparent)]
+    Qdisc(#[from] HtbError),
     /// A scratch folder could not be made.
     #[error("make a folder for the applications' logs: {0}")]
     Folder(std::io::Error),

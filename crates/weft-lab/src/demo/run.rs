@@ -1,9 +1,11 @@
 //! One run of a scenario on a software NIC in one mode.
 
+use super::qdisc;
 use super::scenario::Scenario;
 use super::traffic::{BulkRun, LatencyRun, Request, SOCKPERF_LEAD};
 use super::{DemoError, DemoEvent, DemoOptions, Live};
 use crate::cgroups::resolve;
+use crate::ledger::QdiscDrops;
 use std::path::Path;
 use std::time::Duration;
 use weft_host::bpf_stats::BpfStats;
@@ -58,6 +60,10 @@ pub struct Outcome {
     pub worker_share: f64,
     /// Length of the whole run, with start and end.
     pub elapsed: Nanos,
+    /// The qdisc on the port, where there was one.
+    pub qdisc: Option<String>,
+    /// What that qdisc dropped.
+    pub qdisc_drops: QdiscDrops,
     /// What was noticed.
     pub notes: Vec<String>,
 }
@@ -97,8 +103,11 @@ impl Bench<'_> {
             flows: scenario.flows_by_class(names),
             rings: RINGS,
         };
-        let plan = SoftwareNic::plan(self.policy, &config)?;
+        let mut plan = SoftwareNic::plan(self.policy, &config)?;
         let (port, uplink) = self.testbed.devices(plan.rings.len() as u32, RING_PACKETS)?;
+        if mode == Mode::Sq && options.sq_qdisc {
+            qdisc::install(self.policy, &mut plan, rate, &port)?;
+        }
         let nic = SoftwareNic::start(self.policy, &config, plan, port, uplink)?;
         self.testbed.connect()?;
         Ok(nic)
@@ -121,6 +130,7 @@ impl Bench<'_> {
         let result = run.play(self, scenario, mode, options, on_event);
         let requests = run.end(result.is_ok());
         let Run { windows, origin, notes, .. } = run;
+        let (qdisc, qdisc_drops) = qdisc::read(nic.port());
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
         let elapsed = clock::now().saturating_sub(started);
@@ -136,6 +146,8 @@ impl Bench<'_> {
             worker_share: totals.worker_cpu.as_secs_f64() / elapsed.as_secs_f64(),
             totals,
             elapsed,
+            qdisc,
+            qdisc_drops,
             notes,
         })
     }

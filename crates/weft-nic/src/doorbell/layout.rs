@@ -107,7 +107,7 @@ pub struct LaneEntry {
     pub spread: Spread,
     /// How many flows are tracked at most; those beyond share the rings by hash.
     pub flow_bound: u32,
-    /// Written to `skb->priority` when not zero, for a qdisc on the port.
+    /// When not zero: the class of a qdisc on the port (`skb->priority`); the bell is then rung behind the qdisc.
     pub qdisc_class: u32,
 }
 

@@ -23,6 +23,8 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"
 
 /// Name of the program in the object.
 const PROGRAM: &str = "weft_egress";
+/// Name of the program that rings the bell behind a qdisc.
+const PROGRAM_BEHIND: &str = "weft_behind";
 
 /// Flows that have been silent for this long are taken off the flow table, so that lanes regain their bound.
 pub const FLOW_IDLE: weft_units::Nanos = weft_units::Nanos::from_secs(10);
@@ -83,6 +85,15 @@ impl Doorbells {
     /// When the kernel refuses.
     pub fn attach(&self, ifindex: u32) -> Result<(), BpfError> {
         self.object.attach_egress(PROGRAM, ifindex)
+    }
+
+    /// Attaches the bell behind a qdisc to the ingress of interface `ifindex`, the veth's far end, of the calling thread's
+    /// network namespace: for lanes with a `qdisc_class`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn attach_behind(&self, ifindex: u32) -> Result<(), BpfError> {
+        self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
     }
 
     /// The shared page.

@@ -1,0 +1,54 @@
+//! SQ's qdisc: Loom's evaluation gives the single queue a qdisc that enforces the policy in software (section 6). Here that
+//! is HTB: a class for each class of the policy with equal parts, each of which may borrow up to the link's rate.
+
+use crate::ledger::QdiscDrops;
+use weft_host::htb::{self, Htb, HtbClass, HtbError};
+use weft_nic::plan::RingPlan;
+use weft_nic::port::Port;
+use weft_policy::CompiledPolicy;
+use weft_units::{BitsPerSec, Bytes, Packets};
+
+/// A full frame, and what it occupies on the wire: HTB counts frames, the link counts the wire.
+const FRAME: u64 = 1514;
+const WIRE: u64 = 1538;
+/// Packets that a class may hold; more than its flows' sockets let it have.
+const LIMIT: Packets = Packets(20_000);
+/// Bytes of a turn: one packet of an unhurried flow.
+const QUANTUM: Bytes = Bytes(3028);
+
+/// Puts HTB on the port and its classes into the plan.
+pub(super) fn install(
+    policy: &CompiledPolicy,
+    plan: &mut RingPlan,
+    rate: BitsPerSec,
+    port: &Port,
+) -> Result<(), HtbError> {
+    let rate = BitsPerSec(rate.get() / WIRE * FRAME);
+    let count = policy.classes.len() as u64;
+    let class = |i: u64| HtbClass {
+        minor: i as u16 + 1,
+        rate: BitsPerSec((rate.get() / count).max(8)),
+        ceil: rate,
+        quantum: QUANTUM,
+        priority: 0,
+        limit: LIMIT,
+    };
+    let htb =
+        Htb { rate, overhead: 0, default_class: count as u16, classes: (0..count).map(class).collect() };
+    htb::install(port.app(), port.name(), &htb)?;
+    for lane in &mut plan.lanes {
+        lane.qdisc_class = htb::class_id(lane.class + 1);
+    }
+    Ok(())
+}
+
+/// What the qdisc on the port has dropped, and what it is; nothing where there is none.
+pub(super) fn read(port: &Port) -> (Option<String>, QdiscDrops) {
+    match htb::stats(port.app(), port.name()) {
+        Ok(classes) if !classes.is_empty() => {
+            let packets = classes.iter().map(|c| c.dropped.get()).sum();
+            (Some(format!("HTB, {} classes of equal parts", classes.len())), QdiscDrops { packets })
+        }
+        _ => (None, QdiscDrops::default()),
+    }
+}
