@@ -1,6 +1,6 @@
 //! Rare and slow: rebasing a leaf's virtual time, and the invariants of the tree.
 
-use super::{FlowState, PolicyTree};
+use super::{FlowState, NO_LEAF, PolicyTree};
 use crate::program::Child;
 use crate::tags;
 
@@ -108,7 +108,24 @@ impl PolicyTree {
                 })?;
             }
         }
-        Ok(())
+        let offer = self.offer_of(self.root);
+        ensure(offer == self.first_leaf, || format!("the root offers leaf {offer}, not {}", self.first_leaf))
+    }
+
+    /// The leaf that `child` leads to, found by descent.
+    fn offer_of(&self, child: Child) -> u32 {
+        let mut at = child;
+        loop {
+            let node = match at {
+                Child::Leaf(leaf) if self.leaves[leaf.index()].heads.is_empty() => return NO_LEAF,
+                Child::Leaf(leaf) => return leaf.0,
+                Child::Node(node) => &self.nodes[node.index()],
+            };
+            match node.node.best() {
+                Some(slot) => at = node.children[slot],
+                None => return NO_LEAF,
+            }
+        }
     }
 }
 

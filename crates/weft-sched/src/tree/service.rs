@@ -2,12 +2,11 @@
 
 use weft_units::{Bytes, FlowId, LaneId, Nanos};
 
-use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
+use super::{Flow, FlowState, NO_LEAF, Next, PolicyTree, StaleTurn, Turn};
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
 use crate::node::Return;
 use crate::pifo::Entry;
-use crate::program::Child;
 use crate::tags;
 
 /// The time from which on all limits of `lane` allow it to send.
@@ -77,14 +76,22 @@ impl PolicyTree {
     /// Tells the nodes above `leaf`, which was empty, that it has something to offer.
     #[inline]
     fn climb(&mut self, leaf: u32, tie: u64, why: Return) {
+        let mut offer = leaf;
+        let mut entering = true;
         for &(node, slot) in &self.leaves[leaf as usize].path {
-            let node = &mut self.nodes[node as usize].node;
-            let was_empty = node.is_empty();
-            node.enter(slot as usize, tie, why);
-            if !was_empty {
+            let inner = &mut self.nodes[node as usize];
+            let before = inner.offer();
+            inner.leads_to[slot as usize] = offer;
+            if entering {
+                inner.node.enter(slot as usize, tie, why);
+            }
+            entering = before == NO_LEAF;
+            offer = inner.offer();
+            if offer == before {
                 return;
             }
         }
+        self.first_leaf = offer;
     }
 
     /// Whose turn it is at `now`. `now` must not run backwards by more than the caller can bear to wait again; a time
@@ -99,33 +106,19 @@ impl PolicyTree {
         self.rung = false;
         self.serial += 1;
         self.release_due(now);
-        while let Some(at) = self.best_leaf() {
-            let Some(id) = self.leaves[at as usize].best_lane() else { break };
+        // NO_LEAF is beyond the end.
+        while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
+            let Some(id) = leaf.best_lane() else { break };
             let lane = &self.lanes[id as usize];
             let release = release_time(lane, &self.limits);
             if release <= now {
-                return self.begin(at, id);
+                return self.begin(self.first_leaf, id);
             }
             self.park(id, release);
         }
         match self.shaping.peek() {
             Some(first) => Next::Wait(Nanos(first.rank)),
             None => Next::Idle,
-        }
-    }
-
-    /// Follows the references from the root to a leaf.
-    #[inline]
-    fn best_leaf(&self) -> Option<u32> {
-        let mut at = self.root;
-        loop {
-            match at {
-                Child::Leaf(leaf) => return Some(leaf.0),
-                Child::Node(node) => {
-                    let inner = &self.nodes[node.index()];
-                    at = inner.children[inner.node.best()?];
-                }
-            }
         }
     }
 
@@ -180,12 +173,14 @@ impl PolicyTree {
             self.backlogged -= 1;
         }
         leaf.set_head(lane.slot as usize, lane.pifo.peek());
-        let mut more = !leaf.heads.is_empty();
+        let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { lane.leaf };
         for &(node, slot) in &leaf.path {
-            let node = &mut self.nodes[node as usize].node;
-            node.served(slot as usize, sent, more, tie);
-            more = !node.is_empty();
+            let inner = &mut self.nodes[node as usize];
+            inner.leads_to[slot as usize] = offer;
+            inner.node.served(slot as usize, sent, offer != NO_LEAF, tie);
+            offer = inner.offer();
         }
+        self.first_leaf = offer;
         if leaf.virtual_time >= tags::REBASE_AT {
             let at = lane.leaf;
             self.rebase_leaf(at);
@@ -201,16 +196,16 @@ impl PolicyTree {
         self.shaping.push(Entry { rank: release.get(), tie, id });
         let leaf = &mut self.leaves[lane.leaf as usize];
         leaf.heads.clear(lane.slot as usize);
-        if !leaf.heads.is_empty() {
-            return;
-        }
+        let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { lane.leaf };
         for &(node, slot) in &leaf.path {
-            let node = &mut self.nodes[node as usize].node;
-            node.leave_unserved(slot as usize);
-            if !node.is_empty() {
-                return;
+            let inner = &mut self.nodes[node as usize];
+            if offer == NO_LEAF {
+                inner.node.leave_unserved(slot as usize);
             }
+            inner.leads_to[slot as usize] = offer;
+            offer = inner.offer();
         }
+        self.first_leaf = offer;
     }
 
     /// Puts the lanes back whose time has come.

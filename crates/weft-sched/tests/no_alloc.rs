@@ -1,0 +1,61 @@
+//! In steady state the engine does not allocate.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_sched::LimitSpec;
+use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
+use weft_units::{BitsPerSec, Bytes, LimitId};
+
+/// The system's allocator, counting what is asked of it.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every method passes its arguments on to the system's allocator unchanged, which keeps the contract; counting
+// touches no memory that is handed out.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_million_packets_with_limits_need_no_allocation() {
+    let mut program = figure1_program();
+    for at in 0..8_u64 {
+        let rate = BitsPerSec(400_000_000 * (at + 1));
+        program.limits.push(LimitSpec { name: format!("destination {at}"), rate, burst: Bytes(3000) });
+    }
+    for (at, lane) in program.lanes.iter_mut().enumerate() {
+        if at % 3 > 0 {
+            lane.limits.push(LimitId((at % 8) as u32));
+        }
+    }
+    for refill in [Refill::Same, Refill::Shuffled] {
+        let mut closed = ClosedLoop::new(&program, 2000, refill, 3).unwrap();
+        closed.run(100_000);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let done = closed.run(1_000_000);
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert!(done >= 1_000_000);
+        assert_eq!(allocations, 0, "{refill:?}");
+        assert_eq!(closed.scheduler().check_invariants(), Ok(()));
+    }
+}

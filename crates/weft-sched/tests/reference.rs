@@ -1,0 +1,270 @@
+//! The engine agrees with a slow, obvious scheduler on random programs and random operations, packet by packet.
+//!
+//! A failure prints the seed of the program and the shortest sequence of operations that shows it.
+
+#[path = "reference/mod.rs"]
+mod slow;
+
+use proptest::prelude::*;
+use slow::packets::PacketReference;
+use slow::{Answer, Reference, random};
+use weft_sched::workload::Rng;
+use weft_sched::{Dequeue, Descriptor, Next, PacketScheduler, PolicyTree, Program, Turn};
+use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, Weight};
+
+/// What can be done to either layer. Numbers are taken modulo what exists.
+#[derive(Clone, Debug)]
+enum Operation {
+    /// Packet layer: enqueue; turn layer: activate.
+    Arrive {
+        flow: usize,
+        len: u64,
+    },
+    /// Packet layer: dequeue; turn layer: next, `rings` activations, finish.
+    Serve {
+        len: u64,
+        backlogged: bool,
+        rings: Vec<usize>,
+    },
+    /// Turn layer: a turn that is abandoned.
+    Abandon,
+    Advance {
+        nanos: u64,
+    },
+    /// Time moves exactly to the time that the last answer named.
+    AdvanceToRelease,
+    SetRate {
+        limit: usize,
+        seed: u64,
+    },
+    SetWeight {
+        flow: usize,
+        seed: u64,
+    },
+    AddFlow {
+        lane: usize,
+        seed: u64,
+    },
+    RemoveFlow {
+        flow: usize,
+    },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let len = || prop_oneof![Just(64_u64), Just(1500), 64..=65_536_u64];
+    prop_oneof![
+        8 => (any::<usize>(), len()).prop_map(|(flow, len)| Operation::Arrive { flow, len }),
+        8 => (len(), prop::bool::weighted(0.7), prop::collection::vec(any::<usize>(), 0..3))
+            .prop_map(|(len, backlogged, rings)| Operation::Serve { len, backlogged, rings }),
+        1 => Just(Operation::Abandon),
+        2 => (0..50_000_u64).prop_map(|nanos| Operation::Advance { nanos }),
+        3 => Just(Operation::AdvanceToRelease),
+        1 => (any::<usize>(), any::<u64>()).prop_map(|(limit, seed)| Operation::SetRate { limit, seed }),
+        1 => (any::<usize>(), any::<u64>()).prop_map(|(flow, seed)| Operation::SetWeight { flow, seed }),
+        1 => (any::<usize>(), any::<u64>()).prop_map(|(lane, seed)| Operation::AddFlow { lane, seed }),
+        1 => any::<usize>().prop_map(|flow| Operation::RemoveFlow { flow }),
+    ]
+}
+
+/// The number of flows that every run begins with.
+const FLOWS: u64 = 8;
+
+/// What both runs keep beside the two schedulers.
+struct Bench {
+    program: Program,
+    now: Nanos,
+    release: Option<Nanos>,
+    flows: usize,
+}
+
+impl Bench {
+    fn new(seed: u64) -> Self {
+        Self { program: random::program(seed), now: Nanos::ZERO, release: None, flows: 0 }
+    }
+
+    fn flow(&self, number: usize) -> FlowId {
+        // One beyond the end now and then: unknown flows must be refused by both.
+        FlowId::from_index(number % (self.flows + 1))
+    }
+
+    fn lane(&self, number: usize) -> LaneId {
+        LaneId::from_index(number % self.program.lanes.len())
+    }
+
+    fn limit(&self, number: usize) -> Option<LimitId> {
+        number.checked_rem(self.program.limits.len()).map(LimitId::from_index)
+    }
+
+    fn advance(&mut self, to: Nanos) {
+        self.now = self.now.max(to);
+    }
+}
+
+fn weight(seed: u64) -> Weight {
+    Weight::new(random::weight(&mut Rng::new(seed))).unwrap()
+}
+
+fn check_turns(program: u64, operations: Vec<Operation>) -> Result<(), TestCaseError> {
+    let mut bench = Bench::new(program);
+    let mut engine = PolicyTree::new(&bench.program).unwrap();
+    let mut reference = Reference::new(&bench.program);
+    let begin = (0..FLOWS).map(|seed| Operation::AddFlow { lane: seed as usize, seed: seed ^ program });
+    for operation in begin.chain(operations) {
+        turn_step(&mut bench, &mut engine, &mut reference, &operation)?;
+        prop_assert_eq!(engine.check_invariants(), Ok(()), "after {:?}", operation);
+    }
+    Ok(())
+}
+
+fn turn_step(
+    bench: &mut Bench,
+    engine: &mut PolicyTree,
+    reference: &mut Reference,
+    operation: &Operation,
+) -> Result<(), TestCaseError> {
+    match *operation {
+        Operation::Arrive { flow, .. } => {
+            engine.activate(bench.flow(flow));
+            reference.activate(bench.flow(flow));
+        }
+        Operation::Serve { len, backlogged, ref rings } => {
+            let Some(turn) = same_turn(bench, engine, reference)? else { return Ok(()) };
+            for ring in rings {
+                engine.activate(bench.flow(*ring));
+                reference.activate(bench.flow(*ring));
+            }
+            prop_assert_eq!(engine.finish(turn, Bytes(len), backlogged, bench.now), Ok(()));
+            reference.finish(Bytes(len), backlogged, bench.now);
+        }
+        Operation::Abandon => {
+            let turn = same_turn(bench, engine, reference)?;
+            let again = same_turn(bench, engine, reference)?;
+            prop_assert_eq!(turn.as_ref().map(Turn::flow), again.as_ref().map(Turn::flow));
+            if let Some(turn) = turn {
+                prop_assert!(engine.finish(turn, Bytes(1), false, bench.now).is_err());
+            }
+        }
+        Operation::Advance { nanos } => bench.advance(bench.now + Nanos(nanos)),
+        Operation::AdvanceToRelease => bench.advance(bench.release.unwrap_or(bench.now)),
+        Operation::SetRate { limit, seed } => {
+            let Some(limit) = bench.limit(limit) else { return Ok(()) };
+            let rate = random::rate(&mut Rng::new(seed));
+            prop_assert_eq!(engine.set_rate(limit, BitsPerSec(rate), bench.now), Ok(()));
+            reference.set_rate(limit, rate, bench.now);
+        }
+        Operation::SetWeight { flow, seed } => {
+            let (flow, weight) = (bench.flow(flow), weight(seed));
+            prop_assert_eq!(engine.set_weight(flow, weight).is_ok(), reference.exists(flow));
+            if reference.exists(flow) {
+                reference.set_weight(flow, weight.get());
+            }
+        }
+        Operation::AddFlow { lane, seed } => {
+            let (lane, weight) = (bench.lane(lane), weight(seed));
+            let flow = engine.add_flow(lane, weight).unwrap();
+            reference.add_flow(flow, lane, weight.get());
+            bench.flows = bench.flows.max(flow.index() + 1);
+        }
+        Operation::RemoveFlow { flow } => {
+            let flow = bench.flow(flow);
+            prop_assert_eq!(engine.remove_flow(flow).is_ok(), reference.remove_flow(flow));
+        }
+    }
+    Ok(())
+}
+
+/// Asks both whose turn it is; they must agree, and must not idle while something could be sent.
+fn same_turn(
+    bench: &mut Bench,
+    engine: &mut PolicyTree,
+    reference: &mut Reference,
+) -> Result<Option<Turn>, TestCaseError> {
+    let could_send = reference.could_send(bench.now);
+    let expected = reference.next(bench.now);
+    let (answer, turn) = match engine.next(bench.now) {
+        Next::Turn(turn) => (Answer::Turn(turn.flow(), turn.lane()), Some(turn)),
+        Next::Wait(until) => (Answer::Wait(until), None),
+        Next::Idle => (Answer::Idle, None),
+    };
+    prop_assert_eq!(&answer, &expected);
+    prop_assert_eq!(could_send, turn.is_some(), "work conservation");
+    bench.release = if let Answer::Wait(until) = answer { Some(until) } else { None };
+    Ok(turn)
+}
+
+fn check_packets(program: u64, operations: Vec<Operation>) -> Result<(), TestCaseError> {
+    let mut bench = Bench::new(program);
+    let mut engine = PacketScheduler::new(&bench.program).unwrap();
+    let mut reference = PacketReference::new(&bench.program);
+    let begin = (0..FLOWS).map(|seed| Operation::AddFlow { lane: seed as usize, seed: seed ^ program });
+    for (handle, operation) in begin.chain(operations).enumerate() {
+        packet_step(&mut bench, &mut engine, &mut reference, &operation, handle as u64)?;
+        prop_assert_eq!(engine.check_invariants(), Ok(()), "after {:?}", operation);
+        prop_assert_eq!(engine.held().get(), reference.held.iter().sum::<u64>());
+    }
+    Ok(())
+}
+
+fn packet_step(
+    bench: &mut Bench,
+    engine: &mut PacketScheduler,
+    reference: &mut PacketReference,
+    operation: &Operation,
+    handle: u64,
+) -> Result<(), TestCaseError> {
+    match *operation {
+        Operation::Arrive { flow, len } => {
+            let (flow, descriptor) = (bench.flow(flow), Descriptor { len: Bytes(len), handle });
+            let taken = engine.enqueue(flow, descriptor, bench.now).is_ok();
+            prop_assert_eq!(taken, reference.enqueue(flow, descriptor));
+        }
+        Operation::Serve { .. } => {
+            let could_send = reference.tree.could_send(bench.now);
+            let answer = engine.dequeue(bench.now);
+            prop_assert_eq!(answer, reference.dequeue(bench.now));
+            prop_assert_eq!(could_send, matches!(answer, Dequeue::Packet(_)), "work conservation");
+            bench.release = if let Dequeue::Wait(until) = answer { Some(until) } else { None };
+        }
+        Operation::Abandon => {}
+        Operation::Advance { nanos } => bench.advance(bench.now + Nanos(nanos)),
+        Operation::AdvanceToRelease => bench.advance(bench.release.unwrap_or(bench.now)),
+        Operation::SetRate { limit, seed } => {
+            let Some(limit) = bench.limit(limit) else { return Ok(()) };
+            let rate = random::rate(&mut Rng::new(seed));
+            prop_assert_eq!(engine.set_rate(limit, BitsPerSec(rate), bench.now), Ok(()));
+            reference.tree.set_rate(limit, rate, bench.now);
+        }
+        Operation::SetWeight { flow, seed } => {
+            let (flow, weight) = (bench.flow(flow), weight(seed));
+            prop_assert_eq!(engine.set_weight(flow, weight).is_ok(), reference.tree.exists(flow));
+            if reference.tree.exists(flow) {
+                reference.tree.set_weight(flow, weight.get());
+            }
+        }
+        Operation::AddFlow { lane, seed } => {
+            let (lane, weight) = (bench.lane(lane), weight(seed));
+            let flow = engine.add_flow(lane, weight).unwrap();
+            reference.add_flow(flow, lane, weight.get());
+            bench.flows = bench.flows.max(flow.index() + 1);
+        }
+        Operation::RemoveFlow { flow } => {
+            let flow = bench.flow(flow);
+            prop_assert_eq!(engine.remove_flow(flow).is_ok(), reference.tree.remove_flow(flow));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16384, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn turns_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
+        check_turns(program, operations)?;
+    }
+
+    #[test]
+    fn packets_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
+        check_packets(program, operations)?;
+    }
+}

@@ -1,0 +1,372 @@
+//! The slow and obvious scheduler that the engine must agree with, packet by packet.
+//!
+//! It shares no code with the engine but the units and [`Program`]. Everything is a list that is scanned; what is
+//! eligible is found by looking at all lanes; tags are exact fractions in `u128`. It is written from the documented
+//! semantics of `weft_sched::tree`.
+
+pub(crate) mod packets;
+pub(crate) mod random;
+
+use weft_sched::{Child, Discipline, LeafDiscipline, Program};
+use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos};
+
+/// Units of virtual time for a byte at weight 1, as the engine documents it.
+const SCALE: u128 = 4096;
+
+/// A tag and the fraction that it does not show, as `numerator / weight`.
+#[derive(Clone, Debug, Default)]
+struct Tags {
+    start: u128,
+    finish: u128,
+    /// What the last division left over.
+    rest: u128,
+    order: u64,
+}
+
+impl Tags {
+    fn charge(&mut self, bytes: u128, weight: u128) {
+        let rest = if self.start == self.finish { self.rest } else { 0 };
+        let numerator = self.start * weight + bytes * SCALE + rest;
+        self.finish = numerator / weight;
+        self.rest = numerator % weight;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    lane: usize,
+    weight: u128,
+    backlogged: bool,
+    removed: bool,
+    tags: Tags,
+}
+
+/// A place in the tree below an inner node.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    present: bool,
+    held: Option<u128>,
+    tags: Tags,
+}
+
+#[derive(Clone, Debug)]
+struct Limit {
+    rate: u128,
+    burst: Bytes,
+    /// Theoretical arrival time in 1/rate nanoseconds.
+    tat: u128,
+}
+
+impl Limit {
+    fn release(&self) -> u64 {
+        let burst_time = BitsPerSec(self.rate as u64).time_for(self.burst).get();
+        u64::try_from(self.tat / self.rate).unwrap().saturating_sub(burst_time)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Parked {
+    lane: usize,
+    release: u64,
+    order: u64,
+}
+
+/// Why something below a node appeared or disappeared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Activation,
+    Release,
+    Parking,
+    Service,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Turn(FlowId, LaneId),
+    Wait(Nanos),
+    Idle,
+}
+
+/// The reference of the turn layer.
+pub(crate) struct Reference {
+    program: Program,
+    flows: Vec<Flow>,
+    limits: Vec<Limit>,
+    parked: Vec<Parked>,
+    leaf_time: Vec<u128>,
+    node_time: Vec<u128>,
+    places: Vec<Vec<Place>>,
+    orders: u64,
+    in_service: Option<usize>,
+    rung: bool,
+}
+
+impl Reference {
+    pub(crate) fn new(program: &Program) -> Self {
+        let limit = |l: &weft_sched::LimitSpec| Limit { rate: l.rate.get().into(), burst: l.burst, tat: 0 };
+        Self {
+            flows: Vec::new(),
+            limits: program.limits.iter().map(limit).collect(),
+            parked: Vec::new(),
+            leaf_time: vec![0; program.leaves.len()],
+            node_time: vec![0; program.nodes.len()],
+            places: program.nodes.iter().map(|n| vec![Place::default(); n.children.len()]).collect(),
+            orders: 0,
+            in_service: None,
+            rung: false,
+            program: program.clone(),
+        }
+    }
+
+    pub(crate) fn add_flow(&mut self, at: FlowId, lane: LaneId, weight: u32) {
+        let flow = Flow {
+            lane: lane.index(),
+            weight: weight.into(),
+            backlogged: false,
+            removed: false,
+            tags: Tags::default(),
+        };
+        if at.index() == self.flows.len() {
+            self.flows.push(flow);
+        } else {
+            assert!(self.flows[at.index()].removed, "the engine reused a living slot");
+            self.flows[at.index()] = flow;
+        }
+    }
+
+    pub(crate) fn remove_flow(&mut self, at: FlowId) -> bool {
+        let idle = self.exists(at) && !self.flows[at.index()].backlogged;
+        if idle {
+            self.flows[at.index()].removed = true;
+        }
+        idle
+    }
+
+    pub(crate) fn exists(&self, at: FlowId) -> bool {
+        self.flows.get(at.index()).is_some_and(|flow| !flow.removed)
+    }
+
+    pub(crate) fn is_active(&self, at: FlowId) -> bool {
+        self.exists(at) && self.flows[at.index()].backlogged
+    }
+
+    pub(crate) fn lane_of(&self, at: FlowId) -> LaneId {
+        LaneId::from_index(self.flows[at.index()].lane)
+    }
+
+    pub(crate) fn set_weight(&mut self, at: FlowId, weight: u32) {
+        self.flows[at.index()].weight = weight.into();
+        self.flows[at.index()].tags.rest = 0;
+    }
+
+    pub(crate) fn set_rate(&mut self, limit: LimitId, rate: u64, now: Nanos) {
+        let limit = &mut self.limits[limit.index()];
+        let (now, rate) = (u128::from(now.get()), u128::from(rate));
+        let tat = limit.tat / limit.rate;
+        let tat = if tat > now { now + (tat - now) * limit.rate / rate } else { tat };
+        limit.rate = rate;
+        limit.tat = tat * rate;
+        for at in 0..self.parked.len() {
+            self.parked[at].release = self.lane_release(self.parked[at].lane);
+        }
+    }
+
+    fn order(&mut self) -> u64 {
+        self.orders += 1;
+        self.orders
+    }
+
+    /// A number for a packet that arrives now.
+    pub(crate) fn arrival(&mut self) -> u64 {
+        self.order()
+    }
+
+    pub(crate) fn activate(&mut self, at: FlowId) {
+        if self.is_active(at) {
+            self.rung |= self.in_service == Some(at.index());
+        } else if self.exists(at) {
+            let arrival = self.order();
+            self.activate_at(at, arrival);
+        }
+    }
+
+    pub(crate) fn activate_at(&mut self, at: FlowId, arrival: u64) {
+        self.flows[at.index()].backlogged = true;
+        self.insert_flow(at.index(), arrival);
+        self.settle(Cause::Activation);
+    }
+
+    fn insert_flow(&mut self, at: usize, arrival: u64) {
+        let order = self.order();
+        let leaf = self.program.lanes[self.flows[at].lane].leaf.index();
+        let tags = &mut self.flows[at].tags;
+        tags.order = order;
+        tags.start = match self.program.leaves[leaf].discipline {
+            LeafDiscipline::Fifo => arrival.into(),
+            LeafDiscipline::Fair => tags.finish.max(self.leaf_time[leaf]),
+        };
+    }
+
+    fn is_parked(&self, lane: usize) -> bool {
+        self.parked.iter().any(|parked| parked.lane == lane)
+    }
+
+    fn lane_release(&self, lane: usize) -> u64 {
+        let limits = self.program.lanes[lane].limits.iter();
+        limits.map(|limit| self.limits[limit.index()].release()).max().unwrap_or(0)
+    }
+
+    /// The flow that a leaf offers.
+    fn best_flow(&self, leaf: usize) -> Option<usize> {
+        let offers = |flow: &Flow| {
+            flow.backlogged
+                && !flow.removed
+                && self.program.lanes[flow.lane].leaf.index() == leaf
+                && !self.is_parked(flow.lane)
+        };
+        let candidates = self.flows.iter().enumerate().filter(|(_, flow)| offers(flow));
+        candidates.min_by_key(|(_, flow)| (flow.tags.start, flow.tags.order)).map(|(at, _)| at)
+    }
+
+    fn offers(&self, child: Child) -> bool {
+        match child {
+            Child::Leaf(leaf) => self.best_flow(leaf.index()).is_some(),
+            Child::Node(node) => self.program.nodes[node.index()].children.iter().any(|c| self.offers(*c)),
+        }
+    }
+
+    /// Compares what every child offers with what it offered before and gives tags to those that changed.
+    fn settle(&mut self, cause: Cause) {
+        for node in 0..self.places.len() {
+            for slot in 0..self.places[node].len() {
+                let offers = self.offers(self.program.nodes[node].children[slot]);
+                let order = self.order();
+                let time = self.node_time[node];
+                let place = &mut self.places[node][slot];
+                if offers && !place.present {
+                    let fresh = place.tags.finish.max(time);
+                    let held = place.held.take();
+                    place.tags.start = if cause == Cause::Release { held.unwrap_or(fresh) } else { fresh };
+                    place.tags.order = order;
+                }
+                if !offers && place.present && cause == Cause::Parking {
+                    place.held = Some(place.tags.start);
+                }
+                place.present = offers;
+            }
+        }
+    }
+
+    /// The children to follow from the root, and the flow at the end.
+    fn best(&self) -> Option<(Vec<(usize, usize)>, usize)> {
+        let mut path = Vec::new();
+        let mut at = self.program.root;
+        loop {
+            let node = match at {
+                Child::Leaf(leaf) => return self.best_flow(leaf.index()).map(|flow| (path, flow)),
+                Child::Node(node) => node.index(),
+            };
+            let present = (0..self.places[node].len()).filter(|slot| self.places[node][*slot].present);
+            let slot = match self.program.nodes[node].discipline {
+                Discipline::Priority => present.min(),
+                Discipline::Wfq(_) => present.min_by_key(|slot| {
+                    let tags = &self.places[node][*slot].tags;
+                    (tags.start, tags.order)
+                }),
+            }?;
+            path.push((node, slot));
+            at = self.program.nodes[node].children[slot];
+        }
+    }
+
+    pub(crate) fn next(&mut self, now: Nanos) -> Answer {
+        self.in_service = None;
+        self.rung = false;
+        loop {
+            let due = self.parked.iter().enumerate().filter(|(_, p)| p.release <= now.get());
+            let Some(at) = due.min_by_key(|(_, p)| (p.release, p.order)).map(|(at, _)| at) else { break };
+            self.parked.remove(at);
+            self.settle(Cause::Release);
+        }
+        while let Some((path, flow)) = self.best() {
+            let lane = self.flows[flow].lane;
+            let release = self.lane_release(lane);
+            if release <= now.get() {
+                self.begin(&path, flow);
+                return Answer::Turn(FlowId::from_index(flow), LaneId::from_index(lane));
+            }
+            let order = self.order();
+            self.parked.push(Parked { lane, release, order });
+            self.settle(Cause::Parking);
+        }
+        let first = self.parked.iter().map(|parked| parked.release).min();
+        first.map_or(Answer::Idle, |release| Answer::Wait(Nanos(release)))
+    }
+
+    fn begin(&mut self, path: &[(usize, usize)], flow: usize) {
+        for &(node, slot) in path {
+            self.node_time[node] = self.node_time[node].max(self.places[node][slot].tags.start);
+        }
+        let leaf = self.program.lanes[self.flows[flow].lane].leaf.index();
+        if self.program.leaves[leaf].discipline == LeafDiscipline::Fair {
+            self.leaf_time[leaf] = self.leaf_time[leaf].max(self.flows[flow].tags.start);
+        }
+        self.in_service = Some(flow);
+    }
+
+    pub(crate) fn finish(&mut self, sent: Bytes, backlogged: bool, now: Nanos) {
+        let arrival = (backlogged || self.rung).then(|| self.order());
+        self.finish_at(sent, arrival, now);
+    }
+
+    pub(crate) fn finish_at(&mut self, sent: Bytes, next_arrival: Option<u64>, now: Nanos) {
+        let at = self.in_service.take().expect("a turn is outstanding");
+        let bytes = u128::from(sent.get());
+        let lane = self.flows[at].lane;
+        for limit in &self.program.lanes[lane].limits {
+            let limit = &mut self.limits[limit.index()];
+            limit.tat = limit.tat.max(u128::from(now.get()) * limit.rate) + bytes * 8_000_000_000;
+        }
+        let leaf = self.program.lanes[lane].leaf;
+        if self.program.leaves[leaf.index()].discipline == LeafDiscipline::Fair {
+            let weight = self.flows[at].weight;
+            self.flows[at].tags.charge(bytes, weight);
+        }
+        self.flows[at].backlogged = next_arrival.is_some();
+        if let Some(arrival) = next_arrival {
+            self.insert_flow(at, arrival);
+        }
+        self.charge_above(Child::Leaf(leaf), bytes);
+        self.settle(Cause::Service);
+    }
+
+    /// Charges every child on the way from `child` to the root, found by asking each node whether it is the parent.
+    fn charge_above(&mut self, child: Child, bytes: u128) {
+        let mut child = child;
+        while let Some((node, slot)) = self.parent(child) {
+            let offers = self.offers(child);
+            let order = self.order();
+            let time = self.node_time[node];
+            if let Discipline::Wfq(weights) = &self.program.nodes[node].discipline {
+                let tags = &mut self.places[node][slot].tags;
+                tags.charge(bytes, weights[slot].get().into());
+                if offers {
+                    tags.start = tags.finish.max(time);
+                    tags.order = order;
+                }
+            }
+            child = Child::Node(weft_units::NodeId::from_index(node));
+        }
+    }
+
+    fn parent(&self, child: Child) -> Option<(usize, usize)> {
+        let nodes = self.program.nodes.iter().enumerate();
+        nodes.filter_map(|(n, node)| Some((n, node.children.iter().position(|c| *c == child)?))).next()
+    }
+
+    /// Whether something could be sent at `now`: what work conservation promises.
+    pub(crate) fn could_send(&self, now: Nanos) -> bool {
+        let backlogged = self.flows.iter().filter(|flow| flow.backlogged && !flow.removed);
+        backlogged.map(|flow| self.lane_release(flow.lane)).any(|release| release <= now.get())
+    }
+}

@@ -1,0 +1,65 @@
+//! The reference of the descriptor layer.
+
+use std::collections::VecDeque;
+
+use weft_sched::{Departure, Dequeue, Descriptor, Program};
+use weft_units::{FlowId, LaneId, Nanos};
+
+use super::{Answer, Reference};
+
+pub(crate) struct PacketReference {
+    pub(crate) tree: Reference,
+    queues: Vec<VecDeque<(Descriptor, u64)>>,
+    bounds: Vec<u64>,
+    pub(crate) held: Vec<u64>,
+}
+
+impl PacketReference {
+    pub(crate) fn new(program: &Program) -> Self {
+        Self {
+            tree: Reference::new(program),
+            queues: Vec::new(),
+            bounds: program.lanes.iter().map(|lane| lane.packet_bound.get()).collect(),
+            held: vec![0; program.lanes.len()],
+        }
+    }
+
+    pub(crate) fn add_flow(&mut self, at: FlowId, lane: LaneId, weight: u32) {
+        self.tree.add_flow(at, lane, weight);
+        self.queues.resize(self.queues.len().max(at.index() + 1), VecDeque::new());
+    }
+
+    /// Whether the packet was taken.
+    pub(crate) fn enqueue(&mut self, flow: FlowId, descriptor: Descriptor) -> bool {
+        if !self.tree.exists(flow) {
+            return false;
+        }
+        let lane = self.tree.lane_of(flow).index();
+        if self.held[lane] >= self.bounds[lane] {
+            return false;
+        }
+        self.held[lane] += 1;
+        let arrival = self.tree.arrival();
+        let queue = &mut self.queues[flow.index()];
+        queue.push_back((descriptor, arrival));
+        if queue.len() == 1 {
+            self.tree.activate_at(flow, arrival);
+        }
+        true
+    }
+
+    pub(crate) fn dequeue(&mut self, now: Nanos) -> Dequeue {
+        match self.tree.next(now) {
+            Answer::Idle => Dequeue::Empty,
+            Answer::Wait(until) => Dequeue::Wait(until),
+            Answer::Turn(flow, lane) => {
+                let queue = &mut self.queues[flow.index()];
+                let (descriptor, _) = queue.pop_front().expect("a backlogged flow holds a packet");
+                let next = queue.front().map(|(_, arrival)| *arrival);
+                self.tree.finish_at(descriptor.len, next, now);
+                self.held[lane.index()] -= 1;
+                Dequeue::Packet(Departure { flow, lane, descriptor })
+            }
+        }
+    }
+}
