@@ -84,9 +84,12 @@
 
   function seriesOptions(chart) {
     const off = hidden.get(chart.group);
+    // Equal shares lie upon one another: later step lines are thinner, so that those below show at their edges.
+    let width = 4.1;
     return chart.series.map((s) => {
       const options = { label: s.name, stroke: css(s.colour), width: 1.75, spanGaps: true, points: { show: false }, show: !off?.has(s.name) };
       if (s.shape === "step" || s.shape === "reference") options.paths = uPlot.paths.stepped({ align: 1 });
+      if (s.shape === "step") options.width = width = Math.max(1.25, width - 0.85);
       if (s.shape === "reference") Object.assign(options, { width: 1, dash: [5, 4] });
       if (s.shape === "points") Object.assign(options, { width: 1.25, points: { show: true, size: 4.5, width: 1, fill: css(s.colour) } });
       return options;

@@ -196,7 +196,7 @@ fn tables_read_well() {
         ok  Loom: error of limit dst2, 95th percentile of 6 windows  0.32 %                          <= 5.0 % of 125 Mb/s
         ok  Loom: packets and bytes conserved                        412 345 packets, 624 MB, exact  in = out + dropped + held
 
-        Throughput at full load (5 tenants besides T0; link 500 Mb/s)
+        Throughput at full load (5 tenants and jobs besides T0; link 500 Mb/s)
         tenant                            Loom
         ───────────────────────────  ─────────
         T1.J0, 4 flows               55.7 Mb/s

@@ -38,7 +38,8 @@ pub struct LimitReport {
 ///
 /// `binding` says of a sample whether the limit decides what the class gets: whether its share of the link by the policy is
 /// at least the limit, and it has enough to send. A window counts as binding when all its samples are steady and binding; a
-/// change of `binding` starts a new window. A last window shorter than `window_s` is left out.
+/// change of either starts a new window, so steady spans must last at least `window_s` to count. A window that was cut short
+/// is left out, of the excess too.
 pub fn limit_report(
     class: &str,
     jobs: &[&str],

@@ -122,6 +122,11 @@ impl DemoReport {
         self.modes.iter().find(|m| m.mode == mode)
     }
 
+    /// What those who share the link are called, in the plural: figure 11 splits a tenant into jobs.
+    fn sharer_name(&self) -> &'static str {
+        if self.figure == 11 { "tenants and jobs" } else { "tenants" }
+    }
+
     /// Computes what follows from the samples: every mode's summary, and for figure 11 the copies of Loom's samples and
     /// limits. Call it once, when everything measured is filled in.
     pub fn summarise(&mut self) {

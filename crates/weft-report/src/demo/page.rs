@@ -22,11 +22,12 @@ pub fn demo_page(report: &DemoReport) -> Page {
     Page {
         title: format!("Isolation demo (Loom, figure {})", report.figure),
         subtitle: format!(
-            "Link {} ({}); {} flows of {} tenants, {}; {} for each mode. Kernel {}, {} cores.",
+            "Link {} ({}); {} flows of {} {}, {}; {} for each mode. Kernel {}, {} cores.",
             human::rate(report.link_bps as f64),
             report.link_bps_source,
             report.flows.values().sum::<u32>(),
             report.flows.len(),
+            report.sharer_name(),
             report.congestion_control,
             human::time(report.duration_s),
             report.host.kernel,
@@ -63,7 +64,11 @@ fn throughput_section(report: &DemoReport) -> Section {
     let end = samples().map(|s| s.t_s + s.window_s).fold(report.duration_s, f64::max);
     let most = samples().flat_map(|s| s.bps.values().copied()).fold(report.link_bps as f64, f64::max);
     let charts = report.modes.iter().enumerate().map(|(i, mode)| Chart {
-        title: format!("({}) {}", char::from(b'a' + (i % 26) as u8), mode.mode),
+        title: if report.modes.len() > 1 {
+            format!("({}) {}", char::from(b'a' + (i % 26) as u8), mode.mode)
+        } else {
+            mode.mode.to_string()
+        },
         caption: mode.description.clone(),
         x: time_axis(end),
         y: Axis {
@@ -80,9 +85,12 @@ fn throughput_section(report: &DemoReport) -> Section {
         columns: if report.modes.len() > 1 { 2 } else { 1 },
         bands_mean: "steady: judged".into(),
     };
-    let text = "Throughput of each tenant on the wire. Shaded windows are steady: no tenant came or went, and the verdicts \
-                are about these only. Drag to zoom in, double-click to zoom out, click a name to hide it.";
-    let mut blocks = vec![Block::Text(text.into()), Block::Charts(group)];
+    let text = format!(
+        "Throughput of the {} on the wire. Shaded windows are steady: none came or went, and the verdicts are about these \
+         only. Drag to zoom in, double-click to zoom out, click a name to hide it.",
+        report.sharer_name()
+    );
+    let mut blocks = vec![Block::Text(text), Block::Charts(group)];
     blocks.extend(shown(tables::throughput_table(report)));
     blocks.extend(shown(tables::limit_table(report)));
     Section::new(format!("Throughput over time (figure {})", report.figure), blocks)

@@ -61,8 +61,9 @@ pub(super) fn throughput_table(report: &DemoReport) -> Table {
     let load = report.modes.iter().find_map(|m| full_load(&m.samples));
     let title = human::or_none(load, |l| {
         format!(
-            "Throughput at full load ({} tenants besides {LATENCY_TENANT}; link {})",
+            "Throughput at full load ({} {} besides {LATENCY_TENANT}; link {})",
             l.tenants,
+            report.sharer_name(),
             human::rate(report.link_bps as f64)
         )
     });
