@@ -8,6 +8,7 @@ use crate::compiled::CompiledPolicy;
 use crate::diagnostic::{Diagnostic, Finding, LineIndex, Span, quoted};
 use crate::lowering::model::{Policy, Spanned};
 use crate::program::{self, limit_name};
+use crate::syntax::SyntaxNode;
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
 use weft_units::BitsPerSec;
@@ -50,22 +51,34 @@ impl Compilation {
 /// How many diagnostics are given for one text: the rest seldom tells more.
 pub const DIAGNOSTICS_MAX: usize = 200;
 
+/// Parses a policy and no more: the lossless tree, whose text is the policy's text byte by byte (empty for a text beyond
+/// [`syntax::TEXT_MAX`]), and what is wrong with the syntax. Never fails; a formatter or a language server starts here.
+pub fn parse(source: Source<'_>) -> (SyntaxNode, Vec<Diagnostic>) {
+    let lines = LineIndex::new(source.text);
+    let (tree, findings) = syntax::parse(source.text);
+    (tree, located(findings, source.name, &lines))
+}
+
 /// Compiles a policy. Any text is possible; what is wrong with it is in the diagnostics.
 pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass { findings: Vec::new(), lines: &lines };
     let policy = pass.run(source.text, options);
-    let mut findings = pass.findings;
-    let refused = findings.iter().any(Finding::is_error);
+    let refused = pass.failed();
+    let diagnostics = located(pass.findings, source.name, &lines);
+    Compilation { policy: policy.filter(|_| !refused), diagnostics }
+}
+
+/// The findings in the order of their places, each place and code once, at most [`DIAGNOSTICS_MAX`].
+fn located(mut findings: Vec<Finding>, file: &str, lines: &LineIndex<'_>) -> Vec<Diagnostic> {
     findings.sort_by_key(Finding::place);
     findings.dedup_by_key(|finding| finding.place());
     // Errors stay when there is too much to say.
-    if findings.len() > DIAGNOSTICS_MAX && refused {
+    if findings.len() > DIAGNOSTICS_MAX && findings.iter().any(Finding::is_error) {
         findings.retain(Finding::is_error);
     }
     findings.truncate(DIAGNOSTICS_MAX);
-    let diagnostics = findings.into_iter().map(|finding| finding.locate(source.name, &lines)).collect();
-    Compilation { policy: policy.filter(|_| !refused), diagnostics }
+    findings.into_iter().map(|finding| finding.locate(file, lines)).collect()
 }
 
 /// The findings so far.

@@ -1,6 +1,7 @@
 //! What the compiler makes of a policy: the engine's program and the match table that feeds it.
 
 use weft_sched::Program;
+use weft_sched::program::{Child, Discipline};
 use weft_steer::Match;
 use weft_units::{BitsPerSec, LaneId, PacketMeta};
 
@@ -40,5 +41,41 @@ impl CompiledPolicy {
     /// The lane of a packet: the first row that matches.
     pub fn classify(&self, meta: &PacketMeta) -> LaneId {
         self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(LaneId(0), |rule| rule.lane)
+    }
+
+    /// Asserts what the engine relies on: every id names something, every leaf and node has one parent, every node has
+    /// two children or more, no rate is zero, and the last rule matches everything.
+    pub fn check_invariants(&self) {
+        let program = &self.program;
+        let (mut nodes, mut leaves) = (vec![0; program.nodes.len()], vec![0; program.leaves.len()]);
+        let children = program.nodes.iter().flat_map(|node| &node.children);
+        for child in children.chain([&program.root]) {
+            match child {
+                Child::Node(id) => nodes[id.index()] += 1,
+                Child::Leaf(id) => leaves[id.index()] += 1,
+            }
+        }
+        assert!(nodes.iter().chain(&leaves).all(|parents| *parents == 1), "a tree: {program:?}");
+        for node in &program.nodes {
+            assert!(node.children.len() > 1, "{node:?}");
+            if let Discipline::Wfq(weights) = &node.discipline {
+                assert_eq!(weights.len(), node.children.len(), "{node:?}");
+            }
+        }
+        assert!(program.limits.iter().all(|limit| limit.rate.get() > 0));
+        for lane in &program.lanes {
+            assert!(
+                lane.class.index() < self.classes.len() && lane.leaf.index() < program.leaves.len(),
+                "{lane:?}"
+            );
+            assert!(lane.limits.iter().all(|limit| limit.index() < program.limits.len()), "{lane:?}");
+            let mut once = lane.limits.clone();
+            once.sort();
+            once.dedup();
+            assert_eq!(once.len(), lane.limits.len(), "each limit at most once: {lane:?}");
+        }
+        assert!(self.rules.iter().all(|rule| rule.lane.index() < program.lanes.len()));
+        assert!(self.rules.last().is_some_and(|rule| rule.matcher == Match::default()));
+        assert!(self.cgroups.len() <= 64 && self.classes.last().is_some_and(|class| class.name == "default"));
     }
 }

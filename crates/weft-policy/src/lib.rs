@@ -25,7 +25,7 @@ mod render;
 pub mod syntax;
 
 pub use code::{Code, Severity};
-pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile};
+pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, Rule};
 pub use describe::{describe, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Position, Span};

@@ -229,10 +229,14 @@ impl Builder<'_> {
     }
 }
 
-/// Whether one character more, less or other, or another case, makes one of the other.
+/// Whether another case or, for names of three characters and more, one character more, less or other makes one of the
+/// other.
 fn one_edit_apart(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;
+    }
+    if a.len().min(b.len()) < 3 {
+        return false;
     }
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let front = a.iter().zip(b).take_while(|(x, y)| x == y).count();

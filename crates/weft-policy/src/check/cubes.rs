@@ -94,10 +94,12 @@ pub(crate) fn cubes(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<C
     }
     let mut split = Vec::with_capacity(cubes.len());
     for cube in cubes {
+        let first = split.len();
         split_ports(cube, &mut split)?;
-    }
-    for cube in &mut split {
-        tidy(cube, cgroups)?;
+        let pieces = &mut split[first..];
+        if pieces.len() > 1 {
+            pieces.iter_mut().try_for_each(|piece| tidy(piece, cgroups))?;
+        }
     }
     split.retain(|cube| !cube.except.iter().any(|except| cgroups.covers(except, &cube.row)));
     Ok(split)

@@ -3,6 +3,10 @@
 pub(crate) mod build;
 pub(crate) mod cubes;
 pub(crate) mod graph;
+#[cfg(test)]
+mod limits_oracle;
+#[cfg(test)]
+mod oracle;
 pub(crate) mod rows;
 pub(crate) mod rules;
 pub(crate) mod shape;

@@ -60,7 +60,8 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
         Err(refusal) => {
             findings.push(match refusal.trouble {
                 Trouble::TooLarge => {
-                    too_many_rows(policy.classes.get(refusal.class).map_or(Span::default(), |c| c.name.span))
+                    let at = policy.classes.get(refusal.class).or(policy.classes.last());
+                    too_many_rows(at.map_or(Span::default(), |class| class.name.span))
                 }
                 Trouble::CgroupsNotComparable => refused(policy, &refusal),
             });
@@ -89,7 +90,8 @@ impl Table<'_> {
         for (number, (cube, class)) in alternatives.iter().enumerate().skip(from) {
             let refused = |trouble| Refused { trouble, class: *class };
             let Some(row) = self.cgroups.meet(&cube.row, region).map_err(refused)? else { continue };
-            if cube.except.iter().any(|except| self.cgroups.covers(except, &row)) {
+            let taken = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
+            if taken || cube.except.iter().any(|except| self.cgroups.covers(except, &row)) {
                 continue;
             }
             for except in &cube.except {
@@ -124,19 +126,21 @@ impl Table<'_> {
 fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
-        let Some((first, _)) = table.alternatives.iter().find(|(_, owner)| *owner == number) else {
-            continue;
-        };
-        if table.rows.iter().any(|row| row.class == number) {
+        let mine: Vec<&Cube> =
+            table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(cube, _)| cube).collect();
+        if mine.is_empty() || table.rows.iter().any(|row| row.class == number) {
             continue;
         }
         let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number);
         let taker = before
-            .filter(|(cube, _)| cube.except.is_empty() && table.cgroups.covers(&cube.row, &first.row))
-            .find_map(|(_, owner)| policy.classes.get(*owner));
-        let by = taker.map_or("earlier classes".to_owned(), |taker| quoted(&taker.name.value));
-        let message =
-            format!("the class {} never gets a packet: {by} before it takes all", quoted(&class.name.value));
+            .filter(|(cube, _)| cube.except.is_empty())
+            .find(|(cube, _)| mine.iter().all(|own| table.cgroups.covers(&cube.row, &own.row)))
+            .and_then(|(_, owner)| policy.classes.get(*owner));
+        let by = match taker {
+            Some(taker) => format!("{} before it takes them all", quoted(&taker.name.value)),
+            None => "the classes before it take them all".to_owned(),
+        };
+        let message = format!("the class {} never gets a packet: {by}", quoted(&class.name.value));
         let help = "the first class that matches takes a packet: move the narrower class up";
         findings.push(Finding::new(Code::ClassShadowed, class.name.span, message, help));
     }

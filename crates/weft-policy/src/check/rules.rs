@@ -153,7 +153,8 @@ fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<Finding> {
 pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
-        if shape.reaches(graph, at) || !node.named {
+        let eclipsed = graph.names.get(&node.name) != Some(&at);
+        if shape.reaches(graph, at) || !node.named || eclipsed {
             continue;
         }
         match node.kind {

@@ -76,6 +76,7 @@ impl Shape {
                 parents[edge.to].push(*at);
             }
         }
+        parents.iter_mut().for_each(|of_one| of_one.sort_unstable());
         let mut shape =
             Self { order, parents, join: vec![root; graph.nodes.len()], levels: vec![0; graph.nodes.len()] };
         let mut join_depth = vec![0_usize; graph.nodes.len()];

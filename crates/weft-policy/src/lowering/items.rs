@@ -109,7 +109,7 @@ impl Lowering {
 
     fn children(&mut self, node: &SyntaxNode, weighed: bool) -> Vec<Child> {
         let items: Vec<SyntaxNode> = node.children().filter(|c| c.kind() == SyntaxKind::ChildItem).collect();
-        if items.is_empty() {
+        if items.is_empty() && is_closed(node) {
             let help = "name in the braces what it serves, such as `priority { mgmt, tenants }`";
             self.find(Code::NoChildren, head_span(node), "the node has no children", help);
         }
@@ -125,7 +125,9 @@ impl Lowering {
                 self.find(Code::WeightUnwanted, text.span, "only the children of `wfq` have weights", help);
                 None
             }
-            (None, true) if !matches!(expression.value, Expression::Broken) => {
+            (None, true)
+                if !matches!(expression.value, Expression::Broken) && !has_token(item, SyntaxKind::Colon) =>
+            {
                 let help = "write it after a colon, such as `vm1: 2`; equal weights share equally";
                 self.find(Code::WeightMissing, expression.span, "a child of `wfq` needs a weight", help);
                 None
@@ -141,7 +143,7 @@ impl Lowering {
         let branches = if node.children().any(|c| c.kind() == SyntaxKind::Value) {
             self.single_limit(node).into_iter().collect()
         } else {
-            if destinations.is_empty() {
+            if destinations.is_empty() && is_closed(node) {
                 let help = "name destinations and their rates, such as `{ 10.0.1.0/24: 2gbps }`";
                 self.find(Code::NoChildren, head_span(node), "the limit names no destination", help);
             }
@@ -203,6 +205,15 @@ pub(super) fn span_of(range: rowan::TextRange) -> Span {
 fn head_span(node: &SyntaxNode) -> Span {
     let first = super::conditions::first_word(node);
     first.map_or_else(|| span_of(node.text_range()), |word| span_of(word.text_range()))
+}
+
+fn has_token(node: &SyntaxNode, kind: SyntaxKind) -> bool {
+    node.children_with_tokens().any(|part| part.kind() == kind)
+}
+
+/// Whether the braces of a node were read to their end, so that what is missing in them is not the parser's doing.
+fn is_closed(node: &SyntaxNode) -> bool {
+    has_token(node, SyntaxKind::CloseBrace)
 }
 
 fn spanned_text(node: &SyntaxNode) -> Spanned<String> {

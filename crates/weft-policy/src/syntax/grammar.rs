@@ -6,8 +6,15 @@ use crate::code::Code;
 
 /// `file = { item }`
 pub(super) fn file(p: &mut Parser<'_>) {
+    let mut after_whole_item = false;
     while !p.at_end() {
         let before = p.position();
+        if after_whole_item && p.at_item() && !p.at_line_start() {
+            let _ = p.unexpected(
+                "the end of the line",
+                "each item begins on a line of its own; the bound of one class is `bound 500 packets of NAME`",
+            );
+        }
         let parsed = if p.at_word("link") {
             p.node(LinkItem, link)
         } else if p.at_word("bound") {
@@ -22,6 +29,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 "each line says what one thing is, such as `root = priority { mgmt, tenants }`",
             )
         };
+        after_whole_item = parsed.is_ok();
         if parsed.is_err() {
             if p.position() == before {
                 p.bump();
@@ -256,12 +264,10 @@ fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
         let (mut colon, mut dot, mut slash) = (p.at(DoubleColon), p.text().contains('.'), false);
         p.bump();
         while p.at_glued() {
-            let before_slash = !slash;
-            if p.at(Slash) && before_slash {
+            let colon_of_address = p.at(Colon) && (colon || !dot) && p.word_glued_behind();
+            if p.at(Slash) && !slash {
                 slash = true;
-            } else if p.at(DoubleColon) && before_slash {
-                colon = true;
-            } else if p.at(Colon) && before_slash && (colon || !dot) && p.word_glued_behind() {
+            } else if !slash && (p.at(DoubleColon) || colon_of_address) {
                 colon = true;
             } else if p.at(Word) {
                 dot |= p.text().contains('.');

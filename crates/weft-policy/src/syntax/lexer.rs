@@ -54,9 +54,9 @@ fn text_len(rest: &str) -> usize {
     }
 }
 
-/// Whether `c` separates tokens.
+/// Whether `c` separates tokens. Some editors begin a file with a byte order mark.
 fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\r' | '\n')
+    matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{feff}')
 }
 
 /// Whether `c` can be part of a word.

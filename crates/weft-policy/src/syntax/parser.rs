@@ -104,6 +104,13 @@ impl<'a> Parser<'a> {
         self.cursor >= self.significant.len()
     }
 
+    /// Whether the next token is the first on its line.
+    pub(super) fn at_line_start(&self) -> bool {
+        let Some(at) = self.significant.get(self.cursor).copied() else { return true };
+        let Some(before) = self.cursor.checked_sub(1) else { return true };
+        self.tokens[self.significant[before]..at].iter().any(|token| token.text.contains('\n'))
+    }
+
     /// How many tokens were read.
     pub(super) fn position(&self) -> usize {
         self.cursor

@@ -1,0 +1,172 @@
+//! Everything has a bound, and what is beyond it is refused quickly and with a reason.
+
+use crate::common::compiled;
+use expect_test::{Expect, expect};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use weft_policy::{CompileOptions, Source, compile, syntax};
+use weft_units::BitsPerSec;
+
+/// Compares the first line that the compiler says with the snapshot.
+#[track_caller]
+fn check_first(text: &str, said: &Expect) {
+    let compilation = compiled(text);
+    said.assert_eq(&compilation.diagnostics.first().map_or(String::new(), |d| d.one_line()));
+}
+
+fn classes(count: usize, condition: impl Fn(usize) -> String) -> String {
+    let mut text = String::new();
+    for number in 0..count {
+        writeln!(text, "class c{number} = {}", condition(number)).expect("a string takes all");
+    }
+    let names: Vec<String> = (0..count).map(|number| format!("c{number}")).collect();
+    text + &format!("root = priority {{ {} }}\n", names.join(", "))
+}
+
+#[test]
+fn nesting() {
+    let parens = |depth: usize| format!("class a = {}tcp{}\nroot = a", "(".repeat(depth), ")".repeat(depth));
+    assert!(compiled(&parens(syntax::NESTING_MAX - 1)).policy.is_some());
+    check_first(
+        &parens(syntax::NESTING_MAX),
+        &expect!["p:1:75: error[E0004]: this is nested more than 64 deep"],
+    );
+    check_first(
+        &format!("root = {} default", "fair of ".repeat(70)),
+        &expect!["p:1:520: error[E0004]: this is nested more than 64 deep"],
+    );
+}
+
+#[test]
+fn size_of_the_text() {
+    check_first(
+        &"#".repeat(syntax::TEXT_MAX + 1),
+        &expect!["p:1:1: error[E0005]: the file has 16777217 bytes; at most 16777216 can be a policy"],
+    );
+}
+
+#[test]
+fn cgroups() {
+    let distinct = |count| classes(count, |number| format!("cgroup \"T{number}\""));
+    assert!(compiled(&distinct(64)).policy.is_some());
+    check_first(&distinct(65), &expect!["p:65:20: error[E0401]: the rules name more than 64 cgroups"]);
+}
+
+#[test]
+fn rows() {
+    let distinct = |count| classes(count, |number| format!("priority {number}"));
+    assert!(compiled(&distinct(511)).policy.is_some());
+    check_first(
+        &distinct(512),
+        &expect!["p:512:7: error[E0402]: with this class the match table would need more than 512 rows"],
+    );
+    let destinations: Vec<String> = (0..200).map(|n| format!("10.0.{n}.0/24: 1gbps")).collect();
+    let limits = format!("root = limit by destination {{ {} }} of x\n", destinations.join(", "));
+    let three = classes(3, |n| format!("priority {n}")).replace("root", "x");
+    check_first(
+        &(limits + &three),
+        &expect!["p:4:7: error[E0402]: with this class the match table would need more than 512 rows"],
+    );
+}
+
+#[test]
+fn alternatives_of_one_condition() {
+    let any_of = |field: &str| (0..30).map(|n| format!("{field} {}", n + 1)).collect::<Vec<_>>().join(" or ");
+    let text = format!("class a = ({}) and ({})\nroot = a", any_of("sport"), any_of("dport"));
+    check_first(
+        &text,
+        &expect!["p:1:7: error[E0403]: the condition of `a` has too many alternatives and exceptions"],
+    );
+}
+
+#[test]
+fn levels() {
+    let chain = |depth: usize| {
+        let mut text = String::from("root = limit 1gbps of n1\n");
+        for level in 1..depth {
+            writeln!(text, "n{level} = limit 1gbps of n{}", level + 1).expect("a string takes all");
+        }
+        text + &format!("n{depth} = fair of default\n")
+    };
+    assert!(compiled(&chain(60)).policy.is_some());
+    check_first(&chain(70), &expect!["p:66:1: error[E0404]: `n65` lies more than 64 levels below the root"]);
+    check_first(
+        &chain(4000),
+        &expect!["p:66:1: error[E0404]: `n65` lies more than 64 levels below the root"],
+    );
+}
+
+#[test]
+fn nodes() {
+    check_first(
+        &classes(5000, |number| format!("priority {number}")),
+        &expect!["p:5001:1: error[E0406]: the policy has 5001 classes and nodes; at most 4096 are possible"],
+    );
+    let inline = "fair of default: 1, ".repeat(5000);
+    check_first(
+        &format!("root = wfq {{ {inline} }}"),
+        &expect!["p:1:81894: error[E0406]: the policy has more than 4096 classes and nodes"],
+    );
+}
+
+#[test]
+fn rates_from_outside_are_checked() {
+    let say = |name: &str, rate: u64, said: &Expect| {
+        let options = CompileOptions { overrides: vec![(name.to_owned(), BitsPerSec(rate))], link: None };
+        let text = "x = limit by destination { 10.0.0.1: 1gbps, 10.0.0.2: 2gbps } of default\nroot = x";
+        let compilation = compile(Source { name: "p", text }, &options);
+        let rates =
+            compilation.policy.iter().flat_map(|policy| &policy.program.limits).map(|l| l.rate.to_string());
+        let lines = compilation.diagnostics.iter().map(|d| d.one_line());
+        said.assert_eq(&rates.chain(lines).collect::<Vec<_>>().join("\n"));
+    };
+    say(
+        "x",
+        5,
+        &expect![[r#"
+        5 b/s
+        5 b/s"#]],
+    );
+    say(
+        "x[10.0.0.2]",
+        5,
+        &expect![[r#"
+        1 Gb/s
+        5 b/s"#]],
+    );
+    say(
+        "y",
+        5,
+        &expect![
+            "p:1:1: error[E0213]: a rate is given from outside for `y`, but the policy has no such limit"
+        ],
+    );
+    say("x", 0, &expect!["p:1:1: error[E0102]: the rate given for the limit `x` from outside is zero"]);
+}
+
+/// Policies of 10,000 lines and more. The bound is loose, so that a busy machine does not fail it, yet far below what a
+/// quadratic pass would take.
+#[test]
+fn long_policies_are_checked_in_well_under_a_second() {
+    let comments = "# a line of explanation\n".repeat(10_000) + "root = default\n";
+    let broken = "class = (((\nroot = wfq { a b c: }\n".repeat(5_000);
+    let unknown = "x = priority { nowhere, elsewhere }\n".repeat(4_000);
+    let many = classes(4_000, |number| format!("tcp and dport {}", number + 1));
+    let one_line = format!("class a = {}\nroot = a", vec!["dport 1..9"; 20_000].join(" or "));
+    let wide = classes(500, |number| format!("tcp and dport {} and from 10.0.0.0/8", number + 1));
+    let duplicated = "class a = tcp and not udp\n".repeat(4_000) + "root = a\n";
+    let marks = |n: usize| (0..400).map(|k| format!("mark {}", n * 400 + k)).collect::<Vec<_>>().join(" or ");
+    let excluded = classes(400, |n| format!("tcp and not ({})", marks(n)));
+    let overlapping = classes(200, |n| {
+        let bit = 1_u32 << (n % 32);
+        format!("dport {}..{} and not mark {bit}/{bit} and not priority {n}", n + 1, n + 999)
+    });
+    for text in [comments, broken, unknown, many, one_line, wide, duplicated, excluded, overlapping] {
+        let begin = Instant::now();
+        let compilation = compiled(&text);
+        let took = begin.elapsed();
+        let head: String = text.chars().take(40).collect();
+        println!("{} bytes, {} diagnostics, {took:?}: {head:?}", text.len(), compilation.diagnostics.len());
+        assert!(took < Duration::from_secs(5), "{took:?} for {head:?}");
+    }
+}

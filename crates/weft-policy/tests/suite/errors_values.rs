@@ -1,0 +1,336 @@
+//! What is said of values that cannot be read: rates, weights, prefixes, ports, marks, paths, sizes.
+
+use crate::common::check;
+use expect_test::expect;
+
+#[test]
+fn rates() {
+    check(
+        r#"link 40
+root = default"#,
+        &expect![[r#"
+            p:1:6: error[E0101]: `40` is not a rate
+              help: such as 500mbps or 2.5gbps: bits per second
+        "#]],
+    );
+    check(
+        r#"link 0gbps
+root = default"#,
+        &expect![[r#"
+            p:1:6: error[E0102]: a rate of zero would hold its packets forever
+              help: give it some rate
+        "#]],
+    );
+    check(
+        r#"link 1..5gbps
+root = default"#,
+        &expect![[r#"
+            p:1:6: error[E0101]: `1..5gbps` is not a rate
+              help: such as 500mbps or 2.5gbps: bits per second
+        "#]],
+    );
+    check(
+        r#"root = limit -1mbps of default"#,
+        &expect![[r#"
+        p:1:14: error[E0101]: `-1mbps` is not a rate
+          help: such as 500mbps or 2.5gbps: bits per second
+    "#]],
+    );
+    check(
+        r#"root = limit 0bps of default"#,
+        &expect![[r#"
+        p:1:14: error[E0102]: a rate of zero would hold its packets forever
+          help: give it some rate
+    "#]],
+    );
+    check(
+        r#"root = limit 99999999999999tbps of default"#,
+        &expect![[r#"
+        p:1:14: error[E0101]: `99999999999999tbps` is not a rate
+          help: such as 500mbps or 2.5gbps: bits per second
+    "#]],
+    );
+}
+
+#[test]
+fn weights() {
+    check(
+        r#"root = wfq { default: 0 }"#,
+        &expect![[r#"
+        p:1:23: error[E0103]: `0` is not a weight
+          help: weights are whole numbers from 1 to 4294967295; only their proportions count
+    "#]],
+    );
+    check(
+        r#"root = wfq { default: 1.5 }"#,
+        &expect![[r#"
+        p:1:23: error[E0103]: `1.5` is not a weight
+          help: weights are whole numbers from 1 to 4294967295; only their proportions count
+    "#]],
+    );
+    check(
+        r#"root = wfq { default: 4294967296 }"#,
+        &expect![[r#"
+        p:1:23: error[E0103]: `4294967296` is not a weight
+          help: weights are whole numbers from 1 to 4294967295; only their proportions count
+    "#]],
+    );
+    check(
+        r#"root = wfq { default: +1 }"#,
+        &expect![[r#"
+            p:1:23: error[E0002]: the character `+` has no meaning here
+              help: leave it out; a comment begins with `#`
+        "#]],
+    );
+}
+
+#[test]
+fn prefixes() {
+    check(
+        r#"class a = to 10.0.0
+root = a"#,
+        &expect![[r#"
+            p:1:14: error[E0104]: `10.0.0` is not an address prefix
+              help: such as 10.0.1.0/24, fd00::/8, or a lone address
+        "#]],
+    );
+    check(
+        r#"class a = to 10.0.0.1/24
+root = a"#,
+        &expect![[r#"
+            p:1:14: error[E0105]: `10.0.0.1/24` has bits set beyond its length
+              help: the network is written 10.0.0.0/24
+        "#]],
+    );
+    check(
+        r#"class a = from fd00::1/64
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0105]: `fd00::1/64` has bits set beyond its length
+              help: the network is written fd00::/64
+        "#]],
+    );
+    check(
+        r#"class a = to 10.0.0.0/33
+root = a"#,
+        &expect![[r#"
+            p:1:14: error[E0104]: `10.0.0.0/33` is not an address prefix
+              help: such as 10.0.1.0/24, fd00::/8, or a lone address
+        "#]],
+    );
+    check(
+        r#"class a = to ::/129
+root = a"#,
+        &expect![[r#"
+            p:1:14: error[E0104]: `::/129` is not an address prefix
+              help: such as 10.0.1.0/24, fd00::/8, or a lone address
+        "#]],
+    );
+    check(
+        r#"class a = to example.org
+root = a"#,
+        &expect![[r#"
+            p:1:14: error[E0104]: `example.org` is not an address prefix
+              help: such as 10.0.1.0/24, fd00::/8, or a lone address
+        "#]],
+    );
+    check(
+        r#"root = limit by destination { 10.0.0.0/8 2gbps } of default"#,
+        &expect![[r#"
+        p:1:42: error[E0001]: expected `:`, found `2gbps`
+          help: such as `10.0.1.0/24: 2gbps`
+    "#]],
+    );
+    check(
+        r#"root = limit by destination { fd00::1:1gbps } of default"#,
+        &expect![[r#"
+        p:1:31: error[E0104]: `fd00::1:1gbps` is not an address prefix
+          help: such as 10.0.1.0/24, fd00::/8, or a lone address
+        p:1:45: error[E0001]: expected `:`, found `}`
+          help: such as `10.0.1.0/24: 2gbps`
+    "#]],
+    );
+}
+
+#[test]
+fn ports() {
+    check(
+        r#"class a = port 0
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0106]: `0` is not a port or a range of ports
+              help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
+        "#]],
+    );
+    check(
+        r#"class a = dport 65536
+root = a"#,
+        &expect![[r#"
+            p:1:17: error[E0106]: `65536` is not a port or a range of ports
+              help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
+        "#]],
+    );
+    check(
+        r#"class a = sport 443..80
+root = a"#,
+        &expect![[r#"
+            p:1:17: error[E0107]: the range `443..80` ends before it begins
+              help: write 80..443
+        "#]],
+    );
+    check(
+        r#"class a = sport 80-443
+root = a"#,
+        &expect![[r#"
+            p:1:17: error[E0106]: `80-443` is not a port or a range of ports
+              help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
+        "#]],
+    );
+    check(
+        r#"class a = port http
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0106]: `http` is not a port or a range of ports
+              help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
+        "#]],
+    );
+    check(
+        r#"class a = dport 1...3
+root = a"#,
+        &expect![[r#"
+            p:1:17: error[E0106]: `1...3` is not a port or a range of ports
+              help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
+        "#]],
+    );
+}
+
+#[test]
+fn protocols_marks_and_priorities() {
+    check(
+        r#"class a = protocol 256
+root = a"#,
+        &expect![[r#"
+            p:1:20: error[E0108]: `256` is not a protocol number
+              help: protocol numbers run from 0 to 255
+        "#]],
+    );
+    check(
+        r#"class a = mark 0x10/0x01
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0110]: the mark `0x10/0x01` has bits outside its mask: no packet can match
+              help: write 0x0/0x1
+        "#]],
+    );
+    check(
+        r#"class a = mark -1
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0109]: `-1` is not a mark
+              help: a mark is a 32-bit number with or without a mask, such as 5 or 0x10/0xff
+        "#]],
+    );
+    check(
+        r#"class a = mark 0xfffffffff
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0109]: `0xfffffffff` is not a mark
+              help: a mark is a 32-bit number with or without a mask, such as 5 or 0x10/0xff
+        "#]],
+    );
+    check(
+        r#"class a = mark 1/2/3
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0110]: the mark `1/2` has bits outside its mask: no packet can match
+              help: write 0x0/0x2
+            p:1:19: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `/`
+              help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
+        "#]],
+    );
+    check(
+        r#"class a = priority high
+root = a"#,
+        &expect![[r#"
+            p:1:20: error[E0111]: `high` is not a packet priority
+              help: a priority is a number from 0 to 4294967295, or 0x...
+        "#]],
+    );
+}
+
+#[test]
+fn cgroups() {
+    check(
+        r#"class a = cgroup ""
+root = a"#,
+        &expect![[r#"
+            p:1:18: error[E0112]: `` is not the path of a cgroup
+              help: such as "/system.slice/mgmt" below the root of the hierarchy, or "T1" below the run's own cgroup
+        "#]],
+    );
+    check(
+        r#"class a = cgroup "/a//b"
+root = a"#,
+        &expect![[r#"
+            p:1:18: error[E0112]: `/a//b` is not the path of a cgroup
+              help: such as "/system.slice/mgmt" below the root of the hierarchy, or "T1" below the run's own cgroup
+        "#]],
+    );
+    check(
+        r#"class a = cgroup "a/../b"
+root = a"#,
+        &expect![[r#"
+            p:1:18: error[E0112]: `a/../b` is not the path of a cgroup
+              help: such as "/system.slice/mgmt" below the root of the hierarchy, or "T1" below the run's own cgroup
+        "#]],
+    );
+    check(
+        r#"class a = cgroup "a/"
+root = a"#,
+        &expect![[r#"
+            p:1:18: error[E0112]: `a/` is not the path of a cgroup
+              help: such as "/system.slice/mgmt" below the root of the hierarchy, or "T1" below the run's own cgroup
+        "#]],
+    );
+}
+
+#[test]
+fn sizes_and_bounds() {
+    check(
+        r#"root = limit 1gbps burst big of default"#,
+        &expect![[r#"
+        p:1:26: error[E0113]: `big` is not a size
+          help: such as 1500, 64kib or 1mb: bytes
+    "#]],
+    );
+    check(
+        r#"root = limit 1gbps burst 1kb burst 2kb of default"#,
+        &expect![[r#"
+        p:1:30: error[E0208]: the burst is stated twice
+          help: leave one of them out
+    "#]],
+    );
+    check(
+        r#"bound 0 packets
+root = default"#,
+        &expect![[r#"
+            p:1:7: error[E0114]: `0` is not a number of packets
+              help: a bound is a whole number from 1 to 4294967295
+        "#]],
+    );
+    check(
+        r#"bound 1.5 packets
+root = default"#,
+        &expect![[r#"
+            p:1:7: error[E0114]: `1.5` is not a number of packets
+              help: a bound is a whole number from 1 to 4294967295
+        "#]],
+    );
+    check(
+        r#"root = limit 1gbps to 10.0.0.1 to 10.0.0.2 of default"#,
+        &expect![[r#"
+        p:1:32: error[E0208]: the limit has two destinations
+          help: write a limit for each destination, or `limit by destination { ... }`
+    "#]],
+    );
+}

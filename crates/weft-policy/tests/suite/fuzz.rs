@@ -1,0 +1,190 @@
+//! A seeded mutation loop over the ready policies, and proof that it can fail.
+
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_policy::{Code, CompileOptions, Source, compile, fuzz_policy};
+
+/// Inputs of the loop: in a development build it takes about a second. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` make it
+/// longer or other.
+const ROUNDS: usize = 4000;
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// SplitMix64: small, seeded, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// Pieces of the language and of what is near it.
+const PIECES: &[&str] = &[
+    "class ",
+    "root",
+    " = ",
+    "{ ",
+    " }",
+    "(",
+    ")",
+    "not ",
+    " and ",
+    " or ",
+    "limit ",
+    "2gbps",
+    "0gbps",
+    " of ",
+    "fair of ",
+    "fifo ",
+    "wfq ",
+    "priority ",
+    "by destination ",
+    "10.0.1.0/24: 1gbps",
+    "fd00::/8",
+    "::",
+    ":",
+    "/",
+    "..",
+    "\"",
+    "#",
+    "\n",
+    "default",
+    "T1",
+    "any",
+    "bound 5 packets",
+    " of T1",
+    "burst 1kb ",
+    "to ",
+    "cgroup \"/x\"",
+    "mark 1/3",
+    "ä",
+    "\u{0}",
+    "\u{202e}",
+    "\r\n",
+    "\t",
+    "((((((((",
+    "not not not ",
+    "18446744073709551616",
+    "0x",
+    "dport 80..443",
+    ",",
+    "wfq { a: 1, ",
+];
+
+fn corpus() -> Vec<Vec<u8>> {
+    let folder = format!("{}/../../policies", env!("CARGO_MANIFEST_DIR"));
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|e| e.expect("an entry").path())
+        .collect();
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).expect("a file")).collect()
+}
+
+fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
+    let (a, b) = (random.below(data.len() + 1), random.below(data.len() + 1));
+    let (a, b) = (a.min(b), a.max(b));
+    match random.below(7) {
+        0 => drop(data.drain(a..b.min(a + 40))),
+        1 => {
+            let piece = PIECES[random.below(PIECES.len())].as_bytes();
+            data.splice(a..a, piece.iter().copied());
+        }
+        2 => {
+            let copy = data[a..b.min(a + 200)].to_vec();
+            data.splice(b..b, copy);
+        }
+        3 if a < data.len() => data[a] = random.next() as u8,
+        4 if a < data.len() => data[a] ^= 1 << random.below(8),
+        5 => {
+            let other = &corpus[random.below(corpus.len())];
+            let from = random.below(other.len());
+            data.splice(a..b, other[from..].iter().copied());
+        }
+        _ => data.truncate(b.max(data.len() / 2)),
+    }
+    data.truncate(16 << 10);
+}
+
+/// Runs `target` on mutated policies; the input on which it panicked, if it did.
+fn find_failure(
+    rounds: usize,
+    seed: u64,
+    target: &(impl Fn(&[u8]) + std::panic::RefUnwindSafe),
+) -> Option<Vec<u8>> {
+    let corpus = corpus();
+    let mut random = Random(seed);
+    for _ in 0..rounds {
+        let mut data = corpus[random.below(corpus.len())].clone();
+        for _ in 0..=random.below(12).min(random.below(12)) {
+            mutate(&mut data, &corpus, &mut random);
+        }
+        if catch_unwind(|| target(&data)).is_err() {
+            return Some(data);
+        }
+    }
+    None
+}
+
+#[test]
+fn mutated_policies_never_break_the_compiler() {
+    let (rounds, seed) = (setting("WEFT_FUZZ_ROUNDS", ROUNDS), setting("WEFT_FUZZ_SEED", 1) as u64);
+    let compiled = AtomicUsize::new(0);
+    let target = |data: &[u8]| {
+        fuzz_policy(data);
+        let text = String::from_utf8_lossy(data);
+        let done = compile(Source { name: "p", text: &text }, &CompileOptions::default()).policy.is_some();
+        compiled.fetch_add(usize::from(done), Ordering::Relaxed);
+    };
+    let failure = find_failure(rounds, seed, &target).map(|data| String::from_utf8_lossy(&data).into_owned());
+    assert_eq!(failure, None);
+    let compiled = compiled.into_inner();
+    println!("{compiled} of {rounds} inputs compiled, seed {seed}");
+    assert!(compiled > rounds / 50, "mutation must leave some policies whole: {compiled}");
+}
+
+#[test]
+fn the_loop_finds_a_fault_that_was_put_in() {
+    let canary = |data: &[u8]| {
+        let text = String::from_utf8_lossy(data);
+        let compiled = compile(Source { name: "p", text: &text }, &CompileOptions::default());
+        let fault = compiled.diagnostics.iter().any(|d| d.code == Code::HostBits);
+        assert!(!fault, "as if the compiler broke on a prefix with host bits");
+    };
+    assert!(find_failure(ROUNDS, 1, &canary).is_some(), "the canary must be found");
+}
+
+#[test]
+fn odd_inputs() {
+    let deep =
+        |open: &str, close: &str| format!("root = {}default{}", open.repeat(100_000), close.repeat(100_000));
+    let inputs = [
+        deep("fair of ", ""),
+        deep("wfq { ", ": 1 }"),
+        format!("class a = {}tcp{}\nroot = a", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("class a = {}tcp\nroot = a", "not ".repeat(100_000)),
+        format!("class a = tcp{}\nroot = a", " and not dport 7".repeat(50_000)),
+        format!("class a = tcp{}\nroot = a", " or udp port 7..9".repeat(50_000)),
+        "root = priority { ".repeat(20_000),
+        "\"".repeat(100_000),
+        ":".repeat(100_000),
+        "\n".repeat(100_000),
+        "\u{feff}root = default".to_owned(),
+        String::new(),
+    ];
+    for input in inputs {
+        fuzz_policy(input.as_bytes());
+    }
+    fuzz_policy(&[0xff, 0xfe, b'=', 0xc3, b'\n', 0x80]);
+}

@@ -1,0 +1,14 @@
+//! The tests of the crate from outside, in one program: snapshots, shapes, bounds and the fuzz loop.
+
+mod common;
+
+mod policies;
+
+mod errors_dag;
+mod errors_meaning;
+mod errors_syntax;
+mod errors_values;
+
+mod bounds;
+mod fuzz;
+mod shapes;

@@ -1,0 +1,247 @@
+//! The ready policies compile without a word, to the shape that is written here.
+
+use expect_test::{Expect, expect};
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile, describe, to_dot};
+use weft_units::BitsPerSec;
+
+fn compiled(name: &str, options: &CompileOptions) -> CompiledPolicy {
+    let path = format!("{}/../../policies/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("the policy is there");
+    let compilation = compile(Source { name, text: &text }, options);
+    assert_eq!(compilation.diagnostics, []);
+    let policy = compilation.policy.expect("no diagnostics, so a policy");
+    policy.check_invariants();
+    policy
+}
+
+#[track_caller]
+fn check(name: &str, shape: &Expect) {
+    shape.assert_eq(&describe(&compiled(name, &CompileOptions::default())));
+}
+
+#[test]
+fn every_ready_policy_has_its_shape_tested() {
+    let folder = format!("{}/../../policies", env!("CARGO_MANIFEST_DIR"));
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["figure1.weft", "figure11.weft", "rate-limit.weft", "tenants.weft"]);
+}
+
+#[test]
+fn tenants_share_equally() {
+    check(
+        "tenants.weft",
+        &expect![[r#"
+        tree
+          root: weighted fair queueing
+            weight 1: T0: fair over its flows
+            weight 1: T1: fair over its flows
+            weight 1: T2: fair over its flows
+            weight 1: T3: fair over its flows
+            weight 1: T4: fair over its flows
+            weight 1: default: FIFO
+        lanes
+          0: class T0, leaf T0, not limited, at most 10000 packets wait
+          1: class T1, leaf T1, not limited, at most 10000 packets wait
+          2: class T2, leaf T2, not limited, at most 10000 packets wait
+          3: class T3, leaf T3, not limited, at most 10000 packets wait
+          4: class T4, leaf T4, not limited, at most 10000 packets wait
+          5: class default, leaf default, not limited, at most 10000 packets wait
+        rules, of which the first that matches decides
+          1: cgroup "T0" -> lane 0 (T0)
+          2: cgroup "T1" -> lane 1 (T1)
+          3: cgroup "T2" -> lane 2 (T2)
+          4: cgroup "T3" -> lane 3 (T3)
+          5: cgroup "T4" -> lane 4 (T4)
+          6: any -> lane 5 (default)
+    "#]],
+    );
+}
+
+#[test]
+fn figure_1_of_loom() {
+    check(
+        "figure1.weft",
+        &expect![[r#"
+        link of 40 Gb/s
+        tree
+          root: strict priority, the first that has something goes
+            1. mgmt: FIFO
+            2. tenants: weighted fair queueing
+              weight 1: vm1.apps: strict priority, the first that has something goes
+                1. vm1.kvs: FIFO
+                2. vm1.batch: weighted fair queueing
+                  weight 1: vm1.hadoop: fair over its flows
+                  weight 1: vm1.spark: fair over its flows
+              weight 2: vm2: FIFO
+              weight 4: vm3: FIFO
+            3. default: FIFO
+        limits
+          vm1[10.0.1.0/24]: 2 Gb/s, every packet spaced
+          vm1[10.0.2.0/24]: 500 Mb/s, every packet spaced
+        lanes
+          0: class mgmt, leaf mgmt, not limited, at most 10000 packets wait
+          1: class vm1.kvs, leaf vm1.kvs, limited by vm1[10.0.1.0/24], at most 10000 packets wait
+          2: class vm1.kvs, leaf vm1.kvs, limited by vm1[10.0.2.0/24], at most 10000 packets wait
+          3: class vm1.kvs, leaf vm1.kvs, not limited, at most 10000 packets wait
+          4: class vm1.hadoop, leaf vm1.hadoop, limited by vm1[10.0.1.0/24], at most 10000 packets wait
+          5: class vm1.hadoop, leaf vm1.hadoop, limited by vm1[10.0.2.0/24], at most 10000 packets wait
+          6: class vm1.hadoop, leaf vm1.hadoop, not limited, at most 10000 packets wait
+          7: class vm1.spark, leaf vm1.spark, limited by vm1[10.0.1.0/24], at most 10000 packets wait
+          8: class vm1.spark, leaf vm1.spark, limited by vm1[10.0.2.0/24], at most 10000 packets wait
+          9: class vm1.spark, leaf vm1.spark, not limited, at most 10000 packets wait
+          10: class vm2, leaf vm2, not limited, at most 10000 packets wait
+          11: class vm3, leaf vm3, not limited, at most 10000 packets wait
+          12: class default, leaf default, not limited, at most 10000 packets wait
+        rules, of which the first that matches decides
+          1: cgroup "/system.slice/mgmt" -> lane 0 (mgmt)
+          2: tcp and to 10.0.1.0/24 and sport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
+          3: tcp and to 10.0.2.0/24 and sport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
+          4: tcp and sport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
+          5: tcp and to 10.0.1.0/24 and dport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
+          6: tcp and to 10.0.2.0/24 and dport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
+          7: tcp and dport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
+          8: to 10.0.1.0/24 and cgroup "/vm1/hadoop" -> lane 4 (vm1.hadoop)
+          9: to 10.0.2.0/24 and cgroup "/vm1/hadoop" -> lane 5 (vm1.hadoop)
+          10: cgroup "/vm1/hadoop" -> lane 6 (vm1.hadoop)
+          11: to 10.0.1.0/24 and cgroup "/vm1/spark" -> lane 7 (vm1.spark)
+          12: to 10.0.2.0/24 and cgroup "/vm1/spark" -> lane 8 (vm1.spark)
+          13: cgroup "/vm1/spark" -> lane 9 (vm1.spark)
+          14: cgroup "/vm2" -> lane 10 (vm2)
+          15: cgroup "/vm3" -> lane 11 (vm3)
+          16: any -> lane 12 (default)
+    "#]],
+    );
+}
+
+#[test]
+fn figure_11_of_loom() {
+    check(
+        "figure11.weft",
+        &expect![[r#"
+        tree
+          root: weighted fair queueing
+            weight 1: T1.jobs: weighted fair queueing
+              weight 1: J0: fair over its flows
+              weight 1: J1: fair over its flows
+              weight 1: J2: fair over its flows
+            weight 1: T2: fair over its flows
+            weight 1: T3: fair over its flows
+            weight 1: T4: fair over its flows
+            weight 1: default: FIFO
+        limits
+          destination2: 2.5 Gb/s, every packet spaced
+        lanes
+          0: class J0, leaf J0, limited by destination2, at most 10000 packets wait
+          1: class J0, leaf J0, not limited, at most 10000 packets wait
+          2: class J1, leaf J1, limited by destination2, at most 10000 packets wait
+          3: class J1, leaf J1, not limited, at most 10000 packets wait
+          4: class J2, leaf J2, limited by destination2, at most 10000 packets wait
+          5: class J2, leaf J2, not limited, at most 10000 packets wait
+          6: class T2, leaf T2, not limited, at most 10000 packets wait
+          7: class T3, leaf T3, not limited, at most 10000 packets wait
+          8: class T4, leaf T4, not limited, at most 10000 packets wait
+          9: class default, leaf default, not limited, at most 10000 packets wait
+        rules, of which the first that matches decides
+          1: to 10.99.1.2 and cgroup "J0" -> lane 0 (J0)
+          2: cgroup "J0" -> lane 1 (J0)
+          3: to 10.99.1.2 and cgroup "J1" -> lane 2 (J1)
+          4: cgroup "J1" -> lane 3 (J1)
+          5: to 10.99.1.2 and cgroup "J2" -> lane 4 (J2)
+          6: cgroup "J2" -> lane 5 (J2)
+          7: cgroup "T2" -> lane 6 (T2)
+          8: cgroup "T3" -> lane 7 (T3)
+          9: cgroup "T4" -> lane 8 (T4)
+          10: any -> lane 9 (default)
+    "#]],
+    );
+}
+
+#[test]
+fn one_application_is_limited() {
+    check(
+        "rate-limit.weft",
+        &expect![[r#"
+        tree
+          root: strict priority, the first that has something goes
+            1. app.flows: fair over its flows, of memcached
+            2. default: FIFO
+        limits
+          app: 2 Gb/s, every packet spaced
+        lanes
+          0: class memcached, leaf app.flows, limited by app, at most 10000 packets wait
+          1: class default, leaf default, not limited, at most 10000 packets wait
+        rules, of which the first that matches decides
+          1: tcp and sport 11211 -> lane 0 (memcached)
+          2: tcp and dport 11211 -> lane 0 (memcached)
+          3: any -> lane 1 (default)
+    "#]],
+    );
+}
+
+#[test]
+fn the_limit_of_figure_11_can_be_set_from_outside() {
+    let rate = BitsPerSec(500_000_000);
+    let options =
+        CompileOptions { overrides: vec![("destination2".to_owned(), rate)], link: Some(BitsPerSec(1)) };
+    let path = format!("{}/../../policies/figure11.weft", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("the policy is there");
+    let compilation = compile(Source { name: "figure11.weft", text: &text }, &options);
+    let policy = compilation.policy.expect("only a warning");
+    assert_eq!(policy.program.limits[0].rate, rate);
+    assert_eq!(policy.link, Some(BitsPerSec(1)));
+    let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
+    expect!["figure11.weft:16:22: warning[W0002]: a limit of 500 Mb/s on a link of 1 b/s never holds anything back"].assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn figure_11_as_a_drawing() {
+    expect![[r#"
+        digraph policy {
+          rankdir=TB;
+          node [fontname="sans-serif"];
+          class0 [label="J0", shape=plaintext];
+          class1 [label="J1", shape=plaintext];
+          class2 [label="J2", shape=plaintext];
+          class3 [label="T2", shape=plaintext];
+          class4 [label="T3", shape=plaintext];
+          class5 [label="T4", shape=plaintext];
+          class6 [label="default", shape=plaintext];
+          limit0 [label="destination2\n2.5 Gb/s", shape=box, style=rounded];
+          leaf0 [label="J0\nfair", shape=ellipse];
+          leaf1 [label="J1\nfair", shape=ellipse];
+          leaf2 [label="J2\nfair", shape=ellipse];
+          leaf3 [label="T2\nfair", shape=ellipse];
+          leaf4 [label="T3\nfair", shape=ellipse];
+          leaf5 [label="T4\nfair", shape=ellipse];
+          leaf6 [label="default\nfifo", shape=ellipse];
+          node0 [label="root\nwfq", shape=ellipse];
+          node1 -> node0 [label="w:1"];
+          leaf3 -> node0 [label="w:1"];
+          leaf4 -> node0 [label="w:1"];
+          leaf5 -> node0 [label="w:1"];
+          leaf6 -> node0 [label="w:1"];
+          node1 [label="T1.jobs\nwfq", shape=ellipse];
+          leaf0 -> node1 [label="w:1"];
+          leaf1 -> node1 [label="w:1"];
+          leaf2 -> node1 [label="w:1"];
+          class0 -> leaf0;
+          class0 -> limit0;
+          class1 -> leaf1;
+          class1 -> limit0;
+          class2 -> leaf2;
+          class2 -> limit0;
+          class3 -> leaf3;
+          class4 -> leaf4;
+          class5 -> leaf5;
+          class6 -> leaf6;
+          limit0 -> leaf0;
+          limit0 -> leaf1;
+          limit0 -> leaf2;
+        }
+    "#]]
+    .assert_eq(&to_dot(&compiled("figure11.weft", &CompileOptions::default())));
+}
