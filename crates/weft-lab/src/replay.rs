@@ -20,16 +20,19 @@
 //! inside a packet, or is damaged, ends the run: what came before is still sent and written, then the error is given,
 //! with the report of what was written.
 
-use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use thiserror::Error;
 use weft_nic::packet::parse_headers;
 use weft_nic::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
-use weft_sched::LeafDiscipline;
+use weft_sched::{LeafDiscipline, PacketScheduler};
 use weft_sim::{Departure, Framing, Scheduler, VirtualLink};
 use weft_units::{BitsPerSec, Bytes, FlowId, FlowKey, LaneId, Nanos, PacketMeta, Weight};
+
+mod report;
+
+pub use report::{ClassReport, Conservation, Count, ReplayReport};
 
 /// How many flows of a class have a queue of their own unless the caller says otherwise.
 pub const FLOWS_PER_CLASS: usize = 65_536;
@@ -84,89 +87,6 @@ pub enum ReplayError {
     /// The result cannot be written.
     #[error("{0}")]
     Output(PcapError),
-}
-
-/// Packets and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of frames as they were on the wire, without check sequence.
-    pub bytes: u64,
-}
-
-impl Count {
-    fn add(&mut self, bytes: Bytes) {
-        self.packets += 1;
-        self.bytes = self.bytes.saturating_add(bytes.0);
-    }
-}
-
-/// What left of a class.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClassReport {
-    /// Its name in the policy.
-    pub class: String,
-    /// Packets that left.
-    pub packets: u64,
-    /// Bytes that left.
-    pub bytes: u64,
-    /// When the first packet had left, in seconds after the first arrival of the capture; `None` when none did.
-    pub first_s: Option<f64>,
-    /// When the last packet had left.
-    pub last_s: Option<f64>,
-}
-
-/// Where all that came in went.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Conservation {
-    /// Packets read.
-    pub in_packets: u64,
-    /// Bytes read.
-    pub in_bytes: u64,
-    /// Packets written.
-    pub out_packets: u64,
-    /// Bytes written.
-    pub out_bytes: u64,
-    /// Packets dropped.
-    pub dropped_packets: u64,
-    /// Bytes dropped.
-    pub dropped_bytes: u64,
-    /// Packets that would never have left.
-    pub held_packets: u64,
-    /// Bytes that would never have left.
-    pub held_bytes: u64,
-    /// Drops by reason.
-    pub dropped_by_reason: BTreeMap<&'static str, Count>,
-}
-
-impl Conservation {
-    /// Whether in = out + dropped + held, in packets and in bytes, and the reasons add up to the drops.
-    pub fn holds(&self) -> bool {
-        let packets = self.out_packets + self.dropped_packets + self.held_packets;
-        let bytes = self.out_bytes + self.dropped_bytes + self.held_bytes;
-        let dropped: u64 = self.dropped_by_reason.values().map(|count| count.packets).sum();
-        (packets, bytes, dropped) == (self.in_packets, self.in_bytes, self.dropped_packets)
-    }
-}
-
-/// What a replay did.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ReplayReport {
-    /// The link's rate, in bits per second.
-    pub link_bps: u64,
-    /// What left, by class, in the order of the policy.
-    pub classes: Vec<ClassReport>,
-    /// Where all that came in went.
-    pub conservation: Conservation,
-    /// Packets whose headers could not be read; they were scheduled as packets that are not IP.
-    pub unreadable: u64,
-    /// Packets whose timestamp was before that of the packet before them.
-    pub late_timestamps: u64,
-    /// Flows that had a queue of their own.
-    pub flows: u64,
-    /// Packets that shared a queue because their class was full of flows.
-    pub overflow_packets: u64,
 }
 
 /// A packet that waits.
@@ -445,6 +365,21 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             overflow_packets: self.flows.overflow_packets,
         })
     }
+}
+
+/// Replays `input` through `policy` with the engine, and writes what leaves to `output`.
+///
+/// # Errors
+/// See [`ReplayError`]; what `output` then holds is told at the head of this module.
+pub fn replay(
+    policy: &CompiledPolicy,
+    input: impl Read,
+    output: impl Write,
+    options: ReplayOptions<'_>,
+) -> Result<ReplayReport, ReplayError> {
+    let scheduler = PacketScheduler::new(&policy.program);
+    let scheduler = scheduler.map_err(|error| ReplayError::Policy(error.to_string()))?;
+    replay_with(policy, scheduler, input, output, options)
 }
 
 /// Replays `input` through `policy` with a scheduler of the caller's choice, and writes what leaves to `output`.

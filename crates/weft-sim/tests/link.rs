@@ -85,6 +85,15 @@ fn back_to_back_at_the_rate() {
     }
 }
 
+/// At 3 Gb/s a byte takes 2 2/3 ns; after a pause nothing is carried over.
+#[test]
+fn a_pause_forgets_the_fraction() {
+    let arrivals = [(0, 0, 1), (100, 0, 1), (200, 0, 1), (200, 0, 1)];
+    let departures = run(Simple::new(1, false, Nanos::ZERO), 3_000_000_000, Framing::NONE, &arrivals);
+    let ends: Vec<_> = departures.iter().map(|d| d.end.0).collect();
+    assert_eq!(ends, [2, 102, 202, 205]);
+}
+
 #[test]
 fn short_frames_are_padded() {
     let departures = run(Simple::new(1, false, Nanos::ZERO), 1_000_000_000, Framing::ETHERNET, &[(0, 0, 42)]);

@@ -1,0 +1,88 @@
+//! What a replay reports.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weft_units::Bytes;
+
+/// Packets and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of frames as they were on the wire, without check sequence.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(super) fn add(&mut self, bytes: Bytes) {
+        self.packets += 1;
+        self.bytes = self.bytes.saturating_add(bytes.0);
+    }
+}
+
+/// What left of a class.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassReport {
+    /// Its name in the policy.
+    pub class: String,
+    /// Packets that left.
+    pub packets: u64,
+    /// Bytes that left.
+    pub bytes: u64,
+    /// When the first packet had left, in seconds after the first arrival of the capture; `None` when none did.
+    pub first_s: Option<f64>,
+    /// When the last packet had left.
+    pub last_s: Option<f64>,
+}
+
+/// Where all that came in went.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Conservation {
+    /// Packets read.
+    pub in_packets: u64,
+    /// Bytes read.
+    pub in_bytes: u64,
+    /// Packets written.
+    pub out_packets: u64,
+    /// Bytes written.
+    pub out_bytes: u64,
+    /// Packets dropped.
+    pub dropped_packets: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// Packets that would never have left.
+    pub held_packets: u64,
+    /// Bytes that would never have left.
+    pub held_bytes: u64,
+    /// Drops by reason.
+    pub dropped_by_reason: BTreeMap<&'static str, Count>,
+}
+
+impl Conservation {
+    /// Whether in = out + dropped + held, in packets and in bytes, and the reasons add up to the drops.
+    pub fn holds(&self) -> bool {
+        let packets = self.out_packets + self.dropped_packets + self.held_packets;
+        let bytes = self.out_bytes + self.dropped_bytes + self.held_bytes;
+        let dropped: u64 = self.dropped_by_reason.values().map(|count| count.packets).sum();
+        (packets, bytes, dropped) == (self.in_packets, self.in_bytes, self.dropped_packets)
+    }
+}
+
+/// What a replay did.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReplayReport {
+    /// The link's rate, in bits per second.
+    pub link_bps: u64,
+    /// What left, by class, in the order of the policy.
+    pub classes: Vec<ClassReport>,
+    /// Where all that came in went.
+    pub conservation: Conservation,
+    /// Packets whose headers could not be read; they were scheduled as packets that are not IP.
+    pub unreadable: u64,
+    /// Packets whose timestamp was before that of the packet before them.
+    pub late_timestamps: u64,
+    /// Flows that had a queue of their own.
+    pub flows: u64,
+    /// Packets that shared a queue because their class was full of flows.
+    pub overflow_packets: u64,
+}

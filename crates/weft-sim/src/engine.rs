@@ -1,0 +1,52 @@
+//! The engine as the link's scheduler.
+
+use crate::link::{Dequeue, Scheduler};
+use weft_sched::{Descriptor, EnqueueError, FlowError, PacketScheduler};
+use weft_units::{Bytes, FlowId, LaneId, Nanos, Packets, Weight};
+
+/// Why the engine refused something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineRefusal {
+    /// A flow.
+    Flow(FlowError),
+    /// A packet.
+    Packet(EnqueueError),
+}
+
+impl Scheduler for PacketScheduler {
+    type Refused = EngineRefusal;
+
+    fn reason(refused: &EngineRefusal) -> &'static str {
+        match refused {
+            EngineRefusal::Flow(_) => "flow refused",
+            EngineRefusal::Packet(EnqueueError::ClassFull { .. }) => "class full",
+            EngineRefusal::Packet(EnqueueError::UnknownFlow { .. }) => "unknown flow",
+            EngineRefusal::Packet(_) => "packet refused",
+        }
+    }
+
+    fn add_flow(&mut self, lane: LaneId, weight: Weight) -> Result<FlowId, EngineRefusal> {
+        Self::add_flow(self, lane, weight).map_err(EngineRefusal::Flow)
+    }
+
+    fn enqueue(&mut self, flow: FlowId, len: Bytes, handle: u64, now: Nanos) -> Result<(), EngineRefusal> {
+        Self::enqueue(self, flow, Descriptor { len, handle }, now).map_err(EngineRefusal::Packet)
+    }
+
+    fn dequeue(&mut self, now: Nanos) -> Dequeue {
+        match Self::dequeue(self, now) {
+            weft_sched::Dequeue::Packet(departure) => Dequeue::Packet {
+                flow: departure.flow,
+                lane: departure.lane,
+                len: departure.descriptor.len,
+                handle: departure.descriptor.handle,
+            },
+            weft_sched::Dequeue::Wait(time) => Dequeue::Wait(time),
+            weft_sched::Dequeue::Empty => Dequeue::Empty,
+        }
+    }
+
+    fn held(&self) -> Packets {
+        Self::held(self)
+    }
+}
