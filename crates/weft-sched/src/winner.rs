@@ -16,7 +16,7 @@ pub(crate) struct WinnerTree {
     /// `winners[1]` is the winner of all, `winners[i]` that of `2 i` and `2 i + 1`; the slots themselves follow.
     winners: Box<[u32]>,
     /// How many slots take part. (A copy of the winning key would tell as much, but copying a key that was written a
-    /// moment before as two halves stalls the store buffer: 4 ns a level.)
+    /// moment before as two halves stalls on the store buffer.)
     present: usize,
 }
 

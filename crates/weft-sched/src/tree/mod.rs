@@ -42,11 +42,13 @@
 //! per level one node. The path to the root lies in the leaf, so the levels are charged independently of each other, and
 //! every node knows the leaf that it leads to, so the next turn is found without a descent.
 //!
-//! What did not help, measured with `benches/engine.rs`: choosing the smallest of four heap entries without branches (2
-//! to 6 ns slower; a guessed branch lets the next level's load begin early), a copy of a winner tree's best key (the copy
-//! stalls on the stores just made), and reading the record of a lane's next flow ahead after each dequeue (no
-//! difference). What did: comparisons of winner trees as part of an address, and reading the flows of an enqueue burst
-//! ahead (a third less time at a million flows).
+//! What did not help, measured on a busy machine with [`crate::workload::ClosedLoop`] (least of 400 runs of 3200 packets):
+//! choosing the smallest of four heap entries without branches (1 to 5 ns slower from 1000 flows on; perhaps because a
+//! guessed branch lets the next level's load begin early), and reading the record of a lane's next flow ahead after each
+//! dequeue (no difference). What did: no copy of a winner tree's best key (up to 6 ns; it stalled on the stores just
+//! made), comparisons of winner trees as part of an address together with the known leaf (5 ns at 10 flows), and reading
+//! the flows of an enqueue burst ahead (a third less time at a million flows that come and go; no gain, perhaps a loss,
+//! when all of them stay backlogged).
 
 mod audit;
 mod service;
