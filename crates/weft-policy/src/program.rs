@@ -7,7 +7,7 @@ use crate::check::rows::{ClassRow, ROWS_MAX};
 use crate::check::shape::Shape;
 use crate::compiled::{ClassInfo, CompiledPolicy, Rule};
 use crate::diagnostic::Span;
-use crate::lowering::model::{Branch, Policy};
+use crate::lowering::model::{Branch, Policy, default_burst};
 use std::collections::BTreeMap;
 use weft_sched::program::{
     Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
@@ -159,7 +159,7 @@ fn limits(graph: &Graph, shape: &Shape) -> (Vec<LimitSpec>, BTreeMap<usize, Limi
         specs.extend(branches.iter().map(|branch| LimitSpec {
             name: limit_name(&node.name, branch),
             rate: branch.rate,
-            burst: branch.burst,
+            burst: branch.burst.unwrap_or_else(|| default_burst(branch.rate)),
         }));
     }
     (specs, ids)

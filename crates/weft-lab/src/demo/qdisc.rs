@@ -11,6 +11,8 @@ use weft_units::{BitsPerSec, Bytes, Packets};
 /// A full frame, and what it occupies on the wire: HTB counts frames, the link counts the wire.
 const FRAME: u64 = 1514;
 const WIRE: u64 = 1538;
+/// The part of the link that HTB gives out.
+const PERCENT_OF_LINK: u64 = 98;
 /// Packets that a class may hold; more than its flows' sockets let it have.
 const LIMIT: Packets = Packets(20_000);
 /// Bytes of a turn: one packet of an unhurried flow.
@@ -23,7 +25,9 @@ pub(super) fn install(
     rate: BitsPerSec,
     port: &Port,
 ) -> Result<(), HtbError> {
-    let rate = BitsPerSec(rate.get() / WIRE * FRAME);
+    // A veth gives a qdisc no back-pressure, so the qdisc must be the slower of the two to hold the queue: operators of such
+    // hosts shape to a little below the link, and so does this.
+    let rate = BitsPerSec(rate.get() / WIRE * FRAME / 100 * PERCENT_OF_LINK);
     let count = policy.classes.len() as u64;
     let class = |i: u64| HtbClass {
         minor: i as u16 + 1,
@@ -47,7 +51,13 @@ pub(super) fn read(port: &Port) -> (Option<String>, QdiscDrops) {
     match htb::stats(port.app(), port.name()) {
         Ok(classes) if !classes.is_empty() => {
             let packets = classes.iter().map(|c| c.dropped.get()).sum();
-            (Some(format!("HTB, {} classes of equal parts", classes.len())), QdiscDrops { packets })
+            (
+                Some(format!(
+                    "HTB at {PERCENT_OF_LINK} % of the link, {} classes of equal parts",
+                    classes.len()
+                )),
+                QdiscDrops { packets },
+            )
         }
         _ => (None, QdiscDrops::default()),
     }

@@ -183,16 +183,16 @@ impl Lowering {
         Some(Branch { to: Some(prefix?), rate: rate?, burst, span: to.span, by_destination: true })
     }
 
-    /// The burst size that `parent` states; zero, that is spacing of every packet, where it states none.
-    fn burst(&mut self, parent: &SyntaxNode) -> Option<Bytes> {
+    /// The burst size that `parent` states, if it states one; the outer `None` where it states what is no size.
+    fn burst(&mut self, parent: &SyntaxNode) -> Option<Option<Bytes>> {
         let mut stated = parent.children().filter(|c| c.kind() == SyntaxKind::Burst);
-        let Some(first) = stated.next() else { return Some(Bytes::ZERO) };
+        let Some(first) = stated.next() else { return Some(None) };
         if let Some(second) = stated.next() {
             let span = span_of(second.text_range());
             self.find(Code::StatedTwice, span, "the burst is stated twice", "leave one of them out");
         }
         let text = value_of(&first)?;
-        self.keep(values::size(&text.value, text.span))
+        self.keep(values::size(&text.value, text.span)).map(Some)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::diagnostic::Span;
 use weft_steer::{Match, Prefix};
 #[cfg(test)]
 use weft_units::PacketMeta;
-use weft_units::{BitsPerSec, Bytes, Packets, Weight};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};
 
 /// Something and where it stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,8 +91,19 @@ pub(crate) struct Branch {
     /// Where it holds; `None` for every packet.
     pub(crate) to: Option<Prefix>,
     pub(crate) rate: BitsPerSec,
-    pub(crate) burst: Bytes,
+    /// `None` where the policy states none: then [`default_burst`] holds.
+    pub(crate) burst: Option<Bytes>,
     pub(crate) span: Span,
     /// Whether it stands in `limit by destination`, so that the limit's name tells its destination.
     pub(crate) by_destination: bool,
+}
+
+/// What a limit may send back to back after a pause when the policy does not say: what its rate carries in two
+/// milliseconds, and two full frames. A packet that waits for the link behind others' packets leaves late; without a
+/// burst that lateness would be lost, and the limit undershot on a busy link. Two milliseconds are 0.2 % of a second, so a
+/// window of one second is kept within that.
+pub(crate) fn default_burst(rate: BitsPerSec) -> Bytes {
+    const SPAN: Nanos = Nanos::from_millis(2);
+    const FRAMES: Bytes = Bytes(2 * 1538);
+    rate.bytes_in(SPAN) + FRAMES
 }

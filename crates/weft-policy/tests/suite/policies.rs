@@ -66,54 +66,54 @@ fn figure_1_of_loom() {
     check(
         "figure1.weft",
         &expect![[r#"
-        link of 40 Gb/s
-        tree
-          root: strict priority, the first that has something goes
-            1. mgmt: FIFO
-            2. tenants: weighted fair queueing
-              weight 1: vm1.apps: strict priority, the first that has something goes
-                1. vm1.kvs: FIFO
-                2. vm1.batch: weighted fair queueing
-                  weight 1: vm1.hadoop: fair over its flows
-                  weight 1: vm1.spark: fair over its flows
-              weight 2: vm2: FIFO
-              weight 4: vm3: FIFO
-            3. default: FIFO
-        limits
-          vm1[10.0.1.0/24]: 2 Gb/s, every packet spaced
-          vm1[10.0.2.0/24]: 500 Mb/s, every packet spaced
-        lanes
-          0: class mgmt, leaf mgmt, not limited, at most 10000 packets wait
-          1: class vm1.kvs, leaf vm1.kvs, limited by vm1[10.0.1.0/24], at most 10000 packets wait
-          2: class vm1.kvs, leaf vm1.kvs, limited by vm1[10.0.2.0/24], at most 10000 packets wait
-          3: class vm1.kvs, leaf vm1.kvs, not limited, at most 10000 packets wait
-          4: class vm1.hadoop, leaf vm1.hadoop, limited by vm1[10.0.1.0/24], at most 10000 packets wait
-          5: class vm1.hadoop, leaf vm1.hadoop, limited by vm1[10.0.2.0/24], at most 10000 packets wait
-          6: class vm1.hadoop, leaf vm1.hadoop, not limited, at most 10000 packets wait
-          7: class vm1.spark, leaf vm1.spark, limited by vm1[10.0.1.0/24], at most 10000 packets wait
-          8: class vm1.spark, leaf vm1.spark, limited by vm1[10.0.2.0/24], at most 10000 packets wait
-          9: class vm1.spark, leaf vm1.spark, not limited, at most 10000 packets wait
-          10: class vm2, leaf vm2, not limited, at most 10000 packets wait
-          11: class vm3, leaf vm3, not limited, at most 10000 packets wait
-          12: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: cgroup "/system.slice/mgmt" -> lane 0 (mgmt)
-          2: tcp and to 10.0.1.0/24 and sport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
-          3: tcp and to 10.0.2.0/24 and sport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
-          4: tcp and sport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
-          5: tcp and to 10.0.1.0/24 and dport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
-          6: tcp and to 10.0.2.0/24 and dport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
-          7: tcp and dport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
-          8: to 10.0.1.0/24 and cgroup "/vm1/hadoop" -> lane 4 (vm1.hadoop)
-          9: to 10.0.2.0/24 and cgroup "/vm1/hadoop" -> lane 5 (vm1.hadoop)
-          10: cgroup "/vm1/hadoop" -> lane 6 (vm1.hadoop)
-          11: to 10.0.1.0/24 and cgroup "/vm1/spark" -> lane 7 (vm1.spark)
-          12: to 10.0.2.0/24 and cgroup "/vm1/spark" -> lane 8 (vm1.spark)
-          13: cgroup "/vm1/spark" -> lane 9 (vm1.spark)
-          14: cgroup "/vm2" -> lane 10 (vm2)
-          15: cgroup "/vm3" -> lane 11 (vm3)
-          16: any -> lane 12 (default)
-    "#]],
+            link of 40 Gb/s
+            tree
+              root: strict priority, the first that has something goes
+                1. mgmt: FIFO
+                2. tenants: weighted fair queueing
+                  weight 1: vm1.apps: strict priority, the first that has something goes
+                    1. vm1.kvs: FIFO
+                    2. vm1.batch: weighted fair queueing
+                      weight 1: vm1.hadoop: fair over its flows
+                      weight 1: vm1.spark: fair over its flows
+                  weight 2: vm2: FIFO
+                  weight 4: vm3: FIFO
+                3. default: FIFO
+            limits
+              vm1[10.0.1.0/24]: 2 Gb/s, bursts up to 503 kB
+              vm1[10.0.2.0/24]: 500 Mb/s, bursts up to 128 kB
+            lanes
+              0: class mgmt, leaf mgmt, not limited, at most 10000 packets wait
+              1: class vm1.kvs, leaf vm1.kvs, limited by vm1[10.0.1.0/24], at most 10000 packets wait
+              2: class vm1.kvs, leaf vm1.kvs, limited by vm1[10.0.2.0/24], at most 10000 packets wait
+              3: class vm1.kvs, leaf vm1.kvs, not limited, at most 10000 packets wait
+              4: class vm1.hadoop, leaf vm1.hadoop, limited by vm1[10.0.1.0/24], at most 10000 packets wait
+              5: class vm1.hadoop, leaf vm1.hadoop, limited by vm1[10.0.2.0/24], at most 10000 packets wait
+              6: class vm1.hadoop, leaf vm1.hadoop, not limited, at most 10000 packets wait
+              7: class vm1.spark, leaf vm1.spark, limited by vm1[10.0.1.0/24], at most 10000 packets wait
+              8: class vm1.spark, leaf vm1.spark, limited by vm1[10.0.2.0/24], at most 10000 packets wait
+              9: class vm1.spark, leaf vm1.spark, not limited, at most 10000 packets wait
+              10: class vm2, leaf vm2, not limited, at most 10000 packets wait
+              11: class vm3, leaf vm3, not limited, at most 10000 packets wait
+              12: class default, leaf default, not limited, at most 10000 packets wait
+            rules, of which the first that matches decides
+              1: cgroup "/system.slice/mgmt" -> lane 0 (mgmt)
+              2: tcp and to 10.0.1.0/24 and sport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
+              3: tcp and to 10.0.2.0/24 and sport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
+              4: tcp and sport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
+              5: tcp and to 10.0.1.0/24 and dport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
+              6: tcp and to 10.0.2.0/24 and dport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
+              7: tcp and dport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
+              8: to 10.0.1.0/24 and cgroup "/vm1/hadoop" -> lane 4 (vm1.hadoop)
+              9: to 10.0.2.0/24 and cgroup "/vm1/hadoop" -> lane 5 (vm1.hadoop)
+              10: cgroup "/vm1/hadoop" -> lane 6 (vm1.hadoop)
+              11: to 10.0.1.0/24 and cgroup "/vm1/spark" -> lane 7 (vm1.spark)
+              12: to 10.0.2.0/24 and cgroup "/vm1/spark" -> lane 8 (vm1.spark)
+              13: cgroup "/vm1/spark" -> lane 9 (vm1.spark)
+              14: cgroup "/vm2" -> lane 10 (vm2)
+              15: cgroup "/vm3" -> lane 11 (vm3)
+              16: any -> lane 12 (default)
+        "#]],
     );
 }
 
@@ -122,41 +122,41 @@ fn figure_11_of_loom() {
     check(
         "figure11.weft",
         &expect![[r#"
-        tree
-          root: weighted fair queueing
-            weight 1: T1.jobs: weighted fair queueing
-              weight 1: J0: fair over its flows
-              weight 1: J1: fair over its flows
-              weight 1: J2: fair over its flows
-            weight 1: T2: fair over its flows
-            weight 1: T3: fair over its flows
-            weight 1: T4: fair over its flows
-            weight 1: default: FIFO
-        limits
-          destination2: 2.5 Gb/s, every packet spaced
-        lanes
-          0: class J0, leaf J0, limited by destination2, at most 10000 packets wait
-          1: class J0, leaf J0, not limited, at most 10000 packets wait
-          2: class J1, leaf J1, limited by destination2, at most 10000 packets wait
-          3: class J1, leaf J1, not limited, at most 10000 packets wait
-          4: class J2, leaf J2, limited by destination2, at most 10000 packets wait
-          5: class J2, leaf J2, not limited, at most 10000 packets wait
-          6: class T2, leaf T2, not limited, at most 10000 packets wait
-          7: class T3, leaf T3, not limited, at most 10000 packets wait
-          8: class T4, leaf T4, not limited, at most 10000 packets wait
-          9: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: to 10.99.1.2 and cgroup "J0" -> lane 0 (J0)
-          2: cgroup "J0" -> lane 1 (J0)
-          3: to 10.99.1.2 and cgroup "J1" -> lane 2 (J1)
-          4: cgroup "J1" -> lane 3 (J1)
-          5: to 10.99.1.2 and cgroup "J2" -> lane 4 (J2)
-          6: cgroup "J2" -> lane 5 (J2)
-          7: cgroup "T2" -> lane 6 (T2)
-          8: cgroup "T3" -> lane 7 (T3)
-          9: cgroup "T4" -> lane 8 (T4)
-          10: any -> lane 9 (default)
-    "#]],
+            tree
+              root: weighted fair queueing
+                weight 1: T1.jobs: weighted fair queueing
+                  weight 1: J0: fair over its flows
+                  weight 1: J1: fair over its flows
+                  weight 1: J2: fair over its flows
+                weight 1: T2: fair over its flows
+                weight 1: T3: fair over its flows
+                weight 1: T4: fair over its flows
+                weight 1: default: FIFO
+            limits
+              destination2: 2.5 Gb/s, bursts up to 628 kB
+            lanes
+              0: class J0, leaf J0, limited by destination2, at most 10000 packets wait
+              1: class J0, leaf J0, not limited, at most 10000 packets wait
+              2: class J1, leaf J1, limited by destination2, at most 10000 packets wait
+              3: class J1, leaf J1, not limited, at most 10000 packets wait
+              4: class J2, leaf J2, limited by destination2, at most 10000 packets wait
+              5: class J2, leaf J2, not limited, at most 10000 packets wait
+              6: class T2, leaf T2, not limited, at most 10000 packets wait
+              7: class T3, leaf T3, not limited, at most 10000 packets wait
+              8: class T4, leaf T4, not limited, at most 10000 packets wait
+              9: class default, leaf default, not limited, at most 10000 packets wait
+            rules, of which the first that matches decides
+              1: to 10.99.1.2 and cgroup "J0" -> lane 0 (J0)
+              2: cgroup "J0" -> lane 1 (J0)
+              3: to 10.99.1.2 and cgroup "J1" -> lane 2 (J1)
+              4: cgroup "J1" -> lane 3 (J1)
+              5: to 10.99.1.2 and cgroup "J2" -> lane 4 (J2)
+              6: cgroup "J2" -> lane 5 (J2)
+              7: cgroup "T2" -> lane 6 (T2)
+              8: cgroup "T3" -> lane 7 (T3)
+              9: cgroup "T4" -> lane 8 (T4)
+              10: any -> lane 9 (default)
+        "#]],
     );
 }
 
@@ -165,20 +165,20 @@ fn one_application_is_limited() {
     check(
         "rate-limit.weft",
         &expect![[r#"
-        tree
-          root: strict priority, the first that has something goes
-            1. app.flows: fair over its flows, of memcached
-            2. default: FIFO
-        limits
-          app: 2 Gb/s, every packet spaced
-        lanes
-          0: class memcached, leaf app.flows, limited by app, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp and sport 11211 -> lane 0 (memcached)
-          2: tcp and dport 11211 -> lane 0 (memcached)
-          3: any -> lane 1 (default)
-    "#]],
+            tree
+              root: strict priority, the first that has something goes
+                1. app.flows: fair over its flows, of memcached
+                2. default: FIFO
+            limits
+              app: 2 Gb/s, bursts up to 503 kB
+            lanes
+              0: class memcached, leaf app.flows, limited by app, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules, of which the first that matches decides
+              1: tcp and sport 11211 -> lane 0 (memcached)
+              2: tcp and dport 11211 -> lane 0 (memcached)
+              3: any -> lane 1 (default)
+        "#]],
     );
 }
 

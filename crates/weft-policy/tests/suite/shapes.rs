@@ -114,7 +114,7 @@ fn a_fifo_merges_classes_into_one_leaf() {
                 weight 2: root#1: FIFO, of a and b
                 weight 1: default: FIFO
             limits
-              root#2: 1 Gb/s, every packet spaced
+              root#2: 1 Gb/s, bursts up to 253 kB
             lanes
               0: class a, leaf root#1, not limited, at most 10000 packets wait
               1: class b, leaf root#1, limited by root#2, at most 10000 packets wait
@@ -207,10 +207,10 @@ root = fifo { d, near }",
                 1. a: FIFO
                 2. default: FIFO
             limits
-              far: 2 Gb/s, every packet spaced
-              d1: 1 Gb/s, every packet spaced
-              d2: 1 Gb/s, every packet spaced
-              near: 3 Gb/s, every packet spaced
+              far: 2 Gb/s, bursts up to 503 kB
+              d1: 1 Gb/s, bursts up to 253 kB
+              d2: 1 Gb/s, bursts up to 253 kB
+              near: 3 Gb/s, bursts up to 753 kB
             lanes
               0: class a, leaf a, limited by near, at most 10000 packets wait
               1: class a, leaf a, limited by far, d1, at most 10000 packets wait
