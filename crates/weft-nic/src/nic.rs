@@ -286,6 +286,11 @@ impl SoftwareNic {
         flows
     }
 
+    /// Processor time that the worker has used so far, at most 20 ms old.
+    pub fn worker_cpu(&self) -> Nanos {
+        Nanos(self.counters.worker_cpu.get())
+    }
+
     /// Whether the worker is still at work; it ends early only when the port's devices are taken away.
     pub fn is_running(&self) -> bool {
         self.worker.as_ref().is_some_and(|w| !w.is_finished())

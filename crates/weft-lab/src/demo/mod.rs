@@ -16,7 +16,7 @@ pub use summary::report;
 
 pub use traffic::Request;
 
-use run::Bench;
+pub(crate) use run::Bench;
 use weft_host::cgroup::CgroupError;
 use weft_host::htb::HtbError;
 use weft_host::process::ProcessError;
@@ -133,6 +133,33 @@ pub enum DemoError {
     Interrupted,
 }
 
+/// Makes the testbed and the cgroups `names`, and hands them to `f`; all of it goes when `f` returns.
+pub(crate) fn with_bench<R>(
+    policy: &CompiledPolicy,
+    names: &[&'static str],
+    stop: &dyn Fn() -> bool,
+    f: impl FnOnce(&Bench<'_>) -> Result<R, DemoError>,
+) -> Result<R, DemoError> {
+    let hierarchy = Hierarchy::detect()?;
+    let base = hierarchy.create(&RunId::current().name("demo"))?;
+    let mut cgroups = Vec::new();
+    for &name in names {
+        cgroups.push((name, base.child(name)?));
+    }
+    let folder = tempfile::tempdir().map_err(DemoError::Folder)?;
+    let testbed = Testbed::create("")?;
+    prepare_sender(&testbed);
+    f(&Bench {
+        policy,
+        testbed: &testbed,
+        hierarchy: &hierarchy,
+        base: &base,
+        cgroups: &cgroups,
+        folder: folder.path(),
+        stop,
+    })
+}
+
 /// Runs the demo. `stop` is asked often; when it says so, everything is taken down and [`DemoError::Interrupted`] comes back.
 ///
 /// # Errors
@@ -143,45 +170,28 @@ pub fn run(
     stop: &dyn Fn() -> bool,
     on_event: &mut dyn FnMut(DemoEvent<'_>),
 ) -> Result<Vec<Outcome>, DemoError> {
-    let id = RunId::current();
-    let hierarchy = Hierarchy::detect()?;
-    let base = hierarchy.create(&id.name("demo"))?;
-    let mut cgroups = Vec::new();
-    for name in options.scenario.names() {
-        cgroups.push((name, base.child(name)?));
-    }
-    let folder = tempfile::tempdir().map_err(DemoError::Folder)?;
-    let testbed = Testbed::create("")?;
-    prepare_sender(&testbed);
-    let bench = Bench {
-        policy,
-        testbed: &testbed,
-        hierarchy: &hierarchy,
-        base: &base,
-        cgroups: &cgroups,
-        folder: folder.path(),
-        stop,
-    };
-    let rate = match options.rate {
-        Some(rate) => {
-            on_event(DemoEvent::Rate { rate, carried: None });
-            rate
+    with_bench(policy, &options.scenario.names(), stop, |bench| {
+        let rate = match options.rate {
+            Some(rate) => {
+                on_event(DemoEvent::Rate { rate, carried: None });
+                rate
+            }
+            None => {
+                on_event(DemoEvent::Calibrating);
+                let (rate, carried) = calibrate(bench, options)?;
+                on_event(DemoEvent::Rate { rate, carried: Some(carried) });
+                rate
+            }
+        };
+        let mut outcomes = Vec::new();
+        for (index, &mode) in options.modes.iter().enumerate() {
+            on_event(DemoEvent::ModeStarts { mode, index, count: options.modes.len() });
+            let outcome = bench.run(&options.scenario, mode, rate, options, on_event)?;
+            on_event(DemoEvent::ModeEnds(&outcome));
+            outcomes.push(outcome);
         }
-        None => {
-            on_event(DemoEvent::Calibrating);
-            let (rate, carried) = calibrate(&bench, options)?;
-            on_event(DemoEvent::Rate { rate, carried: Some(carried) });
-            rate
-        }
-    };
-    let mut outcomes = Vec::new();
-    for (index, &mode) in options.modes.iter().enumerate() {
-        on_event(DemoEvent::ModeStarts { mode, index, count: options.modes.len() });
-        let outcome = bench.run(&options.scenario, mode, rate, options, on_event)?;
-        on_event(DemoEvent::ModeEnds(&outcome));
-        outcomes.push(outcome);
-    }
-    Ok(outcomes)
+        Ok(outcomes)
+    })
 }
 
 /// The kernel's defaults are for long fat paths: with them a flow on this path of microseconds sends 64 KB packets whatever

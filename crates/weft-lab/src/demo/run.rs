@@ -69,7 +69,7 @@ pub struct Outcome {
 }
 
 /// What all runs of a demo share.
-pub(super) struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     pub(super) policy: &'a CompiledPolicy,
     pub(super) testbed: &'a Testbed,
     pub(super) hierarchy: &'a Hierarchy,
@@ -114,7 +114,7 @@ impl Bench<'_> {
     }
 
     /// Runs `scenario` in `mode`, telling `on_event` what happens.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         scenario: &Scenario,
         mode: Mode,
@@ -129,7 +129,7 @@ impl Bench<'_> {
         let mut run = Run::prepare(self, scenario, options, &nic)?;
         let result = run.play(self, scenario, mode, options, on_event);
         let requests = run.end(result.is_ok());
-        let Run { windows, origin, notes, .. } = run;
+        let Run { windows, origin, notes, worker_cpu, .. } = run;
         let (qdisc, qdisc_drops) = qdisc::read(nic.port());
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
@@ -143,7 +143,12 @@ impl Bench<'_> {
             rate,
             windows,
             requests: requests.collect(),
-            worker_share: totals.worker_cpu.as_secs_f64() / elapsed.as_secs_f64(),
+            worker_share: match worker_cpu {
+                [Some(begin), Some(end)] => {
+                    (end.as_secs_f64() - begin.as_secs_f64()) / scenario.duration.as_secs_f64()
+                }
+                _ => 0.0,
+            },
             totals,
             elapsed,
             qdisc,
@@ -164,6 +169,8 @@ struct Run<'a> {
     notes: Vec<String>,
     /// Class numbers of the bulk senders.
     classes: Vec<usize>,
+    /// The worker's processor time when the run began and when it ended.
+    worker_cpu: [Option<Nanos>; 2],
 }
 
 impl<'a> Run<'a> {
@@ -196,7 +203,8 @@ impl<'a> Run<'a> {
         let lead = if latency.is_some() { SOCKPERF_LEAD } else { Nanos::from_millis(300) };
         let origin = now + lead;
         let (fine, windows, notes) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { nic, bulk, latency, origin, fine, windows, notes, classes })
+        let worker_cpu = [None, None];
+        Ok(Self { nic, bulk, latency, origin, fine, windows, notes, classes, worker_cpu })
     }
 
     /// Starts and stops the senders by the time line, and collects windows.
@@ -218,6 +226,12 @@ impl<'a> Run<'a> {
                 let live = Live { mode, at: sample.start.saturating_sub(self.origin), sample: &sample };
                 on_event(DemoEvent::Live(live));
                 self.take(sample, scenario);
+            }
+            if at > Nanos::ZERO && self.worker_cpu[0].is_none() {
+                self.worker_cpu[0] = Some(self.nic.worker_cpu());
+            }
+            if at >= scenario.duration && self.worker_cpu[1].is_none() {
+                self.worker_cpu[1] = Some(self.nic.worker_cpu());
             }
             if at >= scenario.duration + Nanos::from_millis(100) {
                 return Ok(());

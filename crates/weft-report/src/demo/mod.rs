@@ -27,7 +27,8 @@ pub use summary::{
 };
 pub use tables::{demo_table_list, demo_tables};
 pub use verdict::{
-    LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LINK_USE_MIN, SHARE_ERROR_MAX, STEADY_WINDOWS_MIN, Verdict, verdicts,
+    LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LIMIT_EXCESS_MAX, LINK_USE_MIN, SHARE_ERROR_MAX, STEADY_WINDOWS_MIN,
+    Verdict, verdicts,
 };
 
 /// The tenant whose latency is measured. It sends little, so it has no part in the equal shares of the others.

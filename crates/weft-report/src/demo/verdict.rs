@@ -11,8 +11,10 @@ pub const LINK_USE_MIN: f64 = 0.95;
 pub const LATENCY_RATIO_MAX: f64 = 0.2;
 /// Least number of steady windows that make a figure.
 pub const STEADY_WINDOWS_MIN: usize = 10;
-/// Most that the 95th percentile of a rate limit's errors may be.
-pub const LIMIT_ERROR_MAX: f64 = 0.05;
+/// Most that the 95th percentile of a rate limit's errors may be, over windows of a second with demand.
+pub const LIMIT_ERROR_MAX: f64 = 0.02;
+/// Most that a limited class may send over its limit in any window of a second.
+pub const LIMIT_EXCESS_MAX: f64 = 0.01;
 
 /// One thing that the demo must show, and whether it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,11 @@ pub fn verdicts(report: &DemoReport) -> Vec<Verdict> {
             let bound = format!("<= {} of {}", human::percent(LIMIT_ERROR_MAX), human::rate(l.limit_bps));
             let name = format!("Loom: error of limit {}, 95th percentile of {} windows", l.class, l.windows);
             measured(name, l.error_p95, |e| e <= LIMIT_ERROR_MAX, human::percent, bound)
+        }));
+        verdicts.extend(loom.limits.iter().map(|l| {
+            let bound = format!("<= {}", human::percent(LIMIT_EXCESS_MAX));
+            let name = format!("Loom: most over limit {} in any window", l.class);
+            Verdict::new(name, l.excess_max <= LIMIT_EXCESS_MAX, human::percent(l.excess_max), bound)
         }));
     } else {
         verdicts.push(Verdict::new("Loom ran", false, "not measured", "must run"));
