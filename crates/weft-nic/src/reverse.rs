@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::doorbell::{FlowTable, Shared};
 use crate::ring::FRAME_BYTES;
 use crate::vnet::VnetHeader;
+use crate::worker::prefer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,7 @@ pub(crate) fn run(
     flows: &FlowTable,
     stop: impl Fn() -> bool,
 ) {
+    prefer();
     let mut buffer = vec![0; FRAME_BYTES];
     let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut tidy_at = clock::now() + TIDY_EVERY;

@@ -88,6 +88,14 @@ impl FlowClasses {
     }
 }
 
+/// A NIC does not wait for the host's processors, so the threads that stand in for one go before what they serve; without
+/// the right to that they are as nice as anybody. Not a real-time class: that starved the applications (research notes in
+/// docs/measuring.md).
+pub(crate) fn prefer() {
+    let priority = std::env::var("WEFT_NICE").ok().and_then(|v| v.parse().ok()).unwrap_or(-10);
+    let _ = rustix::process::setpriority_process(None, priority);
+}
+
 /// Processor time of the calling thread.
 fn thread_cpu() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -127,7 +135,8 @@ impl<'a> Worker<'a> {
     /// Runs until `stop` says so, then counts what is left in the rings as held.
     pub(crate) fn run(mut self, stop: impl Fn() -> bool) -> Result<(), Errno> {
         // Timers as exact as the machine has them; without it a sleep may end 50 us late.
-        let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
+        let _ = clock::set_timer_slack();
+        prefer();
         while !stop() {
             let wall = clock::now();
             self.parts.link.follow(wall);
@@ -241,13 +250,22 @@ impl<'a> Worker<'a> {
         let ring = &mut self.parts.rings[number];
         let (vnet, frame) = ring.parts(length);
         let packet = SuperPacket::parse(vnet, frame).ok();
-        let class = ring.class.unwrap_or_else(|| {
-            let key = parse_headers(frame).ok().and_then(|headers| headers.flow_key);
-            let flows = self.flows.borrow();
-            key.and_then(|key| flows.classes.get(&key).copied()).unwrap_or(self.parts.default_class)
-        });
+        let key =
+            if ring.class.is_some() { None } else { parse_headers(frame).ok().and_then(|h| h.flow_key) };
+        let class = ring.class.unwrap_or_else(|| self.class_of(key));
+        let ring = &mut self.parts.rings[number];
         ring.fetched = Some(Fetched { length, packet, next_segment: 0, class });
         self.parts.counters.classes[class.index()].fetched.add(1, (length - VnetHeader::LEN) as u64);
+    }
+
+    /// The class of a flow, where its ring does not tell: from its metadata record, which is rung before the packet.
+    fn class_of(&self, key: Option<FlowKey>) -> ClassId {
+        let look_up = || key.and_then(|key| self.flows.borrow().classes.get(&key).copied());
+        let known = look_up().or_else(|| {
+            self.records.consume();
+            look_up()
+        });
+        known.unwrap_or(self.parts.default_class)
     }
 
     /// Sends up to a grain of segments of the packet that ring `number` holds.
