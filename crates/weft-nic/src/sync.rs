@@ -1,7 +1,4 @@
-//! Atomics behind a facade: loom's when a model is checked (`RUSTFLAGS="--cfg loom"`), the standard ones otherwise.
+//! The atomics of the doorbell, named in one place: the model checker compiles `doorbell/protocol.rs` against loom's
+//! instead (`tests/loom_doorbell.rs`).
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
-#[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
