@@ -70,6 +70,8 @@ const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 
 /* IPv6 extension headers that are walked (RFC 8200, section 4.1); linux/in6.h clashes with linux/in.h. */
 #define NEXT_HOP_BY_HOP 0
 #define NEXT_ROUTING 43
+#define NEXT_FRAGMENT 44
+#define NEXT_AUTHENTICATION 51
 #define NEXT_DESTINATION 60
 
 static __always_inline void read_ports(struct __sk_buff *skb, __u32 offset, struct weft_flow_key *key)
@@ -96,7 +98,7 @@ static __always_inline void read_ipv4(struct __sk_buff *skb, struct weft_flow_ke
 
 	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
 		return;
-	key->is_ip = 1;
+	key->is_ip = WEFT_IS_IPV4;
 	key->protocol = ip.protocol;
 	key->src[2] = key->dst[2] = bpf_htonl(0xffff);
 	key->src[3] = ip.src;
@@ -121,7 +123,7 @@ static __always_inline void read_ipv6(struct __sk_buff *skb, struct weft_flow_ke
 
 	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
 		return;
-	key->is_ip = 1;
+	key->is_ip = WEFT_IS_IPV6;
 	__builtin_memcpy(key->src, ip.src, sizeof(key->src));
 	__builtin_memcpy(key->dst, ip.dst, sizeof(key->dst));
 	next = ip.next;
@@ -129,12 +131,17 @@ static __always_inline void read_ipv6(struct __sk_buff *skb, struct weft_flow_ke
 	for (i = 0; i < IP6_EXTENSIONS_MAX; i++) {
 		__u8 header[2];
 
-		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_DESTINATION)
+		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_DESTINATION &&
+		    next != NEXT_AUTHENTICATION && next != NEXT_FRAGMENT)
 			break;
 		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)) < 0)
 			break;
+		if (next == NEXT_FRAGMENT) { /* as with IPv4: no ports */
+			key->protocol = header[0];
+			return;
+		}
+		offset += next == NEXT_AUTHENTICATION ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
 		next = header[0];
-		offset += (header[1] + 1) * 8;
 	}
 	key->protocol = next;
 	read_ports(skb, offset, key);
@@ -161,6 +168,8 @@ static long try_rule(__u32 index, struct search *s)
 	if (!r)
 		return 1;
 	if ((r->tests & (WEFT_TEST_PROTOCOL | WEFT_TEST_ADDRESS | WEFT_TEST_PORTS)) && !k->is_ip)
+		return 0;
+	if ((r->tests & WEFT_TEST_IPV6) && k->is_ip != WEFT_IS_IPV6)
 		return 0;
 	if ((r->tests & WEFT_TEST_PROTOCOL) && r->protocol != k->protocol)
 		return 0;
@@ -202,14 +211,17 @@ static __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *ke
 	return s.lane;
 }
 
-/* How many packets and bytes the ring will hold of this one: the kernel cuts UDP GSO between the veth and the macvtap. */
+/*
+ * How many packets and bytes the ring will hold of this one: TCP stays whole, and the kernel cuts all other GSO (UDP,
+ * tunnels) between the veth and the macvtap. Behind options or in a tunnel the bytes are a little short of the truth.
+ */
 static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct weft_flow_key *key, __u64 *bytes)
 {
-	__u32 headers = ETH_HLEN + (key->src[0] | key->src[1] | (key->src[2] ^ bpf_htonl(0xffff)) ? 40 : 20) + 8;
+	__u32 headers = ETH_HLEN + (key->is_ip == WEFT_IS_IPV6 ? 40 : 20) + 8;
 	__u32 segments = skb->gso_segs;
 
 	*bytes = skb->len;
-	if (!skb->gso_size || key->protocol != IPPROTO_UDP)
+	if (!skb->gso_size || key->protocol == IPPROTO_TCP)
 		return 1;
 	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP comes without a count */
 		segments = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
@@ -239,13 +251,18 @@ static __always_inline __u32 mix(const struct weft_flow_key *key)
 	return h ^ (h >> 13);
 }
 
+/*
+ * A flow beyond the bound goes by hash, and must stay in its ring when it is tracked later: so once a class has had such
+ * flows, all its new ones go by hash.
+ */
 static __always_inline __u16 choose_ring(struct weft_doorbells *d, const struct weft_lane *lane, __u32 lane_id,
 					 const struct weft_flow_key *key, int tracked)
 {
+	__u64 beyond = *(volatile __u64 *)&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked;
 	__u32 rings = lane->rings ? lane->rings : 1;
 	__u32 n;
 
-	if (tracked && lane->spread == WEFT_SPREAD_ROUND_ROBIN)
+	if (tracked && !beyond && lane->spread == WEFT_SPREAD_ROUND_ROBIN)
 		n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
 	else
 		n = mix(key);
@@ -282,6 +299,12 @@ static __always_inline int drained(const struct weft_ring_bell *bell, const stru
 	return done == *(volatile __u64 *)&bell->packets || (__s64)(done - flow->last_bell) >= 64;
 }
 
+/* An atomic operation whose result is used is a full barrier on every machine; one whose result is not, only on x86. */
+static __always_inline void fully_ordered(__u64 result)
+{
+	asm volatile("" : : "r"(result));
+}
+
 static __always_inline void count_class(struct weft_doorbells *d, __u32 class, __u64 packets, __u64 bytes)
 {
 	struct weft_class_bell *total = &d->classes[class & (WEFT_CLASSES - 1)];
@@ -297,14 +320,14 @@ static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u6
 	__u64 bit = 1ull << (ring & 63);
 
 	__sync_fetch_and_add(&bell->bytes, bytes);
-	__sync_fetch_and_add(&bell->packets, packets);
+	fully_ordered(__sync_fetch_and_add(&bell->packets, packets));
 	/*
 	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the bit is
 	 * read (locked add, then load). So either the NIC sees this packet, or the bit is seen clear here and is set again.
 	 */
 	if (*(volatile __u64 *)word & bit)
 		return;
-	__sync_fetch_and_or(word, bit);
+	fully_ordered(__sync_fetch_and_or(word, bit));
 	/* A NIC that goes to sleep sets the flag and then looks at the bits once more: one of the two sees the other. */
 	if (*(volatile __u32 *)&d->sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
 		struct weft_record wake = { .kind = WEFT_RECORD_WAKE };
@@ -351,9 +374,19 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 		if (other)
 			return (__u64)other->lane << 16 | other->ring;
 		flow.ring = choose_ring(d, lane, lane_id, key, 0);
-		__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
+		if (key->is_ip)
+			__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
 	}
 	return (__u64)lane_id << 16 | flow.ring;
+}
+
+/* Whether a packet says something new of its flow. One without a socket (a reset, a late ACK) says nothing of a flow that
+ * has an owner. */
+static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow *flow, __u64 cgroup)
+{
+	if (!cgroup && flow->cgroup)
+		return 0;
+	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup;
 }
 
 /* A known flow whose mark, priority or cgroup has changed, or whose record was lost. */
@@ -369,6 +402,13 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	flow = bpf_map_lookup_elem(&flows, key);
 	if (!flow)
 		return 0;
+	if (!changed(skb, flow, cgroup)) {
+		lane_id = flow->lane;
+		lane = bpf_map_lookup_elem(&lanes, &lane_id);
+		if (lane)
+			announce(d, key, flow, lane->class, WEFT_RECORD_NEW);
+		return 0;
+	}
 	/* Until its old ring is drained it stays where it is: a move now could overtake. */
 	if (!drained(&d->rings[flow->ring & (WEFT_RINGS - 1)], flow))
 		return 0;
@@ -382,7 +422,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		flow->lane = lane_id;
 		flow->ring = choose_ring(d, lane, lane_id, key, 1);
 	}
-	flow->cgroup = cgroup ? cgroup : flow->cgroup;
+	flow->cgroup = cgroup;
 	flow->mark = skb->mark;
 	flow->priority = skb->priority;
 	announce(d, key, flow, lane->class, WEFT_RECORD_CHANGED);
@@ -412,9 +452,7 @@ int weft_egress(struct __sk_buff *skb)
 	if (flow) {
 		__u64 cgroup = bpf_skb_cgroup_id(skb);
 
-		/* A packet without a socket (a reset, a late ACK) says nothing of its flow's owner. */
-		if (flow->mark != skb->mark || flow->priority != skb->priority || !flow->announced ||
-		    (cgroup && flow->cgroup != cgroup))
+		if (!flow->announced || changed(skb, flow, cgroup))
 			renew(skb, &key, d);
 		lane_id = flow->lane;
 		ring = flow->ring;

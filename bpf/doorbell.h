@@ -24,7 +24,7 @@ struct weft_ring_bell {
 struct weft_class_bell {
 	__u64 packets;
 	__u64 bytes;
-	__u64 untracked; /* packets of flows beyond the lane's flow bound */
+	__u64 untracked; /* IP packets of flows beyond the lane's flow bound */
 	__u64 pad[5];
 };
 
@@ -70,6 +70,7 @@ struct weft_rule {
 #define WEFT_TEST_MARK 8
 #define WEFT_TEST_PRIORITY 16
 #define WEFT_TEST_CGROUP 32
+#define WEFT_TEST_IPV6 64 /* an IPv6 prefix may hold ::ffff:0:0/96 too, which stands for IPv4 here */
 
 struct weft_lane {
 	__u16 class;
@@ -101,9 +102,12 @@ struct weft_flow_key {
 	__u32 dst[4];
 	__u16 sport, dport; /* host order */
 	__u8 protocol;
-	__u8 is_ip;
+	__u8 is_ip; /* 0 or WEFT_IS_* */
 	__u16 pad;
 };
+
+#define WEFT_IS_IPV4 4
+#define WEFT_IS_IPV6 6
 
 struct weft_flow {
 	__u64 cgroup;

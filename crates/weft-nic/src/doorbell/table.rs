@@ -14,6 +14,7 @@ const TEST_PORTS: u8 = 4;
 const TEST_MARK: u8 = 8;
 const TEST_PRIORITY: u8 = 16;
 const TEST_CGROUP: u8 = 32;
+const TEST_IPV6: u8 = 64;
 
 /// Why a policy does not fit the port's match table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -75,7 +76,7 @@ pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
     out[4..6].copy_from_slice(&(rule.lane.0 as u16).to_ne_bytes());
     for (prefix, at) in [(m.src, 8), (m.dst, 40)] {
         if let Some(prefix) = prefix {
-            tests |= TEST_ADDRESS;
+            tests |= TEST_ADDRESS | if prefix.addr.is_ipv6() { TEST_IPV6 } else { 0 };
             let (net, mask) = prefix_words(prefix);
             out[at..at + 16].copy_from_slice(&net);
             out[at + 16..at + 32].copy_from_slice(&mask);
