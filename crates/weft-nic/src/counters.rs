@@ -59,6 +59,12 @@ impl Counter {
         self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
+    /// Takes packets back that were counted too early.
+    pub fn take_back(&self, packets: u64) {
+        let now = self.packets.load(Ordering::Relaxed).saturating_sub(packets);
+        self.packets.store(now, Ordering::Relaxed);
+    }
+
     /// Reads. Packets and bytes may be one packet apart while the writer runs.
     pub fn get(&self) -> Count {
         Count {

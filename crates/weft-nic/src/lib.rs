@@ -14,10 +14,12 @@
 
 pub mod counters;
 pub mod doorbell;
+mod ledger;
 pub mod link;
 pub mod nic;
 pub mod plan;
 pub mod port;
+mod records;
 mod reverse;
 mod ring;
 pub mod sampler;

@@ -5,11 +5,12 @@ use crate::doorbell::{CgroupEntry, Doorbells, TableError, check};
 use crate::link::Link;
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortDrops, PortError, Uplink};
+use crate::records::FlowClasses;
 use crate::reverse;
 use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
-use crate::worker::{FlowClasses, Grain, Worker, WorkerParts};
+use crate::worker::{Grain, Worker, WorkerParts};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -161,7 +162,7 @@ struct UplinkWatch {
 }
 
 /// Descriptor rings as the plan wants them, with the engine's flows.
-fn make_rings(
+pub(crate) fn make_rings(
     plan: &RingPlan,
     tree: &mut PolicyTree,
     fds: Vec<OwnedFd>,

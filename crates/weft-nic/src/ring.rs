@@ -1,10 +1,11 @@
 //! A descriptor ring as the worker sees it: the descriptor to read from, and the packet that is being segmented.
 
+use crate::ledger::Ledger;
 use crate::segment::SuperPacket;
 use crate::vnet::VnetHeader;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use weft_units::{ClassId, FlowId, Nanos};
+use weft_units::{ClassId, FlowId};
 
 /// The largest frame that a macvtap hands out: 64 KB of IP packet, the Ethernet header with two VLAN tags, and slack for
 /// what the kernel may add.
@@ -31,14 +32,16 @@ pub(crate) struct Ring {
     pub(crate) flow: FlowId,
     /// The class of all its packets, or `None` where classes share it.
     pub(crate) class: Option<ClassId>,
-    /// Packets taken off it for good, as told to the ringing side.
-    pub(crate) done: u64,
+    /// What was rung and what has come of it.
+    pub(crate) ledger: Ledger,
+    /// The last packet had not been rung: others may lie behind it.
+    pub(crate) unannounced: bool,
     /// What is being segmented.
     pub(crate) fetched: Option<Fetched>,
     /// Where it lies; grown at the first fetch and kept.
     pub(crate) buffer: Box<[u8]>,
-    /// Since when the bell has been ahead of its packet.
-    pub(crate) late_since: Option<Nanos>,
+    /// The bell is ahead of its packet: the ring is looked at again soon.
+    pub(crate) late: bool,
 }
 
 /// What a fetch found.
@@ -54,7 +57,8 @@ pub(crate) enum Fetch {
 
 impl Ring {
     pub(crate) fn new(fd: OwnedFd, flow: FlowId, class: Option<ClassId>) -> Self {
-        Self { fd, flow, class, done: 0, fetched: None, buffer: Box::default(), late_since: None }
+        let (ledger, buffer) = (Ledger::default(), Box::default());
+        Self { fd, flow, class, ledger, unannounced: false, fetched: None, buffer, late: false }
     }
 
     /// Reads the next packet into the ring's buffer.

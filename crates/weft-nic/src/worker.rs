@@ -1,9 +1,10 @@
 //! The transmit worker: takes doorbells, asks the engine, fetches, segments, sends.
 
 use crate::counters::Counters;
-use crate::doorbell::{RINGS, Record, RecordKind, Shared, protocol};
+use crate::doorbell::{RINGS, Shared, protocol};
+use crate::ledger::{Arrival, Empty};
 use crate::link::Link;
-use crate::packet::parse_headers;
+use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{Fetch, Fetched, Ring};
 use crate::sampler::Sampler;
 use crate::segment::{Checksum, ChunkHeader, SuperPacket, wire_bytes_of_frame};
@@ -11,20 +12,17 @@ use crate::sync::Ordering;
 use crate::vnet::VnetHeader;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use weft_host::bpf::Records;
 use weft_host::clock;
 use weft_sched::{Next, PolicyTree};
-use weft_units::{Bytes, ClassId, FlowKey, Nanos};
+use weft_units::{Bytes, ClassId, Nanos};
 
-/// How far behind a fetch may find its ring although the bell has rung, before the packet counts as dropped between bell
-/// and ring. Far above any stall of the kernel's receive backlog; a packet that comes later still is found by the sweep.
-const NEVER_CAME: Nanos = Nanos::from_millis(200);
-/// How often a ring whose bell is ahead is looked at again.
+/// How soon a ring whose bell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
+/// bell rings.
 const LATE_RETRY: Nanos = Nanos::from_micros(30);
+const LATE_RETRY_MAX: Nanos = Nanos::from_millis(2);
 /// How often all rings are looked at whatever their bells say.
 const SWEEP: Nanos = Nanos::from_millis(20);
 /// The longest sleep: bounds how late a stop or a sample is noticed.
@@ -56,36 +54,18 @@ pub(crate) struct WorkerParts {
 }
 
 /// The worker. `shared` is the page of bells, `records` the metadata.
-pub(crate) struct Worker<'a> {
+pub(crate) struct Worker<'a, R> {
     parts: WorkerParts,
     shared: &'a Shared,
-    records: Records<'a>,
+    records: R,
     flows: &'a std::cell::RefCell<FlowClasses>,
     chunk: ChunkHeader,
     /// Rings whose bell is ahead of their packet.
     late: Vec<usize>,
     next_late: Nanos,
+    late_step: Nanos,
     next_sweep: Nanos,
     backlogged: u32,
-}
-
-/// Which class a flow belongs to, where a ring does not tell.
-#[derive(Debug, Default)]
-pub(crate) struct FlowClasses {
-    classes: HashMap<FlowKey, ClassId>,
-    known: u64,
-}
-
-impl FlowClasses {
-    /// Takes a metadata record.
-    pub(crate) fn learn(&mut self, record: Record, keep: bool) {
-        if record.kind == RecordKind::New {
-            self.known += 1;
-        }
-        if let (true, Some(key)) = (keep, record.key) {
-            self.classes.insert(key, ClassId(u32::from(record.class)));
-        }
-    }
 }
 
 /// A NIC does not wait for the host's processors, so the threads that stand in for one go before what they serve; without
@@ -112,11 +92,11 @@ enum Served {
     Idle,
 }
 
-impl<'a> Worker<'a> {
+impl<'a, R: RecordSource> Worker<'a, R> {
     pub(crate) fn new(
         parts: WorkerParts,
         shared: &'a Shared,
-        records: Records<'a>,
+        records: R,
         flows: &'a std::cell::RefCell<FlowClasses>,
     ) -> Self {
         Self {
@@ -127,6 +107,7 @@ impl<'a> Worker<'a> {
             chunk: ChunkHeader::default(),
             late: Vec::with_capacity(RINGS),
             next_late: Nanos::ZERO,
+            late_step: LATE_RETRY,
             next_sweep: Nanos::ZERO,
             backlogged: 0,
         }
@@ -141,8 +122,8 @@ impl<'a> Worker<'a> {
             let wall = clock::now();
             self.parts.link.follow(wall);
             let wait = self.send_while_free(wall)?;
-            self.housekeeping(wall);
-            self.rest(wait);
+            let found = self.housekeeping(wall);
+            self.rest(if found { Served::Progress } else { wait });
         }
         self.hold_the_rest();
         Ok(())
@@ -184,10 +165,10 @@ impl<'a> Worker<'a> {
             while bits != 0 {
                 let number = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if let Some(ring) = self.parts.rings.get(number)
-                    && ring.late_since.is_none()
-                {
-                    self.parts.tree.activate(ring.flow);
+                match self.parts.rings.get(number) {
+                    Some(ring) if ring.late => self.next_late = Nanos::ZERO,
+                    Some(ring) => _ = self.parts.tree.activate(ring.flow),
+                    None => {}
                 }
             }
         }
@@ -205,8 +186,9 @@ impl<'a> Worker<'a> {
         let number = self.parts.ring_of_flow[turn.flow().index()] as usize;
         let sent = self.serve_ring(number)?;
         let ring = &self.parts.rings[number];
-        let backlogged =
-            ring.late_since.is_none() && (ring.fetched.is_some() || self.rung(number) > ring.done);
+        let behind_stray = ring.unannounced && sent > Bytes::ZERO;
+        let rung = self.rung(number) > ring.ledger.done();
+        let backlogged = !ring.late && (ring.fetched.is_some() || rung || behind_stray);
         // The turn is the one that `next` has just given.
         let _ = self.parts.tree.finish(turn, sent, backlogged, now);
         Ok(Served::Progress)
@@ -231,41 +213,59 @@ impl<'a> Worker<'a> {
         Ok(self.send_chunk(number))
     }
 
-    /// The bell was ahead of its packet: the ring is looked at again soon.
+    /// The ring is empty. If its bell was ahead of a packet, it is looked at again soon.
     fn put_aside(&mut self, number: usize) {
-        let ring = &mut self.parts.rings[number];
-        // A bell may also be behind: the packet went with an earlier one, and nothing is missing.
-        if self.shared.rings[number].packets.load(Ordering::Acquire) <= ring.done {
+        let now = clock::now();
+        if self.settle_empty(number, now) {
             return;
         }
-        let now = clock::now();
-        ring.late_since = Some(now);
+        self.parts.rings[number].late = true;
         self.late.push(number);
-        self.next_late = now + LATE_RETRY;
+        self.late_step = LATE_RETRY;
+        self.next_late = now + self.late_step;
         self.parts.counters.bell_ahead.add(1, 0);
+    }
+
+    /// Settles the ledger of a ring that was found empty. Returns whether nothing is missing in it (any more).
+    fn settle_empty(&mut self, number: usize, now: Nanos) -> bool {
+        let rung = self.rung(number);
+        let ledger = &mut self.parts.rings[number].ledger;
+        if let Empty::Lost(missing) = ledger.empty(rung, now) {
+            self.parts.counters.never_came.add(missing, 0);
+        }
+        let done = ledger.done();
+        self.shared.rings[number].done.store(done, Ordering::Release);
+        done >= rung
     }
 
     /// Takes a fetched packet into account.
     fn accept(&mut self, number: usize, length: usize) {
+        let rung = self.rung(number);
+        let arrival = self.parts.rings[number].ledger.came(rung, clock::now());
+        match arrival {
+            Arrival::Belled => {}
+            Arrival::GivenUp => self.parts.counters.never_came.take_back(1),
+            Arrival::Stray => self.parts.counters.strays.add(1, 0),
+        }
+        let class = self.parts.rings[number].class.unwrap_or_else(|| self.class_of_packet(number, length));
         let ring = &mut self.parts.rings[number];
+        ring.unannounced = arrival != Arrival::Belled;
         let (vnet, frame) = ring.parts(length);
         let packet = SuperPacket::parse(vnet, frame).ok();
-        let key =
-            if ring.class.is_some() { None } else { parse_headers(frame).ok().and_then(|h| h.flow_key) };
-        let class = ring.class.unwrap_or_else(|| self.class_of(key));
-        let ring = &mut self.parts.rings[number];
         ring.fetched = Some(Fetched { length, packet, next_segment: 0, class });
         self.parts.counters.classes[class.index()].fetched.add(1, (length - VnetHeader::LEN) as u64);
     }
 
-    /// The class of a flow, where its ring does not tell: from its metadata record, which is rung before the packet.
-    fn class_of(&self, key: Option<FlowKey>) -> ClassId {
-        let look_up = || key.and_then(|key| self.flows.borrow().classes.get(&key).copied());
-        let known = look_up().or_else(|| {
+    /// The class of the packet in the buffer of a ring that classes share, by its flow's record.
+    fn class_of_packet(&self, number: usize, length: usize) -> ClassId {
+        let (_, frame) = self.parts.rings[number].parts(length);
+        let known = || self.flows.borrow().class_of(frame);
+        // The record is written before the bell, so it is there, read or not.
+        let read = || {
             self.records.consume();
-            look_up()
-        });
-        known.unwrap_or(self.parts.default_class)
+            known()
+        };
+        known().or_else(read).unwrap_or(self.parts.default_class)
     }
 
     /// Sends up to a grain of segments of the packet that ring `number` holds.
@@ -308,8 +308,8 @@ impl<'a> Worker<'a> {
             let station = if result.is_ok() { &counters.sent } else { &counters.refused };
             station.add(1, bytes);
             ring.fetched = None;
-            ring.done += 1;
-            self.shared.rings[number].done.store(ring.done, Ordering::Release);
+            ring.ledger.gone();
+            self.shared.rings[number].done.store(ring.ledger.done(), Ordering::Release);
         }
         if self.parts.sampler.due(departure) {
             self.close_windows(departure);
@@ -328,82 +328,78 @@ impl<'a> Worker<'a> {
                 Bytes(rung).saturating_sub(gone)
             })
         };
-        let backlogged = (0..self.parts.rings.len())
-            .filter(|&i| self.shared.rings[i].packets.load(Ordering::Relaxed) > self.parts.rings[i].done);
+        let backlogged = (0..self.parts.rings.len()).filter(|&i| {
+            self.shared.rings[i].packets.load(Ordering::Relaxed) > self.parts.rings[i].ledger.done()
+        });
         self.backlogged = backlogged.count() as u32;
         self.parts.sampler.close(now, self.backlogged, || standing().collect());
     }
 
-    /// What is not needed for every packet: records, late rings, the sweep, samples.
-    fn housekeeping(&mut self, wall: Nanos) {
-        if !self.late.is_empty() && wall >= self.next_late {
-            self.retry_late(wall);
-        }
+    /// What is not needed for every packet: records, late rings, the sweep, samples. Returns whether it has found packets.
+    fn housekeeping(&mut self, wall: Nanos) -> bool {
+        let mut found = !self.late.is_empty() && wall >= self.next_late && self.retry_late(wall);
         if wall < self.next_sweep {
-            return;
+            return found;
         }
         self.next_sweep = wall + SWEEP;
         self.records.consume();
-        self.sweep();
+        found |= self.sweep();
         let counters = &self.parts.counters;
         counters.worker_cpu.set(thread_cpu());
         counters.link_lost.set(self.parts.link.lost().get());
-        counters.flows.set(self.flows.borrow().known);
+        counters.flows.set(self.flows.borrow().known());
         let link = self.parts.link.now();
         if self.parts.sampler.due(link) {
             self.close_windows(link);
         }
+        found
     }
 
-    /// Looks again at the rings whose bell was ahead; what does not come is dropped, with that reason.
-    fn retry_late(&mut self, wall: Nanos) {
-        self.next_late = wall + LATE_RETRY;
-        let mut i = 0;
+    /// Looks again at the rings whose bell was ahead; what does not come is given up, with that reason.
+    /// Returns whether a packet has come.
+    fn retry_late(&mut self, wall: Nanos) -> bool {
+        self.late_step =
+            if self.next_late == Nanos::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
+        self.late_step = self.late_step.min(LATE_RETRY_MAX);
+        self.next_late = wall + self.late_step;
+        let (mut i, mut any) = (0, false);
         while i < self.late.len() {
             let number = self.late[i];
-            let rung = self.rung(number);
-            let ring = &mut self.parts.rings[number];
-            let since = ring.late_since.unwrap_or(wall);
-            match ring.fetch() {
+            let found = match self.parts.rings[number].fetch() {
                 Fetch::Packet(length) => {
-                    ring.late_since = None;
-                    let flow = ring.flow;
                     self.accept(number, length);
-                    self.parts.tree.activate(flow);
-                    self.late.swap_remove(i);
+                    self.parts.tree.activate(self.parts.rings[number].flow);
+                    true
                 }
-                _ if wall.saturating_sub(since) > NEVER_CAME => {
-                    let missing = rung.saturating_sub(ring.done);
-                    self.parts.counters.never_came.add(missing, 0);
-                    ring.done = rung;
-                    ring.late_since = None;
-                    self.shared.rings[number].done.store(rung, Ordering::Release);
-                    self.late.swap_remove(i);
-                }
-                _ => i += 1,
+                // A ring that fails fails again when it is its turn.
+                _ => false,
+            };
+            any |= found;
+            if found || self.settle_empty(number, wall) {
+                self.parts.rings[number].late = false;
+                self.late.swap_remove(i);
+            } else {
+                i += 1;
             }
         }
+        any
     }
 
-    /// Finds packets that no bell speaks of: after a miscount, or later than [`NEVER_CAME`]. One poll over all rings.
-    fn sweep(&mut self) {
+    /// Finds packets that no bell speaks of: after a miscount, or later than it was given up. One poll over all rings.
+    fn sweep(&mut self) -> bool {
         let mut fds: Vec<PollFd<'_>> =
             self.parts.rings.iter().map(|ring| PollFd::new(&ring.fd, PollFlags::IN)).collect();
         let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut fds, Some(&zero)).unwrap_or(0) == 0 {
-            return;
+            return false;
         }
-        let readable: Vec<usize> =
-            (0..fds.len()).filter(|&i| fds[i].revents().contains(PollFlags::IN)).collect();
-        for number in readable {
-            let ring = &self.parts.rings[number];
-            if ring.late_since.is_none() && !self.parts.tree.is_active(ring.flow) {
-                if self.shared.rings[number].packets.load(Ordering::Acquire) <= ring.done {
-                    self.parts.counters.strays.add(1, 0);
-                }
-                self.parts.tree.activate(ring.flow);
-            }
+        let readable = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect::<Vec<bool>>();
+        let waiting =
+            self.parts.rings.iter().zip(readable).filter(|(ring, readable)| *readable && !ring.late);
+        for (ring, _) in waiting {
+            self.parts.tree.activate(ring.flow);
         }
+        true
     }
 
     /// Sleeps as long as there is nothing to do.
@@ -438,21 +434,28 @@ impl<'a> Worker<'a> {
         self.records.consume();
     }
 
+    /// Counts the packet that ring `number` has fetched as held.
+    fn hold(&mut self, number: usize) {
+        let ring = &mut self.parts.rings[number];
+        if let Some(fetched) = ring.fetched.take() {
+            let class = &self.parts.counters.classes[fetched.class.index()];
+            class.held.add(1, (fetched.length - VnetHeader::LEN) as u64);
+            ring.ledger.gone();
+        }
+    }
+
     /// At the end: what still lies in the rings is held, and counted by taking it out.
     fn hold_the_rest(&mut self) {
         self.records.consume();
         for number in 0..self.parts.rings.len() {
-            if let Some(fetched) = self.parts.rings[number].fetched.take() {
-                let class = &self.parts.counters.classes[fetched.class.index()];
-                class.held.add(1, (fetched.length - VnetHeader::LEN) as u64);
-            }
+            self.hold(number);
             while let Fetch::Packet(length) = self.parts.rings[number].fetch() {
                 self.accept(number, length);
-                if let Some(fetched) = self.parts.rings[number].fetched.take() {
-                    let class = &self.parts.counters.classes[fetched.class.index()];
-                    class.held.add(1, (fetched.length - VnetHeader::LEN) as u64);
-                }
+                self.hold(number);
             }
+            let rung = self.rung(number);
+            let missing = self.parts.rings[number].ledger.close(rung);
+            self.parts.counters.never_came.add(missing, 0);
         }
         self.parts.counters.worker_cpu.set(thread_cpu());
         self.parts.counters.link_lost.set(self.parts.link.lost().get());
@@ -460,3 +463,6 @@ impl<'a> Worker<'a> {
         self.close_windows(link);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,6 +99,15 @@ pub fn set_down(ns: &NetNs, link: &str) -> Result<()> {
     set_flag(ns, link, LinkFlags::empty(), "down")
 }
 
+/// Lets the link receive all multicast packets. A macvtap otherwise takes only those to groups that its own namespace has
+/// joined, and whoever reads it misses neighbour discovery.
+pub fn set_all_multicast(ns: &NetNs, link: &str) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.flags = LinkFlags::Allmulti;
+    message.header.change_mask = LinkFlags::Allmulti;
+    change(ns, link, message, |ns| format!("let link {link} of {ns} receive all multicast"))
+}
+
 fn set_flag(ns: &NetNs, link: &str, flags: LinkFlags, word: &str) -> Result<()> {
     let mut message = LinkMessage::default();
     message.header.flags = flags;

@@ -77,6 +77,30 @@ pub struct Shared {
     pub lanes: [LaneFlows; LANES],
 }
 
+impl Default for Shared {
+    /// A page on which nothing has been rung, for a ringing side in this process.
+    fn default() -> Self {
+        fn zeros<const N: usize>() -> [AtomicU64; N] {
+            core::array::from_fn(|_| AtomicU64::new(0))
+        }
+        let ring = |_| RingBell { packets: 0.into(), bytes: 0.into(), done: 0.into(), pad: zeros() };
+        let class = |_| ClassBell { packets: 0.into(), bytes: 0.into(), untracked: 0.into(), pad: zeros() };
+        Self {
+            ready: zeros(),
+            pad0: zeros(),
+            sleeping: 0.into(),
+            pad1: core::array::from_fn(|_| AtomicU32::new(0)),
+            wakeups: 0.into(),
+            records: 0.into(),
+            records_lost: 0.into(),
+            pad2: zeros(),
+            rings: core::array::from_fn(ring),
+            classes: core::array::from_fn(class),
+            lanes: core::array::from_fn(|_| LaneFlows { flows: 0.into(), next: 0.into() }),
+        }
+    }
+}
+
 const _: () = assert!(size_of::<RingBell>() == 64);
 const _: () = assert!(size_of::<ClassBell>() == 64);
 const _: () = assert!(size_of::<Shared>() == 64 * 3 + 64 * RINGS + 64 * CLASSES + 8 * LANES);

@@ -1,0 +1,305 @@
+//! The worker on rings that are sockets: bells and packets come out of step as no kernel would bring them.
+
+use super::*;
+use crate::doorbell::protocol;
+use crate::nic::make_rings;
+use crate::plan::{Mode, RingPlan};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use weft_policy::{CompileOptions, Source, compile};
+use weft_units::BitsPerSec;
+
+/// Two classes with two rings each, and the default class with one.
+const POLICY: &str =
+    "class a = udp and port 1\nclass b = udp and port 2\nroot = wfq { fair of a: 1, fair of b: 1 }";
+const RING_A: usize = 0;
+const RING_B: usize = 2;
+
+struct Bell(Arc<OwnedFd>);
+
+impl RecordSource for Bell {
+    fn consume(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+    fn wake_fd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.0)
+    }
+}
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).expect("socket pair")
+}
+
+/// A worker at work, and the other ends of all that it holds.
+struct Bench {
+    shared: Arc<Shared>,
+    wake: Arc<OwnedFd>,
+    rings: Vec<OwnedFd>,
+    classes: Vec<ClassId>,
+    wire: OwnedFd,
+    counters: Arc<Counters>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), Errno>>,
+    sent: Vec<u32>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let source = Source { name: "test", text: POLICY };
+        let policy = compile(source, &CompileOptions::default()).policy.expect("policy");
+        let plan = RingPlan::new(&policy, Mode::Loom, 5, &[]).expect("plan");
+        let mut tree = PolicyTree::new(&plan.program).expect("tree");
+        let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
+        let (rings, ring_of_flow) = make_rings(&plan, &mut tree, rings).expect("rings");
+        let (uplink, wire) = pair();
+        let counters = Arc::new(Counters::new(policy.classes.len()));
+        let (out, _) = std::sync::mpsc::channel();
+        let now = clock::now();
+        let parts = WorkerParts {
+            tree,
+            rings,
+            ring_of_flow,
+            uplink: Arc::new(uplink),
+            link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
+            grain: Grain::Whole,
+            counters: Arc::clone(&counters),
+            sampler: Sampler::new(Nanos::from_millis(50), now, policy.classes.len(), out),
+            default_class: ClassId(2),
+        };
+        let shared: Arc<Shared> = Arc::default();
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let (shared, bell, stop) = (Arc::clone(&shared), Bell(Arc::clone(&wake)), Arc::clone(&stop));
+            move || {
+                let flows = RefCell::new(FlowClasses::default());
+                Worker::new(parts, &shared, bell, &flows).run(|| stop.load(Ordering::Relaxed))
+            }
+        });
+        let classes = plan.rings.iter().map(|r| r.class.expect("one class")).collect();
+        let sent = vec![0; plan.rings.len()];
+        Self { shared, wake, rings: ends, classes, wire, counters, stop, thread, sent }
+    }
+
+    /// Rings the bell of one packet.
+    fn ring(&self, ring: usize) {
+        let shared = &self.shared;
+        shared.classes[self.classes[ring].index()].packets.fetch_add(1, Ordering::SeqCst);
+        let (word, bit) = (&shared.ready[ring / 64], (ring % 64) as u32);
+        if protocol::ring(&shared.rings[ring].packets, 1, word, bit, &shared.sleeping) {
+            rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).expect("wake");
+        }
+    }
+
+    /// Puts a packet into the ring: not IP, its ring and number behind the Ethernet header.
+    fn put(&mut self, ring: usize) {
+        let mut packet = [0; VnetHeader::LEN + 60];
+        packet[VnetHeader::LEN + 12] = 0x88;
+        packet[VnetHeader::LEN + 14] = ring as u8;
+        packet[VnetHeader::LEN + 16..VnetHeader::LEN + 20].copy_from_slice(&self.sent[ring].to_ne_bytes());
+        self.sent[ring] += 1;
+        while rustix::io::write(&self.rings[ring], &packet).is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The next packet on the wire within `patience`: its ring and number.
+    fn receive(&self, patience: Duration) -> Option<(usize, u32)> {
+        let timeout = rustix::time::Timespec::try_from(patience).expect("span");
+        poll(&mut [PollFd::new(&self.wire, PollFlags::IN)], Some(&timeout)).expect("poll");
+        let mut packet = [0; 200];
+        let length = rustix::io::read(&self.wire, &mut packet).ok()?;
+        assert_eq!(length, VnetHeader::LEN + 60);
+        let number = packet[VnetHeader::LEN + 16..].first_chunk().copied().expect("number");
+        Some((usize::from(packet[VnetHeader::LEN + 14]), u32::from_ne_bytes(number)))
+    }
+
+    /// Stops the worker. What was sent must be what its class was rung for, whatever else went wrong.
+    fn finish(self) -> Arc<Counters> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("no panic").expect("no failure");
+        for (class, counters) in self.counters.classes.iter().enumerate() {
+            let rings = (0..self.sent.len()).filter(|&r| self.classes[r].index() == class);
+            let put: u32 = rings.map(|r| self.sent[r]).sum();
+            let gone = counters.sent.get().packets.get() + counters.held.get().packets.get();
+            assert_eq!(gone, u64::from(put), "packets of class {class}");
+        }
+        self.counters
+    }
+}
+
+const SOON: Duration = Duration::from_millis(10);
+const LONG: Duration = Duration::from_millis(100);
+
+fn wait(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+#[test]
+fn a_bell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
+    let mut bench = Bench::new();
+    bench.ring(RING_A);
+    wait(30);
+    bench.ring(RING_B);
+    bench.put(RING_B);
+    assert_eq!(bench.receive(SOON), Some((RING_B, 0)), "others go on");
+    wait(70);
+    bench.put(RING_A);
+    assert_eq!(bench.receive(SOON), Some((RING_A, 0)));
+    wait(250);
+    let counters = bench.finish();
+    assert_eq!(counters.never_came.get().packets.get(), 0);
+    assert_eq!(counters.bell_ahead.get().packets.get(), 1);
+    assert!(counters.turns.get().packets.get() < 10, "{:?}", counters.turns);
+    assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
+}
+
+#[test]
+fn a_bell_behind_its_packet_is_matched_to_it() {
+    for delay in [0, 1, 60] {
+        let mut bench = Bench::new();
+        bench.put(RING_A);
+        if delay == 60 {
+            assert_eq!(bench.receive(LONG), Some((RING_A, 0)), "found by the sweep");
+        }
+        wait(delay);
+        bench.ring(RING_A);
+        if delay < 60 {
+            assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
+        }
+        wait(250);
+        let done = bench.shared.rings[RING_A].done.load(Ordering::SeqCst);
+        assert_eq!(done, 1, "after {delay} ms");
+        let counters = bench.finish();
+        assert_eq!(counters.never_came.get().packets.get(), 0, "after {delay} ms");
+    }
+}
+
+#[test]
+fn after_a_stray_packet_the_ring_is_in_step_again() {
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        bench.put(RING_A);
+    }
+    for i in 0..10 {
+        // The first is found by the sweep, the others behind it at once.
+        assert_eq!(bench.receive(if i == 0 { LONG } else { SOON }), Some((RING_A, i)));
+    }
+    wait(250);
+    let started = Instant::now();
+    for round in 0..20 {
+        bench.put(RING_A);
+        bench.put(RING_A);
+        bench.ring(RING_A);
+        bench.ring(RING_A);
+        assert_eq!(bench.receive(LONG), Some((RING_A, 10 + 2 * round)));
+        assert_eq!(bench.receive(LONG), Some((RING_A, 11 + 2 * round)));
+    }
+    assert!(started.elapsed() < Duration::from_millis(200), "not by the sweep: {:?}", started.elapsed());
+    let counters = bench.finish();
+    assert_eq!((counters.strays.get().packets.get(), counters.never_came.get().packets.get()), (10, 0));
+}
+
+#[test]
+fn after_a_lost_packet_the_ring_is_in_step_again() {
+    let mut bench = Bench::new();
+    bench.ring(RING_A);
+    // Others of the ring keep coming; the lost one is given up all the same.
+    for i in 0..60 {
+        wait(5);
+        bench.ring(RING_A);
+        bench.put(RING_A);
+        assert_eq!(bench.receive(SOON), Some((RING_A, i)));
+    }
+    wait(5);
+    assert_eq!(bench.counters.never_came.get().packets.get(), 1);
+    assert_eq!(bench.shared.rings[RING_A].done.load(Ordering::SeqCst), 61);
+    // It comes after all: nobody speaks of it, and what follows is not held up.
+    bench.put(RING_A);
+    assert_eq!(bench.receive(LONG), Some((RING_A, 60)));
+    for round in 0..20 {
+        bench.ring(RING_A);
+        bench.ring(RING_A);
+        bench.put(RING_A);
+        bench.put(RING_A);
+        assert_eq!(bench.receive(SOON), Some((RING_A, 61 + 2 * round)));
+        assert_eq!(bench.receive(SOON), Some((RING_A, 62 + 2 * round)));
+    }
+    let counters = bench.finish();
+    assert_eq!((counters.strays.get().packets.get(), counters.never_came.get().packets.get()), (0, 0));
+}
+
+#[test]
+fn a_bell_rung_twice_costs_nothing_but_a_count() {
+    let mut bench = Bench::new();
+    bench.ring(RING_A);
+    bench.ring(RING_A);
+    bench.put(RING_A);
+    assert_eq!(bench.receive(SOON), Some((RING_A, 0)));
+    wait(270);
+    assert_eq!(bench.counters.never_came.get().packets.get(), 1);
+    bench.ring(RING_A);
+    bench.put(RING_A);
+    assert_eq!(bench.receive(SOON), Some((RING_A, 1)));
+    let counters = bench.finish();
+    assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
+}
+
+#[test]
+fn what_never_came_is_counted_at_the_end_even_without_patience() {
+    let mut bench = Bench::new();
+    bench.ring(RING_A);
+    bench.ring(RING_A);
+    bench.put(RING_A);
+    assert_eq!(bench.receive(SOON), Some((RING_A, 0)));
+    let counters = bench.finish();
+    assert_eq!(counters.never_came.get().packets.get(), 1);
+}
+
+/// Bells and packets of all rings in any order, by a fixed linear congruence.
+#[test]
+fn in_any_order_none_is_lost_none_overtakes() {
+    let mut bench = Bench::new();
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (mut bells, mut next) = ([0_i32; 5], [0_u32; 5]);
+    let taken = std::cell::Cell::new(0);
+    let mut take = |bench: &Bench, patience: Duration| {
+        let (ring, number) = bench.receive(patience)?;
+        assert_eq!(number, next[ring], "ring {ring} keeps its order");
+        next[ring] += 1;
+        taken.set(taken.get() + 1);
+        Some(())
+    };
+    for _ in 0..10_000 {
+        let ring = random(5) as usize;
+        let put = bells[ring] > -3 && (bells[ring] > 3 || random(2) == 0);
+        bells[ring] += if put { -1 } else { 1 };
+        if put {
+            bench.put(ring)
+        } else {
+            bench.ring(ring)
+        }
+        // No more may be under way than the sockets hold.
+        while take(&bench, Duration::ZERO).is_some() {}
+        while bench.sent.iter().sum::<u32>() > taken.get() + 150 {
+            take(&bench, SOON);
+        }
+    }
+    for (ring, ahead) in bells.into_iter().enumerate() {
+        (0..ahead).for_each(|_| bench.put(ring));
+        (ahead..0).for_each(|_| bench.ring(ring));
+    }
+    while take(&bench, LONG).is_some() {}
+    assert_eq!(next.to_vec(), bench.sent, "every packet has left");
+    wait(250);
+    let counters = bench.finish();
+    assert_eq!(counters.never_came.get().packets.get(), 0);
+}
