@@ -1,11 +1,15 @@
 //! Help for tests that need the kernel's cooperation.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::rights::RightsError;
+/// The environment variable that names a file to which [`skip`] appends its lines: cargo hides what a passing test
+/// prints, and `make test` lists them.
+pub const SKIPPED_LOG: &str = "WEFT_SKIPPED_LOG";
 
-/// Whether this test may make namespaces and links. If not, prints the one line that says so:
-/// `skipped: NAME: why`. A test begins with
+/// Whether this test may make namespaces and links. If not, it is skipped, by [`skip`]. A test begins with
 ///
 /// ```
 /// # fn test() {
@@ -15,17 +19,35 @@ use crate::rights::RightsError;
 /// # }
 /// ```
 pub fn privileged(test_name: &str) -> bool {
-    match skip_line(test_name, crate::rights::require_network_rights()) {
-        None => true,
-        Some(line) => {
-            println!("{line}");
+    match crate::rights::require_network_rights() {
+        Ok(()) => true,
+        Err(why) => {
+            skip(test_name, why);
             false
         }
     }
 }
 
-fn skip_line(test_name: &str, rights: Result<(), RightsError>) -> Option<String> {
-    rights.err().map(|why| format!("skipped: {test_name}: {why}"))
+/// Says in one line that a test is skipped, `skipped: NAME: why`, on standard output and in the file that
+/// [`SKIPPED_LOG`] names. The test then returns.
+///
+/// # Panics
+/// If that file cannot be written: a test must not be skipped unseen.
+pub fn skip(test_name: &str, why: impl std::fmt::Display) {
+    let line = skip_line(test_name, why);
+    print!("{line}");
+    if let Some(log) = std::env::var_os(SKIPPED_LOG) {
+        append(Path::new(&log), &line).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+    }
+}
+
+fn skip_line(test_name: &str, why: impl std::fmt::Display) -> String {
+    format!("skipped: {test_name}: {}\n", why.to_string().replace('\n', " "))
+}
+
+/// One write, so that lines of tests that run at the same time do not mix.
+fn append(path: &Path, line: &str) -> std::io::Result<()> {
+    OpenOptions::new().append(true).create(true).open(path)?.write_all(line.as_bytes())
 }
 
 /// A name for a namespace or cgroup that no other test and no other run uses at the same time. It begins with the
@@ -42,11 +64,25 @@ mod tests {
 
     #[test]
     fn a_skipped_test_says_so_in_one_line() {
-        let line =
-            skip_line("some_test", Err(RightsError { missing: vec!["CAP_NET_ADMIN"] })).expect("skipped");
+        let why = crate::RightsError { missing: vec!["CAP_NET_ADMIN"] };
+        let line = skip_line("some_test", why);
         assert!(line.starts_with("skipped: some_test: ") && line.contains("CAP_NET_ADMIN"), "{line}");
-        assert!(!line.contains('\n'));
-        assert_eq!(skip_line("some_test", Ok(())), None);
+        assert_eq!(skip_line("t", "two\nlines"), "skipped: t: two lines\n");
+    }
+
+    #[test]
+    fn the_log_keeps_what_other_tests_wrote() {
+        let path = std::env::temp_dir().join(unique("skipped-log"));
+        for name in ["first", "second"] {
+            append(&path, &skip_line(name, "why")).expect("written");
+        }
+        let text = std::fs::read_to_string(&path).expect("the log");
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(text, "skipped: first: why\nskipped: second: why\n");
+    }
+
+    #[test]
+    fn names_are_unique() {
         assert_ne!(unique("a"), unique("a"));
     }
 }

@@ -1,0 +1,52 @@
+# `make` lists the targets. Each sets up what it needs (scripts/setup).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO := scripts/cargo
+# Passed on to the command of `make demo` and `make bench`.
+ARGS ?=
+# How long `make fuzz` runs each target, in seconds.
+FUZZ_SECONDS ?= 600
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Install what is missing: Debian packages and Rust
+	@scripts/setup
+
+.PHONY: build
+build: setup ## Build the command, target/release/weft
+	$(CARGO) build --release --package weft
+
+.PHONY: demo
+demo: build ## Show a policy at work on real traffic; options by ARGS='--duration 30'
+	@scripts/demo $(ARGS)
+
+.PHONY: test
+test: setup ## Run all checks and all tests
+	@scripts/test
+
+.PHONY: lint
+lint: setup ## Run the format check and the lints only
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+.PHONY: fmt
+fmt: setup ## Format the sources
+	$(CARGO) fmt --all
+
+.PHONY: bench
+bench: setup ## Measure the engine; options by ARGS=
+	$(CARGO) bench --package weft-sched $(ARGS)
+
+.PHONY: fuzz
+fuzz: setup ## Fuzz the parsers, FUZZ_SECONDS=600 each (needs nightly Rust and cargo-fuzz)
+	scripts/fuzz $(FUZZ_SECONDS)
+
+.PHONY: clean
+clean: ## Remove what was built
+	$(CARGO) clean

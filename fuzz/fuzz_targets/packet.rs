@@ -1,0 +1,4 @@
+//! Any bytes as a frame.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_nic::packet::fuzz_packet(data));

@@ -1,0 +1,84 @@
+//! The files of the repository.
+
+use crate::mask::{Keep, mask};
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// Folders that hold no sources of ours.
+const SKIPPED: [&str; 4] = ["target", ".git", "corpus", "artifacts"];
+
+/// All files below `folder` of the root whose name ends in `ending`, as paths from the root, sorted. None if there is no
+/// such folder.
+pub fn files(folder: &str, ending: &str) -> Vec<String> {
+    let (root, mut found) = (root(), Vec::new());
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if path.is_dir() && !SKIPPED.contains(&&*name) && !name.starts_with("target") {
+                folders.push(path);
+            } else if path.is_file() && name.ends_with(ending) {
+                found.push(path.strip_prefix(&root).expect("below it").to_string_lossy().into_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The text of a file, named from the root.
+///
+/// # Panics
+/// If there is no such file.
+pub fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Whether a source is built for tests only: a file of `tests`, `benches` or `examples`, or one named so.
+pub fn is_for_tests(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    parts
+        .iter()
+        .any(|part| ["tests", "benches", "examples", "tests.rs", "testing.rs", "testbed.rs"].contains(part))
+}
+
+/// The files of the modules that the source at `path` declares for tests only: `#[cfg(test)] mod NAME;`.
+pub fn test_modules(path: &str, source: &str) -> Vec<String> {
+    let code = mask(source, Keep::Code);
+    let folder = path.trim_end_matches("/mod.rs").trim_end_matches("/lib.rs").trim_end_matches(".rs");
+    let declared = code.split("#[cfg(test)]").skip(1).filter_map(|rest| {
+        let name = rest.trim_start().strip_prefix("mod ")?.split(';').next()?;
+        name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| name.to_owned())
+    });
+    declared.flat_map(|name| [format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found() {
+        let sources = files("crates", ".rs");
+        assert!(sources.iter().any(|f| f == "crates/weft/src/main.rs"), "{sources:?}");
+        assert!(sources.iter().all(|f| f.ends_with(".rs")));
+    }
+
+    #[test]
+    fn modules_for_tests_are_found() {
+        let source = "mod a;\n#[cfg(test)]\nmod b;\n#[cfg(test)]\nmod tests { }\n";
+        assert_eq!(test_modules("x/y/mod.rs", source), ["x/y/b.rs", "x/y/b/mod.rs"]);
+        assert_eq!(test_modules("x/y.rs", source)[0], "x/y/b.rs");
+    }
+
+    #[test]
+    fn tests_are_told_apart() {
+        assert!(is_for_tests("crates/a/tests/b.rs") && is_for_tests("crates/a/src/b/tests.rs"));
+        assert!(!is_for_tests("crates/a/src/latest.rs"));
+    }
+}

@@ -1,0 +1,217 @@
+//! The rules of the house, over all files of the repository. `exceptions.toml` and `allowed.toml` beside this crate's
+//! manifest say what may differ, each with its reason.
+
+use house::documents::mentions;
+use house::workspace::{files, is_for_tests, read, root, test_modules};
+use house::{Finding, literals, manifests, sources, unsafe_code};
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::Table;
+
+/// Fails with all findings at once, each with its file and line.
+#[track_caller]
+fn none(rule: &str, findings: Vec<(String, Finding)>) {
+    let lines: Vec<String> =
+        findings.into_iter().map(|(file, f)| format!("  {file}:{}: {}", f.line, f.what)).collect();
+    assert!(lines.is_empty(), "{rule}:\n{}", lines.join("\n"));
+}
+
+fn each<F: IntoIterator<Item = Finding>>(
+    files: &[String],
+    check: impl Fn(&str, &str) -> F,
+) -> Vec<(String, Finding)> {
+    let findings = |path: &String| {
+        let found: Vec<Finding> = check(path, &read(path)).into_iter().collect();
+        found.into_iter().map(|finding| (path.clone(), finding)).collect::<Vec<_>>()
+    };
+    files.iter().flat_map(findings).collect()
+}
+
+fn table(path: &str) -> Table {
+    read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A list of `exceptions.toml`: what is excepted, with the reason.
+fn exceptions(list: &str) -> BTreeMap<String, String> {
+    let reasons = manifests::allowed(&table("tests/house/exceptions.toml"), list);
+    for (name, reason) in &reasons {
+        assert!(reason.len() >= 10, "exceptions.toml [{list}] gives no reason for {name}");
+        let file = name.split("::").next().unwrap_or(name);
+        assert!(root().join(file).exists(), "exceptions.toml [{list}] names {file}, which does not exist");
+    }
+    reasons
+}
+
+fn crates() -> Vec<(String, manifests::Dependencies)> {
+    let manifest = |path: &String| {
+        let name = path.split('/').nth(1).unwrap_or_default().to_owned();
+        (name, manifests::dependencies(&table(path)))
+    };
+    let found: Vec<_> = files("crates", "Cargo.toml").iter().map(manifest).collect();
+    assert_eq!(
+        found.len(),
+        manifests::FLOORS.iter().map(|floor| floor.len()).sum::<usize>(),
+        "crates on floors"
+    );
+    found
+}
+
+fn all_sources() -> Vec<String> {
+    let found = [files("crates", ".rs"), files("tests", ".rs"), files("fuzz", ".rs")].concat();
+    assert!(found.len() > 50, "only {} sources found", found.len());
+    found
+}
+
+/// Sources that the command is built from.
+fn product_sources() -> Vec<String> {
+    let mut product = all_sources();
+    product.retain(|path| path.starts_with("crates/") && !is_for_tests(path));
+    let of_tests: Vec<String> = product.iter().flat_map(|path| test_modules(path, &read(path))).collect();
+    product.retain(|path| !of_tests.contains(path));
+    product
+}
+
+#[test]
+fn each_crate_uses_only_floors_below() {
+    let findings = crates().into_iter().flat_map(|(name, dependencies)| {
+        let found =
+            [manifests::above(&name, &dependencies), manifests::impure(&name, &dependencies)].concat();
+        found.into_iter().map(move |finding| (format!("crates/{name}/Cargo.toml"), finding))
+    });
+    none("floors of the house (docs/architecture.md)", findings.collect());
+}
+
+#[test]
+fn each_dependency_is_allowed_for_a_reason() {
+    let path = "tests/house/allowed.toml";
+    let list = table(path);
+    let mut findings = Vec::new();
+    let mut keys = Vec::new();
+    for (name, used) in crates() {
+        for (key, used) in [(name.clone(), &used.built), (format!("{name}-tests"), &used.dev)] {
+            findings.extend(manifests::not_allowed(&key, used, &manifests::allowed(&list, &key)));
+            keys.push(key);
+        }
+    }
+    let unknown = list.keys().filter(|key| !keys.contains(key));
+    findings.extend(unknown.map(|key| Finding::at(0, format!("[{key}] is no crate"))));
+    none("dependencies", findings.into_iter().map(|f| (path.to_owned(), f)).collect());
+}
+
+#[test]
+fn each_manifest_has_the_licence_and_the_licences_are_there() {
+    let manifests =
+        [vec!["Cargo.toml".to_owned()], files("crates", "Cargo.toml"), files("tests", "Cargo.toml")].concat();
+    none("licence", each(&manifests, |path, _| manifests::licence(&table(path))));
+    assert!(read("LICENSE-MIT").contains("Permission is hereby granted, free of charge"));
+    assert!(read("LICENSE-APACHE").contains("Apache License"));
+}
+
+#[test]
+fn each_module_says_what_it_is() {
+    none("module comments", each(&all_sources(), |_, source| sources::module_comment(source)));
+}
+
+#[test]
+fn functions_are_short() {
+    let excepted = exceptions("long-functions");
+    let check = |path: &str, source: &str| {
+        let here = excepted.keys().filter_map(|name| name.strip_prefix(path)?.strip_prefix("::"));
+        sources::long_functions(source, &here.collect::<Vec<_>>())
+    };
+    none("long functions", each(&product_sources(), check));
+    for name in excepted.keys() {
+        let (path, function) = name.split_once("::").expect("FILE::FUNCTION");
+        let there = sources::functions(&read(path)).into_iter().any(|f| f.name == function);
+        assert!(there, "exceptions.toml names the function {name}, which does not exist");
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let excepted = exceptions("long-files");
+    let check =
+        |path: &str, source: &str| sources::long_file(source).filter(|_| !excepted.contains_key(path));
+    none("long files", each(&product_sources(), check));
+}
+
+#[test]
+fn no_address_of_some_machine_is_in_the_code() {
+    let excepted = exceptions("addresses");
+    let check = |path: &str, source: &str| match excepted.contains_key(path) {
+        true => Vec::new(),
+        false => literals::addresses(source),
+    };
+    none("addresses", each(&product_sources(), check));
+}
+
+#[test]
+fn nothing_is_marked_as_unfinished() {
+    let texts = [
+        all_sources(),
+        files("bpf", ""),
+        files("docs", ".md"),
+        files("policies", ".weft"),
+        files("scripts", ""),
+        ["Makefile", "README.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec(),
+    ]
+    .concat();
+    none("unfinished", each(&texts, |_, text| sources::unfinished(text)));
+}
+
+#[test]
+fn unsafe_code_is_listed_and_explained() {
+    let listed = exceptions("unsafe");
+    let check = |path: &str, source: &str| {
+        let first = unsafe_code::uses(source).first().copied();
+        let unlisted = first.filter(|_| !listed.contains_key(path));
+        let unlisted =
+            unlisted.map(|line| Finding::at(line, "`unsafe` in a file that exceptions.toml does not list"));
+        unlisted.into_iter().chain(unsafe_code::unexplained(source)).collect::<Vec<_>>()
+    };
+    none("unsafe code", each(&all_sources(), check));
+    for path in listed.keys() {
+        assert!(
+            !unsafe_code::uses(&read(path)).is_empty(),
+            "exceptions.toml lists {path}, which has no `unsafe`"
+        );
+    }
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let documents =
+        [files("docs", ".md"), ["README.md", "CONTRIBUTING.md"].map(str::to_owned).to_vec()].concat();
+    let check = |path: &str, text: &str| {
+        let folder = root().join(Path::new(path).parent().unwrap_or(Path::new("")));
+        let missing = mentions(text).into_iter().filter(|m| {
+            let base = if m.relative { folder.clone() } else { root() };
+            !base.join(&m.path).exists()
+        });
+        missing.map(|m| Finding::at(m.line, format!("{} does not exist", m.path))).collect::<Vec<_>>()
+    };
+    none("paths in documents", each(&documents, check));
+}
+
+/// The fuzz targets are outside the workspace, and a nightly compiler builds them. That what they call exists is checked
+/// here: by the compiler, and by the text of each target.
+#[test]
+fn fuzz_targets_call_functions_that_exist() {
+    type Target = (&'static str, &'static str, fn(&[u8]));
+    let functions: [Target; 4] = [
+        ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
+        ("packet", "weft_nic::packet::fuzz_packet", weft_nic::packet::fuzz_packet),
+        ("segment", "weft_nic::segment::fuzz_segment", weft_nic::segment::fuzz_segment),
+        ("pcap", "weft_nic::pcap::fuzz_pcap", weft_nic::pcap::fuzz_pcap),
+    ];
+    let manifest = read("fuzz/Cargo.toml");
+    for (target, path, function) in functions {
+        function(b"");
+        assert!(
+            read(&format!("fuzz/fuzz_targets/{target}.rs")).contains(path),
+            "{target} does not call {path}"
+        );
+        assert!(manifest.contains(&format!("name = \"{target}\"")), "fuzz/Cargo.toml lacks {target}");
+    }
+    assert_eq!(files("fuzz/fuzz_targets", ".rs").len(), functions.len(), "a target that is not listed here");
+}
