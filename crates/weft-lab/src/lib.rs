@@ -1,10 +1,10 @@
 //! Experiments: one description, run on real packets or in virtual time, and compared with what was published.
 
+pub mod bench_engine;
 pub mod bench_port;
 pub mod cgroups;
 pub mod demo;
 pub mod host_facts;
 pub mod ledger;
+pub mod operate;
 pub mod replay;
-
-pub use host_facts::host_facts;

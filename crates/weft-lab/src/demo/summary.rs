@@ -3,7 +3,7 @@
 use super::run::{Outcome, Window};
 use super::scenario::Scenario;
 use super::{DemoOptions, Request};
-use crate::host_facts::host_facts;
+use crate::host_facts;
 use crate::ledger::conservation;
 use std::collections::BTreeMap;
 use weft_nic::plan;
@@ -44,7 +44,7 @@ pub fn report(
     flows.extend(scenario.latency.map(|name| (name.to_owned(), 1)));
     let mut report = DemoReport {
         schema: DemoReport::SCHEMA.to_owned(),
-        host: host_facts(),
+        host: host_facts::detect(),
         seed: None,
         started: None,
         command: None,

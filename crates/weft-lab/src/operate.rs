@@ -1,0 +1,301 @@
+//! A policy enforced on a host's own traffic: a port that applications use, and an uplink on an existing interface.
+//!
+//! The port's near end is a network device in the host's or another namespace. Behind it, in a namespace of this run, are
+//! the descriptor rings; the uplink is a macvtap in bridge mode on the user's interface, with the port's hardware address,
+//! so that frames for the port find their way back. The interface itself is not changed. What stands outside our own
+//! namespace carries the run's alias, by which a later run finds what a killed one left.
+
+mod describe;
+mod ledger;
+
+use core::net::IpAddr;
+use std::time::{Duration, Instant};
+use weft_host::cgroup::CgroupError;
+use weft_host::link::{self, LinkError, Mac};
+use weft_host::netns::{NetNs, NetNsError};
+use weft_host::{Hierarchy, RunId};
+use weft_nic::nic::{NicConfig, NicError, SoftwareNic, Totals};
+use weft_nic::plan::{Mode, RingPlan};
+use weft_nic::port::{Port, PortConfig, PortError, Uplink};
+use weft_nic::sampler::Sample;
+use weft_nic::worker::Grain;
+use weft_policy::CompiledPolicy;
+use weft_report::run::RunReport;
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+use crate::cgroups::resolve;
+
+pub use describe::describe_plan;
+
+/// Packets that a ring holds: room for hundreds of flows that share a ring, two packets each.
+pub const RING_PACKETS: u32 = 2000;
+/// Length of the windows in which rates are measured.
+const WINDOW: Nanos = Nanos::from_millis(250);
+/// Windows that the rate "now" is the mean of.
+const WINDOWS: usize = 4;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The port's name.
+    pub name: String,
+    /// The namespace of the port's near end; `None` for the caller's.
+    pub port_netns: Option<String>,
+    /// The interface that packets leave by.
+    pub uplink: String,
+    /// The namespace of that interface; `None` for the caller's.
+    pub uplink_netns: Option<String>,
+    /// The port's addresses.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// The port's hardware address, and the uplink's.
+    pub mac: Mac,
+    /// The rate that is kept to.
+    pub rate: BitsPerSec,
+    /// How super-packets are cut.
+    pub grain: Grain,
+    /// Descriptor rings of the port.
+    pub rings: usize,
+    /// How far the link's clock may lag behind the wall clock.
+    pub catch_up: Nanos,
+}
+
+/// Why a policy cannot be enforced.
+#[derive(Debug, thiserror::Error)]
+pub enum OperateError {
+    /// A namespace.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// A link or an address.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The port or the uplink.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The NIC.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// The cgroup hierarchy.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The interface that is to be the uplink is not there.
+    #[error("there is no interface {name} in {place} to be the uplink; there are: {there}")]
+    NoUplink {
+        /// The name asked for.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// What is there.
+        there: String,
+    },
+    /// A device of the port's name is there already.
+    #[error("an interface {name} exists already in {place}; choose another name with --name")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+    },
+}
+
+/// The namespace `name`, or the caller's.
+fn namespace(name: Option<&str>) -> Result<NetNs, NetNsError> {
+    name.map_or_else(NetNs::current, NetNs::named)
+}
+
+/// How people call the namespace `name`.
+fn place(name: Option<&str>) -> String {
+    name.map_or_else(|| "this network namespace".to_owned(), |name| format!("network namespace {name}"))
+}
+
+impl Settings {
+    /// The plan of the rings; touches nothing and needs no rights.
+    ///
+    /// # Errors
+    /// When the policy does not fit the port.
+    pub fn plan(&self, policy: &CompiledPolicy) -> Result<RingPlan, OperateError> {
+        Ok(SoftwareNic::plan(policy, &self.config(policy, Vec::new()))?)
+    }
+
+    /// Looks whether the uplink's interface is there and the port's name is free; needs no rights.
+    ///
+    /// # Errors
+    /// When one of them is not so.
+    pub fn check_host(&self) -> Result<(), OperateError> {
+        let uplink_ns = namespace(self.uplink_netns.as_deref())?;
+        let links = link::list(&uplink_ns)?;
+        if !links.iter().any(|l| l.name == self.uplink) {
+            let there: Vec<_> = links.into_iter().map(|l| l.name).filter(|name| name != "lo").collect();
+            let there = if there.is_empty() { "none besides lo".to_owned() } else { there.join(", ") };
+            let (name, place) = (self.uplink.clone(), place(self.uplink_netns.as_deref()));
+            return Err(OperateError::NoUplink { name, place, there });
+        }
+        if link::exists(&namespace(self.port_netns.as_deref())?, &self.name)? {
+            let (name, place) = (self.name.clone(), place(self.port_netns.as_deref()));
+            return Err(OperateError::NameTaken { name, place });
+        }
+        Ok(())
+    }
+
+    fn config(
+        &self,
+        policy: &CompiledPolicy,
+        cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
+    ) -> NicConfig {
+        NicConfig {
+            mode: Mode::Loom,
+            rate: self.rate,
+            grain: self.grain,
+            catch_up: self.catch_up,
+            window: WINDOW,
+            cgroups,
+            flows: vec![1; policy.classes.len()],
+            rings: self.rings,
+        }
+    }
+
+    /// The name of the macvtap on the uplink's interface.
+    pub fn uplink_device(&self) -> String {
+        RunId::current().device("up")
+    }
+}
+
+/// The policy's cgroups, and the names of those that this host does not have: their rules match nothing.
+fn cgroups(policy: &CompiledPolicy) -> (Vec<Option<weft_nic::doorbell::CgroupEntry>>, Vec<String>) {
+    let found = Hierarchy::detect().ok().and_then(|hierarchy| {
+        let root = hierarchy.open("").ok()?;
+        Some(resolve(policy, &hierarchy, &root))
+    });
+    let found = found.unwrap_or_else(|| vec![None; policy.cgroups.len()]);
+    let missing = policy.cgroups.iter().zip(&found).filter(|(_, entry)| entry.is_none());
+    let missing = missing.map(|(name, _)| name.clone()).collect();
+    (found, missing)
+}
+
+/// The cgroups of `policy` that this host does not have: their rules match nothing.
+pub fn missing_cgroups(policy: &CompiledPolicy) -> Vec<String> {
+    cgroups(policy).1
+}
+
+/// A class now.
+#[derive(Clone, Debug, Default)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Its wire rate over the last second.
+    pub now: BitsPerSec,
+    /// Packets sent so far.
+    pub packets: u64,
+    /// Bytes sent so far.
+    pub bytes: Bytes,
+    /// Bytes that stand in the NIC.
+    pub standing: Bytes,
+    /// Packets that the uplink refused.
+    pub refused: u64,
+}
+
+/// How it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// The classes, in the order of the policy.
+    pub classes: Vec<ClassStatus>,
+    /// Rings with something in them.
+    pub backlogged_rings: u32,
+    /// Packets that came back through the uplink.
+    pub received: u64,
+    /// Packets that the kernel dropped between the port's egress and its rings.
+    pub dropped: u64,
+}
+
+/// A policy that is being enforced. All that was made for it goes when the value is dropped.
+#[derive(Debug)]
+pub struct Operation {
+    nic: SoftwareNic,
+    names: Vec<String>,
+    started: Instant,
+    recent: Vec<Sample>,
+    // Last: the devices in it go first.
+    _namespace: NetNs,
+}
+
+impl Operation {
+    /// Makes the port and the uplink, and starts.
+    ///
+    /// # Errors
+    /// When a device cannot be made or the kernel refuses the eBPF program; nothing is left behind then.
+    pub fn start(policy: &CompiledPolicy, settings: &Settings) -> Result<Self, OperateError> {
+        settings.check_host()?;
+        let run = RunId::current();
+        let app = namespace(settings.port_netns.as_deref())?;
+        let outside = namespace(settings.uplink_netns.as_deref())?;
+        let namespace = NetNs::create(&run.name("nic"))?;
+        let config = settings.config(policy, cgroups(policy).0);
+        let plan = SoftwareNic::plan(policy, &config)?;
+        let port = Port::create(&PortConfig {
+            app: &app,
+            nic: &namespace,
+            name: &settings.name,
+            mac: settings.mac,
+            rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
+            ring_packets: RING_PACKETS,
+        })?;
+        link::set_alias(&app, &settings.name, &run.alias())?;
+        let device = settings.uplink_device();
+        let uplink = Uplink::on_interface(&outside, &settings.uplink, &device, settings.mac)?;
+        link::set_alias(&outside, &device, &run.alias())?;
+        let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
+        for (address, length) in &settings.addresses {
+            link::add_address(&app, &settings.name, *address, *length)?;
+        }
+        let names = policy.classes.iter().map(|class| class.name.clone()).collect();
+        Ok(Self { nic, names, started: Instant::now(), recent: Vec::new(), _namespace: namespace })
+    }
+
+    /// Whether it goes on; it ends by itself only when its devices are taken away.
+    pub fn is_running(&self) -> bool {
+        self.nic.is_running()
+    }
+
+    /// How it goes.
+    ///
+    /// # Errors
+    /// When a device is gone.
+    pub fn status(&mut self) -> Result<Status, OperateError> {
+        self.recent.extend(self.nic.samples().try_iter());
+        let old = self.recent.len().saturating_sub(WINDOWS);
+        self.recent.drain(..old);
+        let totals = self.nic.totals()?;
+        let last = self.recent.last();
+        let class = |(i, name): (usize, &String)| {
+            let wire = self.recent.iter().filter_map(|s| s.wire.get(i)).copied().sum();
+            let span: Nanos = self.recent.iter().map(|s| s.window).sum();
+            let c = totals.classes.get(i).cloned().unwrap_or_default();
+            ClassStatus {
+                name: name.clone(),
+                now: BitsPerSec::from_bytes_over(wire, span),
+                packets: c.sent.packets.get(),
+                bytes: c.sent.bytes,
+                standing: last.and_then(|s| s.standing.get(i)).copied().unwrap_or_default(),
+                refused: c.refused.packets.get(),
+            }
+        };
+        Ok(Status {
+            elapsed: self.started.elapsed(),
+            classes: self.names.iter().enumerate().map(class).collect(),
+            backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
+            received: totals.reverse.packets.get(),
+            dropped: totals.drops.backlog + totals.drops.ring_full,
+        })
+    }
+
+    /// Closes the port, lets what is in it leave for at most `grace`, takes everything down, and gives the totals.
+    ///
+    /// # Errors
+    /// When the NIC had failed before, with the reason.
+    pub fn finish(self, grace: Nanos) -> Result<RunReport, OperateError> {
+        let duration = self.started.elapsed();
+        let totals: Totals = self.nic.stop(grace)?;
+        Ok(ledger::report(&self.names, &totals, duration))
+    }
+}

@@ -1,0 +1,67 @@
+//! The subcommands and what they have in common.
+
+use crate::commands;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A programmable packet scheduler: a policy in a small language, enforced on real traffic by a software NIC.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weft",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "\
+Examples:
+  weft demo                                  see a policy hold on real traffic, against NICs that know none
+  weft policy check policies/tenants.weft    is the policy right?
+  weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
+  weft doctor                                what does this host offer?
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(commands::demo::Args),
+    Run(commands::run::Args),
+    Replay(commands::replay::Args),
+    Policy(commands::policy::Args),
+    Doctor(commands::doctor::Args),
+    Bench(commands::bench::Args),
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Demo(args) => commands::demo::run(args),
+            Self::Run(args) => commands::run::run(args),
+            Self::Replay(args) => commands::replay::run(args),
+            Self::Policy(args) => commands::policy::run(args),
+            Self::Doctor(args) => commands::doctor::run(args),
+            Self::Bench(args) => commands::bench::run(args),
+            Self::Completions(args) => commands::completions::run(args),
+            Self::Man(args) => commands::man::run(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

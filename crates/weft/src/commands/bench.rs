@@ -1,0 +1,91 @@
+//! `weft bench`: our speed, beside a peer's where there is one.
+
+use crate::commands::demo::FIGURE_9_POLICY;
+use crate::output::{self, Target};
+use crate::policy_file::PolicyText;
+use crate::signals::Stop;
+use clap::ValueEnum;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_host::{cleanup_stale, require_network_rights};
+use weft_lab::{bench_engine, bench_port, host_facts};
+use weft_policy::CompileOptions;
+use weft_report::bench::{BenchCase, BenchReport};
+use weft_report::record::Document;
+
+/// Measure how fast it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft bench engine
+  weft bench port
+  weft bench engine --runs 9 --json bench.json")]
+pub(crate) struct Args {
+    /// What to measure; everything without it.
+    #[arg(value_name = "CASE")]
+    cases: Vec<Case>,
+    /// How often each is measured.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Write the figures to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Case {
+    /// The engine in memory: Figure 1's policy with 10 to 1,000,000 flows.
+    Engine,
+    /// A port with real TCP: 340 flows in MTU-size segments, and 4 flows in whole super-packets. Needs root and iperf3.
+    Port,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let json = Target::open(args.json.as_deref())?;
+    let cases = if args.cases.is_empty() { Case::value_variants().to_vec() } else { args.cases };
+    let mut measured = Vec::new();
+    for case in cases {
+        match case {
+            Case::Engine => engine(args.runs, &mut measured)?,
+            Case::Port => port(args.runs, &mut measured)?,
+        }
+    }
+    let report = BenchReport {
+        schema: BenchReport::SCHEMA.to_owned(),
+        host: host_facts::detect(),
+        seed: Some(bench_engine::SEED),
+        cases: measured,
+    };
+    output::tables(&report.tables(), &json)?;
+    json.write_json(&report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn engine(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
+    if cfg!(debug_assertions) {
+        output::warn("this is a debug build: its speed says nothing about the released program");
+    }
+    for flows in bench_engine::FLOWS {
+        let case = bench_engine::run(flows, runs)?;
+        output::note(&format!("{}: {:.1} M packets/s", case.case, case.ours_pps / 1e6));
+        measured.push(case);
+    }
+    Ok(())
+}
+
+fn port(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
+    require_network_rights()?;
+    cleanup_stale();
+    let policy =
+        PolicyText::built_in("policies/tenants.weft", FIGURE_9_POLICY).load(&CompileOptions::default())?;
+    let stop = Stop::install()?;
+    for case in bench_port::PortCase::ALL {
+        let heard = |number: u32, speed| {
+            output::note(&format!("{}: run {} of {runs}: {speed}", case.name(), number + 1));
+        };
+        measured.push(bench_port::run(case, runs, &policy, &|| stop.asked(), heard)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! `weft demo`: Loom's isolation experiment on real packets.
+
+mod options;
+mod watch;
+
+use crate::failure;
+use crate::live::screen;
+use crate::output::{self, Target};
+use crate::policy_file::PolicyText;
+use crate::signals::Stop;
+use crate::values;
+use anyhow::anyhow;
+use clap::ValueEnum;
+pub(crate) use options::FIGURE_9_POLICY;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use watch::Watch;
+use weft_host::{cleanup_stale, programs, require_network_rights};
+use weft_lab::demo::{self, DemoEvent, DemoOptions, Outcome};
+use weft_nic::worker::Grain;
+use weft_policy::{CompileOptions, CompiledPolicy};
+use weft_report::demo::{DemoReport, demo_html};
+use weft_report::record::Document;
+use weft_units::{BitsPerSec, Nanos};
+
+/// The page that is written unless the user says otherwise.
+const PAGE: &str = "weft-demo.html";
+
+/// Show that a policy holds on real traffic, beside NICs that know none (Loom's Figures 9, 10 and 11).
+///
+/// Network namespaces of its own, real TCP applications in cgroups, and the software NIC between them. Needs root, iperf3
+/// and, for Figure 9, sockperf.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft demo
+  weft demo --modes qpf,loom --duration 30 --rate 200mbps
+  weft demo --figure 11 --json figure11.json
+  weft demo --json - --no-html | jq '.modes[] | {mode, share_error_p95}'")]
+pub(crate) struct Args {
+    /// The figure of the paper to repeat.
+    #[arg(long, default_value = "9", value_parser = ["9", "11"])]
+    figure: String,
+    /// How the NIC runs, one after the other [default: all four; for figure 11 loom]
+    #[arg(long, value_delimiter = ',', value_name = "MODES")]
+    modes: Vec<ModeName>,
+    /// Length of each mode's run (a bare number is seconds).
+    #[arg(long, default_value = "22", value_parser = values::span)]
+    duration: Nanos,
+    /// Stretch the time line by this factor.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = values::factor)]
+    time_scale: f64,
+    /// The link's rate, such as 200mbps [default: one below what this machine carries]
+    #[arg(long, value_parser = values::rate)]
+    rate: Option<BitsPerSec>,
+    /// Figure 11: the limit of tenant T1's traffic to destination 2 [default: a quarter of the link]
+    #[arg(long, value_parser = values::rate)]
+    limit: Option<BitsPerSec>,
+    /// Number of TCP flows of each sender [default: 4,16,64,256; for figure 11 12,4,4,16,64,64]
+    #[arg(long, value_delimiter = ',', value_name = "N,...", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    flows: Vec<u32>,
+    /// TCP congestion control of the bulk flows.
+    #[arg(long, default_value = "cubic")]
+    congestion: String,
+    /// Segments of a super-packet that leave together: a number, or `whole`.
+    #[arg(long, default_value = "1", value_parser = values::grain)]
+    grain: Grain,
+    /// Requests a second of the latency tenant.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    requests_per_second: u32,
+    /// Bytes of a request.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(14..=65_000))]
+    request_size: u32,
+    /// How far the link's clock may lag behind the wall clock.
+    #[arg(long, default_value = "50ms", value_parser = values::span)]
+    catch_up: Nanos,
+    /// Queues of mode mq.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    mq_queues: u16,
+    /// Mode sq: leave the queue first in first out, without the kernel's HTB in front of it.
+    #[arg(long)]
+    sq_fifo: bool,
+    /// Another policy than the built-in one, with the same classes.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Write the figures to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the page with the plots to this file.
+    #[arg(long, value_name = "FILE", default_value = PAGE, conflicts_with = "no_html")]
+    html: PathBuf,
+    /// Write no page.
+    #[arg(long)]
+    no_html: bool,
+    /// Print plain lines instead of the live view.
+    #[arg(long)]
+    plain: bool,
+}
+
+/// The names of the modes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ModeName {
+    /// One queue.
+    Sq,
+    /// Some queues, flows spread by hash.
+    Mq,
+    /// A queue per flow.
+    Qpf,
+    /// The policy in the NIC.
+    Loom,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut options = args.options()?;
+    let text = args.policy_text()?;
+    // Refused before anything is set up.
+    let mut policy = text.load(&CompileOptions::default())?;
+    let json = Target::open(args.json.as_deref())?;
+    let html = Target::open((!args.no_html).then_some(args.html.as_path()))?;
+    require_host(&options)?;
+    let stop = Stop::install()?;
+    let cleaned = cleanup_stale();
+    if !cleaned.is_empty() {
+        output::note(&cleaned.to_string());
+    }
+    let live = !args.plain && !json.is_stdout() && screen::possible();
+    let mut watch = Watch::open(live, &policy, &options, &stop)?;
+    let asked = || stop.asked();
+    let result = measured_rate(&mut options, &policy, &asked, &mut watch).and_then(|source| {
+        if args.figure == "11" {
+            policy = text.load(&args.limited(&options))?;
+        }
+        let outcomes = demo::run(&policy, &options, &asked, &mut |event| watch.event(&event))?;
+        Ok((outcomes, source))
+    });
+    // The terminal is itself again before anything is printed.
+    drop(watch);
+    if stop.asked() {
+        output::message("interrupted; everything was taken down");
+        return Ok(stop.exit_code());
+    }
+    let (outcomes, source) = result?;
+    let mut report = demo::report(&policy, &options, &outcomes, source);
+    report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    finish(&report, &outcomes, json, html)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the rate is not given, chooses one. Figure 11's limit depends on it, so the policy comes after. Says where the
+/// rate comes from.
+fn measured_rate(
+    options: &mut DemoOptions,
+    policy: &CompiledPolicy,
+    asked: &dyn Fn() -> bool,
+    watch: &mut Watch,
+) -> anyhow::Result<String> {
+    if options.rate.is_some() {
+        return Ok("--rate".to_owned());
+    }
+    let calibration = DemoOptions { modes: Vec::new(), ..options.clone() };
+    let mut source = String::new();
+    demo::run(policy, &calibration, asked, &mut |event| {
+        if let DemoEvent::Rate { rate, carried: Some(carried) } = &event {
+            options.rate = Some(*rate);
+            source = format!("chosen below the {carried} that this machine carried in a trial");
+        }
+        watch.event(&event);
+    })?;
+    Ok(source)
+}
+
+/// What the demo needs of this host.
+fn require_host(options: &DemoOptions) -> anyhow::Result<()> {
+    let latency = options.scenario.latency.map(|_| "sockperf");
+    for program in ["iperf3"].into_iter().chain(latency) {
+        if programs::find(program).is_none() {
+            let package = programs::package_of(program).unwrap_or(program);
+            return Err(anyhow!(
+                "the program {program} is not installed; on Debian it is in the package {package}: apt-get install {package}"
+            ));
+        }
+    }
+    require_network_rights()?;
+    Ok(())
+}
+
+fn finish(report: &DemoReport, outcomes: &[Outcome], json: Target, html: Target) -> anyhow::Result<()> {
+    output::tables(&report.tables(), &json)?;
+    for outcome in outcomes {
+        outcome.notes.iter().for_each(|note| output::note(&format!("{}: {note}", outcome.mode.name())));
+    }
+    let page = html.write(&demo_html(report))?;
+    let document = json.write_json(report)?;
+    for (what, path) in [("plots", page), ("figures", document)] {
+        if let Some(path) = path {
+            output::message(&format!("{what}: {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+impl Args {
+    fn policy_text(&self) -> anyhow::Result<PolicyText> {
+        match &self.policy {
+            Some(path) => PolicyText::read(path),
+            None if self.figure == "11" => {
+                Ok(PolicyText::built_in("policies/figure11.weft", options::FIGURE_11_POLICY))
+            }
+            None => Ok(PolicyText::built_in("policies/tenants.weft", options::FIGURE_9_POLICY)),
+        }
+    }
+
+    /// The limit of Figure 11: as given, or a quarter of the link's rate.
+    fn limited(&self, options: &DemoOptions) -> CompileOptions {
+        let rate = options.rate.unwrap_or(BitsPerSec::ZERO);
+        let limit = self.limit.unwrap_or(BitsPerSec(rate.get() / 4));
+        CompileOptions { overrides: vec![(options::LIMIT.to_owned(), limit)], ..CompileOptions::default() }
+    }
+}

@@ -1,0 +1,62 @@
+//! The demo's options from the flags.
+
+use super::{Args, ModeName, failure};
+use weft_lab::demo::{DemoOptions, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
+use weft_nic::plan::Mode;
+use weft_units::Nanos;
+
+/// The built-in policy of Figure 9.
+pub(crate) const FIGURE_9_POLICY: &str = include_str!("../../../../../policies/tenants.weft");
+/// The built-in policy of Figure 11.
+pub(super) const FIGURE_11_POLICY: &str = include_str!("../../../../../policies/figure11.weft");
+/// The limit of Figure 11 in its policy.
+pub(super) const LIMIT: &str = "destination2";
+
+impl Args {
+    /// The options; what the flags contradict each other in is a usage error.
+    pub(super) fn options(&self) -> anyhow::Result<DemoOptions> {
+        let eleven = self.figure == "11";
+        if self.limit.is_some() && !eleven {
+            return Err(failure::usage("--limit belongs to --figure 11: Figure 9 limits nothing"));
+        }
+        let duration = Nanos((self.duration.get() as f64 * self.time_scale) as u64);
+        let scenario = if eleven {
+            Scenario::figure11(flows(&self.flows, FIGURE_11_FLOWS, "J0, J1, J2, T2, T3 and T4")?, duration)
+        } else {
+            Scenario::figure9(flows(&self.flows, FIGURE_9_FLOWS, "T1, T2, T3 and T4")?, duration)
+        };
+        let names = match self.modes.as_slice() {
+            [] if eleven => &[ModeName::Loom][..],
+            [] => &[ModeName::Sq, ModeName::Mq, ModeName::Qpf, ModeName::Loom],
+            given => given,
+        };
+        let mode = |name: &ModeName| match name {
+            ModeName::Sq => Mode::Sq,
+            ModeName::Mq => Mode::Mq { queues: self.mq_queues },
+            ModeName::Qpf => Mode::Qpf,
+            ModeName::Loom => Mode::Loom,
+        };
+        Ok(DemoOptions {
+            scenario,
+            modes: names.iter().map(mode).collect(),
+            rate: self.rate,
+            congestion: self.congestion.clone(),
+            grain: self.grain,
+            sq_qdisc: !self.sq_fifo,
+            requests_per_s: self.requests_per_second,
+            request_bytes: self.request_size,
+            catch_up: self.catch_up,
+        })
+    }
+}
+
+/// The numbers of flows as given, or the paper's.
+fn flows<const N: usize>(given: &[u32], paper: [u32; N], senders: &str) -> anyhow::Result<[u32; N]> {
+    if given.is_empty() {
+        return Ok(paper);
+    }
+    let wrong = |_| {
+        failure::usage(format!("--flows has {} numbers; this figure has {N} senders: {senders}", given.len()))
+    };
+    given.try_into().map_err(wrong)
+}

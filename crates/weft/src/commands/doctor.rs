@@ -1,0 +1,79 @@
+//! `weft doctor`: what this host offers.
+
+use crate::output::{self, Target};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_host::doctor::{State, survey};
+use weft_lab::host_facts;
+use weft_report::doctor::{DoctorReport, Facility, FacilityState};
+use weft_report::human;
+use weft_report::record::Document;
+use weft_report::table::{Cell, Column, Table, Tone};
+
+/// Tell what this host offers, what each missing thing would bring, and how to get it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft doctor
+  weft doctor --json - | jq '.facilities[] | select(.state == \"missing\")'")]
+pub(crate) struct Args {
+    /// Write the findings to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let json = Target::open(args.json.as_deref())?;
+    let facilities = survey().into_iter().map(facility).collect();
+    let report =
+        DoctorReport { schema: DoctorReport::SCHEMA.to_owned(), host: host_facts::detect(), facilities };
+    if !json.is_stdout() {
+        output::tables(&tables(&report), &json)?;
+    }
+    json.write_json(&report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn facility(found: weft_host::doctor::Facility) -> Facility {
+    let (state, detail) = match found.state {
+        State::Present(text) => (FacilityState::Ready, text),
+        State::Limited(text) => (FacilityState::Limited, text),
+        State::Missing(text) => (FacilityState::Missing, text),
+    };
+    let remedy = (state != FacilityState::Ready && !found.remedy.is_empty()).then(|| found.remedy.to_owned());
+    Facility {
+        id: found.id.to_owned(),
+        title: found.title.to_owned(),
+        state,
+        detail,
+        brings: found.brings.to_owned(),
+        remedy,
+    }
+}
+
+/// What is there, and below it what is not, so that a line holds on a narrow terminal.
+fn tables(report: &DoctorReport) -> Vec<Table> {
+    let host = format!("This host: Linux {}, {} cores", report.host.kernel, report.host.cores);
+    let mut all = Table::new(host).columns(["state", "facility", "brings"].map(Column::left));
+    let mut lacking =
+        Table::new("What is missing or limited").columns(["facility", "why", "remedy"].map(Column::left));
+    for f in &report.facilities {
+        let tone = match f.state {
+            FacilityState::Ready => Tone::Good,
+            FacilityState::Missing => Tone::Bad,
+            FacilityState::Limited | FacilityState::Unknown => Tone::Plain,
+        };
+        let state = Cell::toned(f.state.name(), tone);
+        all.row([state, f.title.as_str().into(), f.brings.as_str().into()]);
+        if f.state != FacilityState::Ready {
+            let remedy = f.remedy.as_deref().unwrap_or(human::NONE);
+            lacking.row([f.title.as_str(), f.detail.as_str(), remedy]);
+        }
+    }
+    if lacking.is_empty() {
+        all.note("Nothing is missing.");
+        return vec![all];
+    }
+    vec![all, lacking]
+}

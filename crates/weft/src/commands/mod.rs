@@ -1,0 +1,10 @@
+//! One file for each subcommand.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod man;
+pub(crate) mod policy;
+pub(crate) mod replay;
+pub(crate) mod run;

@@ -1,0 +1,102 @@
+//! `weft policy`: policies looked at without running them.
+
+use crate::output::{self, Target};
+use crate::policy_file::PolicyText;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_lab::host_facts;
+use weft_policy::{CompileOptions, describe, to_dot};
+use weft_report::policy_check::PolicyCheckReport;
+use weft_report::record::Document;
+
+/// Check, explain or draw a policy.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft policy check policies/*.weft
+  weft policy show policies/figure1.weft
+  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What to do with it.
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Check policies: a line per finding, exit code 1 if one is refused.
+    #[command(after_help = "\
+Examples:
+  weft policy check policies/tenants.weft
+  weft policy check --json - my.weft")]
+    Check {
+        /// The policies.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Write the findings to a file as JSON (`-` for standard output).
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Print nothing; the exit code tells.
+        #[arg(long, short)]
+        quiet: bool,
+    },
+    /// Print what a policy would enforce: tree, limits, lanes, rules.
+    #[command(after_help = "Example:\n  weft policy show policies/figure1.weft")]
+    Show {
+        /// The policy.
+        file: PathBuf,
+    },
+    /// Print a policy's graph in Graphviz's language.
+    #[command(after_help = "Example:\n  weft policy draw policies/figure1.weft | dot -Tsvg > figure1.svg")]
+    Draw {
+        /// The policy.
+        file: PathBuf,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what {
+        What::Check { files, json, quiet } => check(&files, json, quiet),
+        What::Show { file } => {
+            let policy = PolicyText::read(&file)?.load(&CompileOptions::default())?;
+            output::print(&describe(&policy))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Draw { file } => {
+            let policy = PolicyText::read(&file)?.load(&CompileOptions::default())?;
+            output::print(&to_dot(&policy))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn check(files: &[PathBuf], json: Option<PathBuf>, quiet: bool) -> anyhow::Result<ExitCode> {
+    let json = Target::open(json.as_deref())?;
+    let texts = files.iter().map(|f| PolicyText::read(f)).collect::<anyhow::Result<Vec<_>>>()?;
+    let pretty = std::io::stdout().is_terminal();
+    let mut diagnostics = Vec::new();
+    let mut refused = 0;
+    for text in &texts {
+        let compilation = text.compile(&CompileOptions::default());
+        refused += usize::from(compilation.has_errors());
+        if !quiet && !json.is_stdout() {
+            output::print(&text.diagnostics(&compilation, pretty, output::stdout_color()))?;
+        }
+        for diagnostic in &compilation.diagnostics {
+            diagnostics.push(serde_json::to_value(diagnostic)?);
+        }
+    }
+    if pretty && !quiet && !json.is_stdout() {
+        let count = texts.len();
+        let files = if count == 1 { "policy" } else { "policies" };
+        output::print(&match refused {
+            0 => format!("{count} {files} checked: all right\n"),
+            _ => format!("{count} {files} checked: {refused} refused\n"),
+        })?;
+    }
+    let schema = PolicyCheckReport::SCHEMA.to_owned();
+    json.write_json(&PolicyCheckReport { schema, host: host_facts::detect(), diagnostics })?;
+    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

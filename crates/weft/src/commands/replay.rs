@@ -1,0 +1,146 @@
+//! `weft replay`: a capture through a policy, in virtual time.
+
+use crate::output::{self, Target};
+use crate::policy_file::PolicyText;
+use crate::values;
+use anyhow::anyhow;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weft_lab::host_facts;
+use weft_lab::replay::{Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
+use weft_policy::CompileOptions;
+use weft_report::human;
+use weft_report::record::{Conservation, Document, Drops, Ledger};
+use weft_report::replay::{ReplayClass, ReplayReport};
+use weft_units::BitsPerSec;
+
+/// Schedule a capture in virtual time, without any rights.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft replay my.weft in.pcap out.pcap --rate 100mbps
+  weft replay my.weft in.pcap /dev/null --json -
+
+Each packet of IN arrives at its timestamp and is written to OUT with the time at which the link has sent it.")]
+pub(crate) struct Args {
+    /// The policy.
+    policy: PathBuf,
+    /// The capture to read (pcap or pcapng).
+    #[arg(value_name = "IN.pcap")]
+    input: PathBuf,
+    /// The capture to write.
+    #[arg(value_name = "OUT.pcap")]
+    output: PathBuf,
+    /// The link's rate, such as 100mbps; without it the policy's `link`.
+    #[arg(long, value_parser = values::rate)]
+    rate: Option<BitsPerSec>,
+    /// Write the counts to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let json = Target::open(args.json.as_deref())?;
+    let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
+    let policy = PolicyText::read(&args.policy)?.load(&options)?;
+    if policy.link.is_none() {
+        return Err(ReplayError::NoRate.into());
+    }
+    let name = args.input.display();
+    let input = File::open(&args.input).map_err(|e| anyhow!("cannot read the capture {name}: {e}"))?;
+    if same_file(&args.input, &args.output) {
+        return Err(anyhow!("{name} would be written over while it is read; give OUT.pcap another name"));
+    }
+    let length = input.metadata().map_or(0, |m| m.len());
+    let output =
+        File::create(&args.output).map_err(|e| anyhow!("cannot write to {}: {e}", args.output.display()))?;
+    let bar = progress_bar(length);
+    let mut show = |progress: Progress| {
+        bar.set_position(progress.input_bytes);
+        bar.set_message(human::count(progress.packets));
+    };
+    let options = ReplayOptions { progress: Some(&mut show), ..ReplayOptions::default() };
+    let result = replay(&policy, BufReader::new(input), BufWriter::new(output), options);
+    bar.finish_and_clear();
+    match result {
+        Ok(outcome) => {
+            finish(&outcome, json)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(ReplayError::Input { source, report: Some(outcome) }) => {
+            finish(&outcome, json)?;
+            let written = human::count(outcome.conservation.out_packets);
+            let error = format!("{name}: {source}; {written} packets from before it were written");
+            Err(anyhow!(error))
+        }
+        Err(ReplayError::Input { source, report: None }) => Err(anyhow!("{name}: {source}")),
+        Err(ReplayError::Output(source)) => Err(anyhow!("{}: {source}", args.output.display())),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().ok();
+    whole(a).is_some_and(|a| whole(b) == Some(a))
+}
+
+/// Silent when standard error is not a terminal.
+fn progress_bar(length: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {msg} packets, {eta} left");
+    let bar = ProgressBar::new(length);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<()> {
+    let report = document(outcome);
+    output::tables(&report.tables(), &json)?;
+    for (count, what) in [
+        (outcome.unreadable, "packets had unreadable headers and were scheduled as packets that are not IP"),
+        (outcome.late_timestamps, "packets had a timestamp before that of the packet before them"),
+        (outcome.overflow_packets, "packets shared a queue because their class had too many flows"),
+    ] {
+        if count > 0 {
+            output::note(&format!("{} {what}", human::count(count)));
+        }
+    }
+    json.write_json(&report)?;
+    Ok(())
+}
+
+fn document(outcome: &Outcome) -> ReplayReport {
+    let c = &outcome.conservation;
+    let total = Ledger {
+        in_packets: c.in_packets,
+        in_bytes: c.in_bytes,
+        out_packets: c.out_packets,
+        out_bytes: c.out_bytes,
+        dropped_packets: c.dropped_packets,
+        dropped_bytes: c.dropped_bytes,
+        held_packets: c.held_packets,
+        held_bytes: c.held_bytes,
+    };
+    let drops = c.dropped_by_reason.iter();
+    let drops = drops
+        .map(|(reason, count)| ((*reason).to_owned(), Drops { packets: count.packets, bytes: count.bytes }))
+        .collect();
+    let class = |class: &weft_lab::replay::ClassReport| ReplayClass {
+        class: class.class.clone(),
+        packets: class.packets,
+        bytes: class.bytes,
+        first_s: class.first_s,
+        last_s: class.last_s,
+    };
+    ReplayReport {
+        schema: ReplayReport::SCHEMA.to_owned(),
+        host: host_facts::detect(),
+        classes: outcome.classes.iter().map(class).collect(),
+        conservation: Conservation { total, drops, stations: Vec::new() },
+    }
+}

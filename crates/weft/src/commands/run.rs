@@ -1,0 +1,210 @@
+//! `weft run`: a policy enforced on this host's own traffic.
+
+use crate::live::run::RunView;
+use crate::live::screen::{self, Screen};
+use crate::output::{self, Target};
+use crate::policy_file::PolicyText;
+use crate::signals::Stop;
+use crate::{failure, values};
+use core::net::IpAddr;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
+use weft_lab::operate::{Operation, Settings, Status, describe_plan, missing_cgroups};
+use weft_nic::worker::Grain;
+use weft_policy::{CompileOptions, CompiledPolicy};
+use weft_report::record::Document;
+use weft_units::{BitsPerSec, Nanos};
+
+/// How often the counters are read.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long what waits in the port may take to leave at the end.
+const GRACE: Nanos = Nanos::from_secs(2);
+
+/// Enforce a policy on a port that applications and containers can use.
+///
+/// Makes a network device (the port) whose packets are scheduled by the policy and leave by an existing interface, and
+/// enforces the policy until Ctrl-C, which takes everything down again. Needs root. A policy's cgroups count from the root of
+/// the cgroup hierarchy, and must exist when it starts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft run my.weft --uplink eth0 --dry-run
+  weft run my.weft --uplink eth0 --address 192.0.2.10/24 --rate 900mbps
+  weft run my.weft --uplink eth0 --netns web --name eth1 --duration 60 --json counters.json
+
+Give a rate a little below that of the real link, so that packets wait where the policy can choose between them. As
+with any macvlan, the host itself reaches the port only by way of the network.")]
+pub(crate) struct Args {
+    /// The policy.
+    policy: PathBuf,
+    /// The existing interface that packets leave by.
+    #[arg(long, value_name = "INTERFACE")]
+    uplink: String,
+    /// The port's name.
+    #[arg(long, default_value = "weft0")]
+    name: String,
+    /// The network namespace for the port, as `ip netns` names it [default: this one]
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    /// The network namespace of the uplink's interface [default: this one]
+    #[arg(long, value_name = "NAME")]
+    uplink_netns: Option<String>,
+    /// An address for the port; may be repeated.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = values::address)]
+    address: Vec<(IpAddr, u8)>,
+    /// The port's hardware address [default: a random one]
+    #[arg(long)]
+    mac: Option<Mac>,
+    /// The rate to keep to; without it the policy's `link`.
+    #[arg(long, value_parser = values::rate)]
+    rate: Option<BitsPerSec>,
+    /// Segments of a super-packet that leave together: a number, or `whole`. Eight are 12 KB: a tenth of a millisecond at
+    /// 1 Gb/s for those behind, and an eighth of the system calls.
+    #[arg(long, default_value = "8", value_parser = values::grain)]
+    grain: Grain,
+    /// Descriptor rings of the port.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256))]
+    rings: u16,
+    /// How far the link's clock may lag behind the wall clock before link time is lost.
+    #[arg(long, default_value = "10ms", value_parser = values::span)]
+    catch_up: Nanos,
+    /// Stop after this time (a bare number is seconds).
+    #[arg(long, value_parser = values::span)]
+    duration: Option<Nanos>,
+    /// Write the counters to a file as JSON at the end (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print what would be created and enforced, and touch nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print plain lines instead of the live view.
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
+    let policy = PolicyText::read(&args.policy)?.load(&options)?;
+    let settings = args.settings(&policy)?;
+    let plan = settings.plan(&policy)?;
+    for cgroup in missing_cgroups(&policy) {
+        output::warn(&format!(
+            "this host has no cgroup {cgroup}: its rules match nothing until it is made and weft starts again"
+        ));
+    }
+    if args.dry_run {
+        if let Err(error) = settings.check_host() {
+            output::warn(&error.to_string());
+        }
+        output::print(&describe_plan(&policy, &settings, &plan))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    settings.check_host()?;
+    require_network_rights()?;
+    let json = Target::open(args.json.as_deref())?;
+    let stop = Stop::install()?;
+    clean(&args)?;
+    let mut operation = Operation::start(&policy, &settings)?;
+    let result = watch(&args, &settings, &mut operation, &stop, json.is_stdout());
+    let report = operation.finish(GRACE)?;
+    output::tables(&report.tables(), &json)?;
+    if let Some(path) = json.write_json(&report)? {
+        output::message(&format!("counters: {}", path.display()));
+    }
+    result?;
+    if stop.asked() {
+        output::message("interrupted; everything was taken down");
+    }
+    Ok(stop.exit_code())
+}
+
+/// Removes what killed runs left, here and in the namespaces that this run is about.
+fn clean(args: &Args) -> anyhow::Result<()> {
+    let mut reports = vec![cleanup_stale()];
+    for name in [&args.netns, &args.uplink_netns].into_iter().flatten() {
+        reports.push(NetNs::named(name)?.run(cleanup_stale)?);
+    }
+    for report in reports.iter().filter(|report| !report.is_empty()) {
+        output::note(&report.to_string());
+    }
+    Ok(())
+}
+
+/// Shows the counters until it is time to stop.
+fn watch(
+    args: &Args,
+    settings: &Settings,
+    operation: &mut Operation,
+    stop: &Stop,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let title = format!("weft run · {} by {} at {}", settings.name, settings.uplink, settings.rate);
+    let live = !args.plain && !quiet && screen::possible();
+    let screen = match live {
+        true => Some(Screen::open(RunView { title, status: Status::default() }, stop)?),
+        false => {
+            output::message(&title);
+            None
+        }
+    };
+    let end = args.duration.map(|span| Instant::now() + Duration::from(span));
+    let mut next_line = Duration::from_secs(1);
+    while !stop.asked() && end.is_none_or(|end| Instant::now() < end) {
+        if !operation.is_running() {
+            anyhow::bail!("the software NIC ended by itself; its devices were taken away");
+        }
+        let status = operation.status()?;
+        match &screen {
+            Some(screen) => screen.update(|view| view.status = status),
+            None if status.elapsed >= next_line => {
+                next_line += Duration::from_secs(1);
+                output::message(&line(&status));
+            }
+            None => {}
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// The counters in a line.
+fn line(status: &Status) -> String {
+    let mut line = format!("{:>5} s ", status.elapsed.as_secs());
+    for class in &status.classes {
+        line.push_str(&format!(" {} {} ({} packets)", class.name, class.now, class.packets));
+    }
+    let standing = status.classes.iter().map(|c| c.standing).sum::<weft_units::Bytes>();
+    line + &format!(", {standing} in the NIC, {} dropped, {} received", status.dropped, status.received)
+}
+
+impl Args {
+    fn settings(&self, policy: &CompiledPolicy) -> anyhow::Result<Settings> {
+        let Some(rate) = policy.link else {
+            return Err(failure::usage(
+                "the policy states no link rate: give --rate 900mbps, or begin the policy with `link 900mbps`",
+            ));
+        };
+        Ok(Settings {
+            name: self.name.clone(),
+            port_netns: self.netns.clone(),
+            uplink: self.uplink.clone(),
+            uplink_netns: self.uplink_netns.clone(),
+            addresses: self.address.clone(),
+            mac: self.mac.unwrap_or_else(random_mac),
+            rate,
+            grain: self.grain,
+            rings: usize::from(self.rings),
+            catch_up: self.catch_up,
+        })
+    }
+}
+
+/// A random locally administered address. Two ports on one network must not share one.
+fn random_mac() -> Mac {
+    let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
+    Mac([2, a, b, c, d, e])
+}

@@ -1,0 +1,71 @@
+//! Rates now, from the NIC's windows.
+
+use std::collections::VecDeque;
+use weft_nic::sampler::Sample;
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+/// The last windows.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    windows: VecDeque<Sample>,
+    most: usize,
+}
+
+impl Meter {
+    /// A meter over the last `most` windows.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { windows: VecDeque::new(), most }
+    }
+
+    /// Takes a window in.
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        if self.windows.len() == self.most {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(sample.clone());
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.windows.clear();
+    }
+
+    /// The wire rate of a class.
+    pub(crate) fn rate(&self, class: usize) -> BitsPerSec {
+        let bytes: Bytes = self.windows.iter().filter_map(|w| w.wire.get(class)).copied().sum();
+        let span: Nanos = self.windows.iter().map(|w| w.window).sum();
+        BitsPerSec::from_bytes_over(bytes, span)
+    }
+
+    /// The mean of the bytes of a class that stood in the NIC.
+    pub(crate) fn standing(&self, class: usize) -> Bytes {
+        let sum: Bytes = self.windows.iter().filter_map(|w| w.standing.get(class)).copied().sum();
+        Bytes(sum.get() / self.windows.len().max(1) as u64)
+    }
+
+    /// Rings with something in them at the end of the last window.
+    pub(crate) fn backlogged_rings(&self) -> u32 {
+        self.windows.back().map_or(0, |w| w.backlogged_rings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_windows_count() {
+        let sample = |bytes| Sample {
+            start: Nanos::ZERO,
+            window: Nanos::from_millis(100),
+            wire: vec![Bytes(bytes)],
+            standing: vec![Bytes(bytes)],
+            backlogged_rings: 3,
+        };
+        let mut meter = Meter::new(2);
+        [9_999, 1_000, 3_000].map(|bytes| meter.add(&sample(bytes)));
+        assert_eq!(meter.rate(0), BitsPerSec(160_000));
+        assert_eq!((meter.standing(0), meter.backlogged_rings()), (Bytes(2_000), 3));
+        assert_eq!(meter.rate(1), BitsPerSec::ZERO);
+    }
+}

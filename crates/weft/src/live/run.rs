@@ -1,0 +1,55 @@
+//! The live view of `weft run`: a table of classes.
+
+use super::screen::View;
+use ratatui::Frame;
+use ratatui::layout::Constraint;
+use ratatui::style::{Modifier, Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Row, Table};
+use weft_lab::operate::Status;
+use weft_report::human;
+
+/// The live view.
+#[derive(Debug)]
+pub(crate) struct RunView {
+    /// What runs, in a line.
+    pub(crate) title: String,
+    /// How it goes.
+    pub(crate) status: Status,
+}
+
+impl View for RunView {
+    fn draw(&self, frame: &mut Frame<'_>) {
+        let seconds = self.status.elapsed.as_secs();
+        let clock = format!(" {}:{:02}:{:02} ", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let footer = format!(
+            " received {} packets · dropped before the rings {} · rings with packets waiting {} · q or Ctrl-C stops ",
+            human::count(self.status.received),
+            human::count(self.status.dropped),
+            self.status.backlogged_rings
+        );
+        let block = Block::bordered()
+            .title(Line::from(format!(" {} ", self.title)).bold())
+            .title(Line::from(clock).right_aligned())
+            .title_bottom(footer);
+        let right = |text: String| Cell::from(Line::from(text).right_aligned());
+        let rows = self.status.classes.iter().map(|c| {
+            Row::new([
+                Cell::from(c.name.clone()),
+                right(c.now.to_string()),
+                right(human::count(c.packets)),
+                right(c.bytes.to_string()),
+                right(c.standing.to_string()),
+                right(human::count(c.refused)),
+            ])
+        });
+        let head = ["class", "now", "packets", "bytes", "in the NIC", "refused"];
+        let head = head.iter().enumerate().map(|(i, name)| match i {
+            0 => Cell::from(*name),
+            _ => right((*name).to_owned()),
+        });
+        let head = Row::new(head).style(Style::default().add_modifier(Modifier::DIM));
+        let widths = [Constraint::Fill(1)].into_iter().chain([Constraint::Length(13); 5]);
+        frame.render_widget(Table::new(rows, widths).header(head).block(block), frame.area());
+    }
+}

@@ -1,0 +1,119 @@
+//! The alternate screen: drawn by a thread of its own, and restored whatever happens.
+
+use crate::signals::Stop;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Frame};
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Whether the terminal shows a live view, and must be restored.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+/// Held while something is drawn, so that nothing is drawn after the terminal was restored.
+static DRAWING: Mutex<()> = Mutex::new(());
+
+/// How often the view is drawn, and the longest a key waits.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// What a screen shows.
+pub(crate) trait View: Send + 'static {
+    /// Draws it.
+    fn draw(&self, frame: &mut Frame<'_>);
+}
+
+/// Whether a live view can be shown: standard output and standard input are a terminal that can move its cursor.
+pub(crate) fn possible() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stdout().is_terminal() && io::stdin().is_terminal() && !dumb
+}
+
+/// Restores the terminal if a live view is shown.
+pub(crate) fn restore() {
+    // A thread that panicked while it drew holds the lock no more; what it drew does not matter.
+    let _drawing = DRAWING.try_lock();
+    if SHOWN.swap(false, Ordering::SeqCst) {
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// Makes panics restore the terminal before they print.
+pub(crate) fn install_panic_hook() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        restore();
+        before(info);
+    }));
+}
+
+/// A live view on the terminal; the terminal is restored when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Screen<V> {
+    view: Arc<Mutex<V>>,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<V: View> Screen<V> {
+    /// Shows `view`. `q`, Escape and Ctrl-C ask `stop`.
+    pub(crate) fn open(view: V, stop: &Stop) -> anyhow::Result<Self> {
+        let failed = |e: io::Error| anyhow::anyhow!("the live view cannot be shown ({e}); try --plain");
+        let terminal = ratatui::try_init().map_err(failed)?;
+        SHOWN.store(true, Ordering::SeqCst);
+        let view = Arc::new(Mutex::new(view));
+        let end = Arc::new(AtomicBool::new(false));
+        let (shown, ended, stop) = (Arc::clone(&view), Arc::clone(&end), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("weft-live".to_owned())
+            .spawn(move || show(terminal, &shown, &ended, &stop));
+        match thread {
+            Ok(thread) => Ok(Self { view, end, thread: Some(thread) }),
+            Err(error) => {
+                restore();
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// Changes what is shown.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut V)) {
+        change(&mut lock(&self.view));
+    }
+}
+
+impl<V> Drop for Screen<V> {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        restore();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn show<V: View>(mut terminal: DefaultTerminal, view: &Mutex<V>, end: &AtomicBool, stop: &Stop) {
+    while !end.load(Ordering::SeqCst) {
+        {
+            let _drawing = lock(&DRAWING);
+            if !SHOWN.load(Ordering::SeqCst) || terminal.draw(|frame| lock(view).draw(frame)).is_err() {
+                return;
+            }
+        }
+        if let Ok(true) = event::poll(FRAME)
+            && let Ok(Event::Key(key)) = event::read()
+            && key.kind == KeyEventKind::Press
+        {
+            let control = key.modifiers.contains(KeyModifiers::CONTROL);
+            if matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+                || (control && key.code == KeyCode::Char('c'))
+            {
+                stop.interrupt();
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Writing: text to standard output, messages to standard error, documents to files.
+
+use anyhow::{Context, anyhow};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Seek, Write};
+use std::path::{Path, PathBuf};
+use weft_report::json::to_json_pretty;
+use weft_report::record::Document;
+use weft_report::table::{Table, render_all};
+
+/// Writes `text` to standard output. A reader that has gone away comes back as the error of that kind, on which the
+/// program ends quietly.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Writes a line to standard error. That nobody reads it is no reason to stop.
+pub(crate) fn message(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Writes a note to standard error.
+pub(crate) fn note(text: &str) {
+    message(&format!("note: {text}"));
+}
+
+/// Writes a warning to standard error.
+pub(crate) fn warn(text: &str) {
+    message(&format!("warning: {text}"));
+}
+
+/// Whether the user has asked for no colours by `NO_COLOR` (any value but the empty one).
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether text on standard output may have colours.
+pub(crate) fn stdout_color() -> bool {
+    io::stdout().is_terminal() && !no_color()
+}
+
+/// Whether text on standard error may have colours.
+pub(crate) fn stderr_color() -> bool {
+    io::stderr().is_terminal() && !no_color()
+}
+
+/// Prints tables to standard output, or to standard error when a document goes to standard output.
+pub(crate) fn tables(tables: &[Table], document: &Target) -> io::Result<()> {
+    if document.is_stdout() {
+        message(render_all(tables, stderr_color()).trim_end());
+        return Ok(());
+    }
+    print(&render_all(tables, stdout_color()))
+}
+
+/// Where a document goes. It is opened before the work begins, so that a wrong path costs no run; an existing file keeps
+/// its content until the document is there.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// Nowhere.
+    None,
+    /// Standard output.
+    Stdout,
+    /// A file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The open file.
+        file: File,
+        /// Whether it was not there before, and goes when nothing is written.
+        ours: bool,
+    },
+}
+
+impl Target {
+    /// Opens the file at `path`; `-` is standard output.
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self::None) };
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let ours = !path.exists();
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|e| anyhow!("cannot write to {}: {e}", path.display()))?;
+        Ok(Self::File { path: path.to_owned(), file, ours })
+    }
+
+    /// Whether it is standard output.
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// Writes `document` as JSON.
+    pub(crate) fn write_json<D: Document>(self, document: &D) -> anyhow::Result<Option<PathBuf>> {
+        if matches!(self, Self::None) {
+            return Ok(None);
+        }
+        let text = to_json_pretty(document).context("the report could not be written as JSON")?;
+        self.write(&text)
+    }
+
+    /// Writes `text` and tells the file, if it is one.
+    pub(crate) fn write(mut self, text: &str) -> anyhow::Result<Option<PathBuf>> {
+        match &mut self {
+            Self::None => Ok(None),
+            Self::Stdout => {
+                print(text)?;
+                Ok(None)
+            }
+            Self::File { path, file, ours } => {
+                let write = |file: &mut File| {
+                    // What is not a regular file (/dev/null, a pipe) has no length.
+                    if file.metadata()?.is_file() {
+                        file.set_len(0)?;
+                        file.rewind()?;
+                    }
+                    file.write_all(text.as_bytes())?;
+                    file.flush()
+                };
+                write(file).map_err(|e| anyhow!("cannot write to {}: {e}", path.display()))?;
+                *ours = false;
+                Ok(Some(path.clone()))
+            }
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Self::File { path, ours: true, .. } = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Policies from files, with their diagnostics where people look for them.
+
+use crate::failure::Reported;
+use crate::output;
+use anyhow::anyhow;
+use std::io::IsTerminal;
+use std::path::Path;
+use weft_policy::{Compilation, CompileOptions, CompiledPolicy, Source, compile, render};
+
+/// A policy's text and its name.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyText {
+    /// What diagnostics call it.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+}
+
+impl PolicyText {
+    /// Reads the file at `path`.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|e| anyhow!("cannot read the policy {name}: {e}"))?;
+        let text = String::from_utf8(bytes).map_err(|e| {
+            anyhow!("the policy {name} is not UTF-8 text: see byte {}", e.utf8_error().valid_up_to())
+        })?;
+        Ok(Self { name, text })
+    }
+
+    /// A policy that is part of the program.
+    pub(crate) fn built_in(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned() }
+    }
+
+    /// Compiles it.
+    pub(crate) fn compile(&self, options: &CompileOptions) -> Compilation {
+        compile(Source { name: &self.name, text: &self.text }, options)
+    }
+
+    /// Compiles it and prints what there is to say to standard error.
+    pub(crate) fn load(&self, options: &CompileOptions) -> anyhow::Result<CompiledPolicy> {
+        let compilation = self.compile(options);
+        let pretty = std::io::stderr().is_terminal();
+        let text = self.diagnostics(&compilation, pretty, output::stderr_color());
+        if !text.is_empty() {
+            output::message(text.trim_end());
+        }
+        compilation.policy.ok_or_else(|| Reported.into())
+    }
+
+    /// The diagnostics as text: with the lines that they speak of if `pretty`, otherwise one line each.
+    pub(crate) fn diagnostics(&self, compilation: &Compilation, pretty: bool, color: bool) -> String {
+        let one = |d| if pretty { render(d, &self.text, color) + "\n" } else { d.one_line() };
+        compilation.diagnostics.iter().map(|d| one(d) + "\n").collect()
+    }
+}

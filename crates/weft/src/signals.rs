@@ -1,0 +1,54 @@
+//! Being asked to stop: Ctrl-C, SIGTERM, SIGHUP, or a key in a live view.
+
+use crate::live::screen;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Whether the user has asked to stop, and by which signal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicI32>);
+
+impl Stop {
+    /// Listens for signals from now on. The first asks to stop; the second ends the process at once, with the terminal
+    /// restored.
+    pub(crate) fn install() -> anyhow::Result<Self> {
+        let stop = Self::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|e| anyhow::anyhow!("signals could not be caught: {e}"))?;
+        let told = stop.clone();
+        std::thread::Builder::new()
+            .name("weft-signals".to_owned())
+            .spawn(move || signals.forever().for_each(|signal| told.ask(signal)))
+            .map_err(|e| anyhow::anyhow!("the thread that waits for signals could not be started: {e}"))?;
+        Ok(stop)
+    }
+
+    /// Asks to stop, as `signal` does.
+    pub(crate) fn ask(&self, signal: i32) {
+        if self.0.swap(signal, Ordering::SeqCst) != 0 {
+            screen::restore();
+            std::process::exit(128 + signal);
+        }
+    }
+
+    /// Asks to stop as Ctrl-C does: in a live view it is a key and no signal.
+    pub(crate) fn interrupt(&self) {
+        self.ask(SIGINT);
+    }
+
+    /// Whether the user has asked to stop.
+    pub(crate) fn asked(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+
+    /// The exit code that tells how the program was stopped: 130 after Ctrl-C, 143 after SIGTERM.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.0.load(Ordering::SeqCst) {
+            0 => ExitCode::SUCCESS,
+            signal => ExitCode::from(128_u8.saturating_add(u8::try_from(signal).unwrap_or(0))),
+        }
+    }
+}

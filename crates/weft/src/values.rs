@@ -1,0 +1,75 @@
+//! Readers of flag values. What they refuse is a usage error.
+
+use core::net::IpAddr;
+use core::num::NonZeroU32;
+use weft_nic::worker::Grain;
+use weft_units::{BitsPerSec, Nanos};
+
+/// A rate above zero.
+pub(crate) fn rate(text: &str) -> Result<BitsPerSec, String> {
+    match text.parse::<BitsPerSec>() {
+        Ok(BitsPerSec::ZERO) => {
+            Err("a rate of zero sends nothing; give one above zero, such as 500mbps".to_owned())
+        }
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A span of time above zero.
+pub(crate) fn span(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("it must be longer than zero; a bare number is seconds".to_owned()),
+        Ok(span) => Ok(span),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// How super-packets are cut.
+pub(crate) fn grain(text: &str) -> Result<Grain, String> {
+    if text == "whole" {
+        return Ok(Grain::Whole);
+    }
+    let error = || format!("`{text}` is neither `whole` nor a number of segments from 1 up");
+    text.parse::<NonZeroU32>().map(Grain::Segments).map_err(|_| error())
+}
+
+/// A factor above zero.
+pub(crate) fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if x.is_finite() && x > 0.0 => Ok(x),
+        _ => Err(format!("`{text}` is not a factor above zero, such as 0.5 or 2")),
+    }
+}
+
+/// An address and the length of its network's prefix.
+pub(crate) fn address(text: &str) -> Result<(IpAddr, u8), String> {
+    let error = || format!("`{text}` is not an address with a prefix length, such as 192.0.2.1/24");
+    let (address, length) = text.split_once('/').ok_or_else(error)?;
+    let address: IpAddr = address.parse().map_err(|_| error())?;
+    let length: u8 = length.parse().map_err(|_| error())?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    if length > most { Err(error()) } else { Ok((address, length)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_refused_with_a_reason() {
+        assert!(rate("0mbps").unwrap_err().contains("zero"));
+        assert!(span("0").unwrap_err().contains("zero"));
+        assert!(grain("0").is_err() && factor("0").is_err() && factor("inf").is_err());
+        assert_eq!(rate("500mbps"), Ok(BitsPerSec(500_000_000)));
+        assert_eq!(span("50ms"), Ok(Nanos::from_millis(50)));
+    }
+
+    #[test]
+    fn an_address_has_a_prefix_that_fits_it() {
+        assert_eq!(address("192.0.2.1/24"), Ok(("192.0.2.1".parse().expect("address"), 24)));
+        for text in ["192.0.2.1", "192.0.2.1/33", "x/8", "::1/129", "192.0.2.1/"] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+}
