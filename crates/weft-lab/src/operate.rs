@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
-use weft_host::{Hierarchy, RunId};
+use weft_host::{Hierarchy, RunId, sysctl};
 use weft_nic::nic::{NicConfig, NicError, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
@@ -116,7 +116,7 @@ impl Settings {
         Ok(SoftwareNic::plan(policy, &self.config(policy, Vec::new()))?)
     }
 
-    /// Looks whether the uplink's interface is there and the port's name is free; needs no rights.
+    /// Looks whether the uplink's interface is there and the port's name is free.
     ///
     /// # Errors
     /// When one of them is not so.
@@ -230,6 +230,10 @@ impl Operation {
         let app = namespace(settings.port_netns.as_deref())?;
         let outside = namespace(settings.uplink_netns.as_deref())?;
         let namespace = NetNs::create(&run.name("nic"))?;
+        // Router discovery by the NIC's own devices would reach the applications. A kernel without IPv6 sends none.
+        for of in ["all", "default"] {
+            let _ = sysctl::set(&namespace, &format!("net.ipv6.conf.{of}.disable_ipv6"), "1");
+        }
         let config = settings.config(policy, cgroups(policy).0);
         let plan = SoftwareNic::plan(policy, &config)?;
         let port = Port::create(&PortConfig {
@@ -244,6 +248,8 @@ impl Operation {
         let device = settings.uplink_device();
         let uplink = Uplink::on_interface(&outside, &settings.uplink, &device, settings.mac)?;
         link::set_alias(&outside, &device, &run.alias())?;
+        // The addresses are the port's: the stack around the uplink's device must not speak for it.
+        let _ = sysctl::set(&outside, &format!("net.ipv6.conf.{device}.disable_ipv6"), "1");
         let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
         for (address, length) in &settings.addresses {
             link::add_address(&app, &settings.name, *address, *length)?;

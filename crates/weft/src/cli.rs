@@ -13,7 +13,7 @@ use std::process::ExitCode;
     subcommand_required = true,
     after_help = "\
 Examples:
-  weft demo                                  see a policy hold on real traffic, against NICs that know none
+  weft demo                                  a policy holds on real traffic
   weft policy check policies/tenants.weft    is the policy right?
   weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
   weft doctor                                what does this host offer?

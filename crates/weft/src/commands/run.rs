@@ -97,14 +97,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if args.dry_run {
-        if let Err(error) = settings.check_host() {
+        // Without rights even looking into a namespace is refused.
+        if require_network_rights().is_ok()
+            && let Err(error) = settings.check_host()
+        {
             output::warn(&error.to_string());
         }
         output::print(&describe_plan(&policy, &settings, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
-    settings.check_host()?;
     require_network_rights()?;
+    settings.check_host()?;
     let json = Target::open(args.json.as_deref())?;
     let stop = Stop::install()?;
     clean(&args)?;

@@ -128,7 +128,7 @@ impl DemoView {
         let rings = self.meter.backlogged_rings();
         let footer = format!(" rings with packets waiting: {rings} ");
         let block = Block::bordered().title(" now ").title_bottom(Line::from(footer).right_aligned());
-        let width = usize::from(area.width.saturating_sub(54)).max(8);
+        let width = usize::from(area.width.saturating_sub(56)).max(8);
         let rows = self.senders.iter().zip(COLORS.iter().cycle()).map(|(sender, color)| {
             let rate = self.meter.rate(sender.class);
             Row::new([
@@ -148,7 +148,7 @@ impl DemoView {
         ];
         let widths = [
             Constraint::Length(7),
-            Constraint::Length(14),
+            Constraint::Length(16),
             Constraint::Fill(1),
             Constraint::Length(12),
             Constraint::Length(11),

@@ -63,7 +63,9 @@ mod tests {
             backlogged_rings: 3,
         };
         let mut meter = Meter::new(2);
-        [9_999, 1_000, 3_000].map(|bytes| meter.add(&sample(bytes)));
+        for bytes in [9_999, 1_000, 3_000] {
+            meter.add(&sample(bytes));
+        }
         assert_eq!(meter.rate(0), BitsPerSec(160_000));
         assert_eq!((meter.standing(0), meter.backlogged_rings()), (Bytes(2_000), 3));
         assert_eq!(meter.rate(1), BitsPerSec::ZERO);

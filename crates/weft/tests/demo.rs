@@ -1,0 +1,112 @@
+//! `weft demo` on real packets: that it shows what it says, and that nothing of it stays behind.
+
+mod common;
+
+use common::{Running, assert_conserved, assert_head, json, left_by, until, weft};
+use rustix::process::Signal;
+use std::time::Duration;
+use weft_host::testing::privileged;
+
+/// A demo as short as it can be.
+const SHORT: [&str; 11] = [
+    "demo",
+    "--plain",
+    "--no-html",
+    "--modes",
+    "loom",
+    "--rate",
+    "100mbps",
+    "--flows",
+    "1,1,1,1",
+    "--duration",
+    "3",
+];
+
+fn start(more: &[&str]) -> Running {
+    Running(weft().args(SHORT).args(more).spawn().expect("start weft"))
+}
+
+/// Waits until the demo's tenants send: its namespaces and cgroups are there.
+fn sends(demo: &Running) -> bool {
+    until(Duration::from_secs(20), || left_by(demo.0.id()).len() >= 4)
+}
+
+fn is_gone(pid: u32) -> bool {
+    left_by(pid).is_empty()
+}
+
+#[test]
+fn two_demos_at_once_both_succeed() {
+    if !privileged("two_demos_at_once_both_succeed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let paths = ["a.json", "b.json"].map(|name| folder.path().join(name));
+    let demos = paths.each_ref().map(|path| start(&["--json", path.to_str().expect("UTF-8")]));
+    for (demo, path) in demos.into_iter().zip(&paths) {
+        let pid = demo.0.id();
+        let said = demo.wait(Duration::from_secs(40));
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.out.contains("Verdicts") && said.err.contains("mode 1 of 1"), "{said:?}");
+        assert!(is_gone(pid));
+        let document = json(path);
+        assert_head(&document, "weft-demo/1");
+        assert_eq!(document["link_bps"], 100_000_000);
+        let mode = &document["modes"][0];
+        assert_eq!(mode["mode"], "loom");
+        assert!(!mode["samples"].as_array().expect("samples").is_empty());
+        assert_conserved(&mode["conservation"]);
+    }
+}
+
+#[test]
+fn ctrl_c_and_sigterm_take_everything_down() {
+    if !privileged("ctrl_c_and_sigterm_take_everything_down") {
+        return;
+    }
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let demo = start(&[]);
+        let pid = demo.0.id();
+        assert!(sends(&demo), "the demo does not begin");
+        std::thread::sleep(Duration::from_millis(1500));
+        demo.signal(signal);
+        let said = demo.wait(Duration::from_secs(20));
+        assert_eq!(said.code, code, "{}", said.err);
+        assert!(said.err.contains("interrupted; everything was taken down"), "{}", said.err);
+        assert!(said.out.is_empty() && is_gone(pid), "{:?}", left_by(pid));
+    }
+}
+
+#[test]
+fn the_next_start_removes_what_a_killed_demo_left() {
+    if !privileged("the_next_start_removes_what_a_killed_demo_left") {
+        return;
+    }
+    let killed = start(&[]);
+    let pid = killed.0.id();
+    assert!(sends(&killed), "the demo does not begin");
+    killed.signal(Signal::KILL);
+    killed.wait(Duration::from_secs(5));
+    let next = start(&[]);
+    let cleaned = until(Duration::from_secs(20), || is_gone(pid));
+    next.signal(Signal::INT);
+    let said = next.wait(Duration::from_secs(20));
+    assert!(cleaned, "{:?}; {}", left_by(pid), said.err);
+}
+
+#[test]
+fn json_alone_on_standard_output() {
+    if !privileged("json_alone_on_standard_output") {
+        return;
+    }
+    let demo = Running(weft().args(SHORT).args(["--figure", "11", "--json", "-"]).spawn().expect("start"));
+    // Figure 11 has six senders.
+    let said = demo.wait(Duration::from_secs(40));
+    assert!(said.code == 2 && said.err.contains("J0, J1, J2"), "{said:?}");
+    let demo = start(&["--json", "-"]);
+    let said = demo.wait(Duration::from_secs(40));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let document = serde_json::from_str(&said.out).expect("only JSON on standard output");
+    assert_head(&document, "weft-demo/1");
+    assert!(said.err.contains("Verdicts"), "{}", said.err);
+}

@@ -1,0 +1,232 @@
+//! What the program says to those who use it wrongly, and to those who ask for help.
+
+mod common;
+
+use common::{assert_head, file, links, run, weft, weft_without_rights};
+use std::io::Read;
+use std::process::Command;
+
+const POLICY: &str = "link 1gbps\nclass web = tcp port 80\nroot = wfq { fair of web: 1, default: 1 }\n";
+
+#[test]
+fn no_command_prints_help() {
+    let said = run(&[]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("Usage: weft") && said.err.contains("demo"), "{}", said.err);
+}
+
+#[test]
+fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
+    for (args, named) in [
+        (&["no-such-command"][..], "no-such-command"),
+        (&["demo", "--rate", "0mbps"], "a rate of zero sends nothing"),
+        (&["demo", "--rate", "500"], "500mbps"),
+        (&["demo", "--duration", "0"], "longer than zero"),
+        (&["demo", "--modes", "sq,fast"], "fast"),
+        (&["demo", "--figure", "12"], "12"),
+        (&["demo", "--flows", "1,2"], "T1, T2, T3 and T4"),
+        (&["demo", "--limit", "1mbps"], "--figure 11"),
+        (&["demo", "--grain", "0"], "whole"),
+        (&["run", "x.weft"], "--uplink"),
+        (&["run", "x.weft", "--uplink", "eth0", "--rate", "0gbps"], "a rate of zero sends nothing"),
+        (&["run", "x.weft", "--uplink", "eth0", "--address", "10.0.0.1"], "prefix length"),
+        (&["replay", "a", "b", "c", "--rate", "0kbps"], "a rate of zero sends nothing"),
+        (&["completions", "tcsh"], "tcsh"),
+    ] {
+        let said = run(args);
+        assert_eq!(said.code, 2, "{args:?}: {}", said.err);
+        assert!(said.err.contains(named) && said.out.is_empty(), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_run_without_a_rate_is_wrong_usage() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", "class web = tcp port 80\nroot = fair of web\n");
+    let said = run(&["run", &policy, "--uplink", "lo", "--dry-run"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("--rate"), "{}", said.err);
+}
+
+#[test]
+fn an_absent_file_is_named_with_the_reason() {
+    for args in [
+        &["policy", "check", "absent.weft"][..],
+        &["policy", "show", "absent.weft"],
+        &["run", "absent.weft", "--uplink", "lo"],
+        &["replay", "absent.weft", "a.pcap", "b.pcap"],
+        &["demo", "--policy", "absent.weft"],
+    ] {
+        let said = run(args);
+        assert_eq!(said.code, 1, "{args:?}: {}", said.err);
+        assert!(said.err.contains("absent.weft: No such file or directory"), "{args:?}: {}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    }
+}
+
+#[test]
+fn a_wrong_policy_is_told_by_line_and_column() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "bad.weft", "class web = tcp port 80\nroot = wfq { webb: 1 }\n");
+    let said = run(&["policy", "check", &policy]);
+    assert_eq!((said.code, said.err.as_str()), (1, ""));
+    assert!(said.out.starts_with(&format!("{policy}:2:14: error[E")), "{}", said.out);
+    assert!(said.out.lines().all(|line| line.starts_with(&policy)), "one line each: {}", said.out);
+
+    let quiet = run(&["policy", "check", "--quiet", &policy]);
+    assert_eq!((quiet.code, quiet.out.as_str()), (1, ""));
+
+    // Every command that takes a policy says the same, before it does anything else.
+    let demo = run(&["demo", "--policy", &policy, "--no-html"]);
+    assert_eq!(demo.code, 1);
+    assert_eq!(demo.err.trim_end(), said.out.trim_end());
+}
+
+#[test]
+fn check_gives_diagnostics_as_objects() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bad = file(&folder, "bad.weft", "class web = tcp port 80\nroot = wfq { webb: 1 }\n");
+    let good = file(&folder, "good.weft", POLICY);
+    let said = run(&["policy", "check", &good, &bad, "--json", "-"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    let document = serde_json::from_str(&said.out).expect("only JSON on standard output");
+    assert_head(&document, "weft-policy-check/1");
+    let first = &document["diagnostics"][0];
+    assert_eq!((&first["file"], &first["line"], &first["column"]), (&bad.into(), &2.into(), &14.into()));
+    assert_eq!(first["severity"], "error");
+    assert!(first["code"].is_string() && first["message"].is_string());
+    assert_eq!(run(&["policy", "check", &good]).code, 0);
+}
+
+#[test]
+fn a_policy_can_be_shown_and_drawn() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let shown = run(&["policy", "show", &policy]);
+    assert!(shown.code == 0 && shown.out.contains("weighted fair queueing"), "{shown:?}");
+    let drawn = run(&["policy", "draw", &policy]);
+    assert!(drawn.code == 0 && drawn.out.starts_with("digraph"), "{drawn:?}");
+}
+
+#[test]
+fn a_wrong_interface_is_told_with_those_that_exist() {
+    if !weft_host::testing::privileged("a_wrong_interface_is_told_with_those_that_exist") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let said = run(&["run", &policy, "--uplink", "absent0"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("no interface absent0") && said.err.contains("there are:"), "{}", said.err);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    let said = run(&["run", &policy, "--uplink", "lo", "--netns", "no-such-namespace"]);
+    assert!(said.code == 1 && said.err.contains("no-such-namespace"), "{}", said.err);
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let said: common::Said =
+        weft_without_rights().args(["run", &policy, "--uplink", "lo"]).output().expect("run").into();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("CAP_NET_ADMIN") && said.err.contains("run as root"), "{}", said.err);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+}
+
+#[test]
+fn a_dry_run_needs_no_rights_and_touches_nothing() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", &(POLICY.to_owned() + "class dream = cgroup \"/weft-no-such\"\n"));
+    let policy = std::fs::read_to_string(&policy)
+        .map(|text| file(&folder, "q.weft", text.replace("default: 1", "fair of dream: 1")))
+        .expect("policy");
+    let args = ["run", &policy, "--uplink", "absent0", "--name", "weftdry0", "--dry-run"];
+    let said: common::Said = weft_without_rights().args(args).output().expect("run").into();
+    assert_eq!(said.code, 0, "{}", said.err);
+    for named in ["tree", "lane 0 (web): rings", "weftdry0-tap", "absent0", "eBPF program", "1 Gb/s"] {
+        assert!(said.out.contains(named), "{named}: {}", said.out);
+    }
+    assert!(said.err.contains("no cgroup /weft-no-such"), "{}", said.err);
+    if weft_host::require_network_rights().is_ok() {
+        assert_eq!(run(&args).code, 0);
+        assert!(!links().iter().any(|name| name.contains("weftdry0")), "{:?}", links());
+    }
+}
+
+#[test]
+fn a_missing_program_is_named_with_its_package() {
+    if !weft_host::testing::privileged("a_missing_program_is_named_with_its_package") {
+        return;
+    }
+    // In a mount namespace of its own, where the file is hidden.
+    let Some(iperf3) = weft_host::programs::find("iperf3") else { return };
+    let script = "mount --bind /dev/null \"$0\" && exec \"$@\"";
+    let said: common::Said = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .arg(iperf3)
+        .args([env!("CARGO_BIN_EXE_weft"), "demo", "--no-html"])
+        .output()
+        .expect("run")
+        .into();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("iperf3") && said.err.contains("apt-get install iperf3"), "{}", said.err);
+}
+
+#[test]
+fn an_unwritable_document_is_told_before_the_work() {
+    let said = run(&["demo", "--no-html", "--json", "/no/such/folder/x.json"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("/no/such/folder/x.json: No such file"), "{}", said.err);
+    let said = run(&["bench", "engine", "--json", "/no/such/folder/x.json"]);
+    assert!(said.code == 1 && said.err.contains("/no/such/folder"), "{}", said.err);
+}
+
+#[test]
+fn the_doctor_needs_nothing_and_reports_facilities() {
+    let said: common::Said =
+        weft_without_rights().args(["doctor", "--json", "-"]).output().expect("run").into();
+    assert_eq!(said.code, 0, "{}", said.err);
+    let document = serde_json::from_str(&said.out).expect("only JSON on standard output");
+    assert_head(&document, "weft-doctor/1");
+    let facilities = document["facilities"].as_array().expect("facilities");
+    let macvtap = facilities.iter().find(|f| f["id"] == "macvtap").expect("macvtap");
+    assert!(macvtap["state"].is_string() && macvtap["brings"].is_string(), "{macvtap}");
+    let table = run(&["doctor"]);
+    assert!(table.code == 0 && table.out.contains("iperf3") && !table.out.contains('\x1b'), "{table:?}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["demo", "run", "replay", "policy", "doctor", "bench", "completions", "man"] {
+        let said = run(&[command, "--help"]);
+        assert_eq!(said.code, 0);
+        assert!(said.out.contains(&format!("  weft {command}")), "{command}: {}", said.out);
+    }
+    for command in ["check", "show", "draw"] {
+        let said = run(&["policy", command, "--help"]);
+        assert!(said.out.contains(&format!("  weft policy {command}")), "{command}: {}", said.out);
+    }
+    assert!(run(&["--version"]).out.starts_with("weft "));
+}
+
+#[test]
+fn completions_and_manual_pages_are_there() {
+    for shell in ["bash", "zsh", "fish"] {
+        let said = run(&["completions", shell]);
+        assert!(said.code == 0 && said.out.contains("replay"), "{shell}");
+    }
+    assert!(run(&["man"]).out.contains(".TH weft"));
+    let folder = tempfile::tempdir().expect("folder");
+    assert_eq!(run(&["man", "--folder", folder.path().to_str().expect("UTF-8")]).code, 0);
+    assert!(folder.path().join("weft-demo.1").exists());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let mut child = weft().args(["completions", "zsh"]).spawn().expect("run");
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().expect("standard error").read_to_string(&mut err).expect("read");
+    assert_eq!((child.wait().expect("wait").code(), err.as_str()), (Some(0), ""));
+}
