@@ -28,9 +28,14 @@ impl Stop {
 
     /// Asks to stop, as `signal` does.
     pub(crate) fn ask(&self, signal: i32) {
-        if self.0.swap(signal, Ordering::SeqCst) != 0 {
+        let first = self.0.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        // A terminal that goes away says so several times; nobody is impatient then.
+        if !first && signal != SIGHUP {
             screen::restore();
             std::process::exit(128 + signal);
+        }
+        if first && !screen::is_shown() {
+            crate::output::message("stopping: everything is taken down; once more ends at once");
         }
     }
 

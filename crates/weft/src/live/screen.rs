@@ -2,6 +2,9 @@
 
 use crate::signals::Stop;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::Stylize;
+use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +30,11 @@ pub(crate) trait View: Send + 'static {
 pub(crate) fn possible() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     io::stdout().is_terminal() && io::stdin().is_terminal() && !dumb
+}
+
+/// Whether a live view is shown, which messages would spoil.
+pub(crate) fn is_shown() -> bool {
+    SHOWN.load(Ordering::SeqCst)
 }
 
 /// Restores the terminal if a live view is shown.
@@ -100,7 +108,13 @@ fn show<V: View>(mut terminal: DefaultTerminal, view: &Mutex<V>, end: &AtomicBoo
     while !end.load(Ordering::SeqCst) {
         {
             let _drawing = lock(&DRAWING);
-            if !SHOWN.load(Ordering::SeqCst) || terminal.draw(|frame| lock(view).draw(frame)).is_err() {
+            let draw = |frame: &mut Frame<'_>| {
+                lock(view).draw(frame);
+                if stop.asked() {
+                    draw_stopping(frame);
+                }
+            };
+            if !is_shown() || terminal.draw(draw).is_err() {
                 return;
             }
         }
@@ -116,4 +130,11 @@ fn show<V: View>(mut terminal: DefaultTerminal, view: &Mutex<V>, end: &AtomicBoo
             }
         }
     }
+}
+
+/// Tells on the last line that the end has begun: it takes a second or two.
+fn draw_stopping(frame: &mut Frame<'_>) {
+    let [_, last] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    let text = " stopping: everything is taken down; once more ends at once ";
+    frame.render_widget(Paragraph::new(text).reversed(), last);
 }
