@@ -3,6 +3,9 @@
 use crate::Finding;
 use crate::mask::{Keep, mask, without_tests};
 
+/// Networks that are nobody's and may stand in examples (RFC 5737).
+const FOR_EXAMPLES: [&str; 3] = ["192.0.2.", "198.51.100.", "203.0.113."];
+
 /// Address literals outside comments and tests: an address belongs in a policy, an option or a testbed.
 pub fn addresses(source: &str) -> Vec<Finding> {
     let code = without_tests_but_strings(source);
@@ -36,8 +39,10 @@ fn without_tests_but_strings(source: &str) -> String {
 
 fn is_ipv4(token: &str) -> bool {
     let address = token.split(':').next().unwrap_or_default();
-    let parts: Vec<&str> = address.trim_matches('.').split('.').collect();
-    parts.len() == 4 && parts.iter().all(|part| part.parse::<u8>().is_ok())
+    let address = address.trim_matches('.');
+    let parts: Vec<&str> = address.split('.').collect();
+    let for_examples = FOR_EXAMPLES.iter().any(|network| address.starts_with(network));
+    parts.len() == 4 && parts.iter().all(|part| part.parse::<u8>().is_ok()) && !for_examples
 }
 
 fn is_hex(part: &str, digits: usize) -> bool {
@@ -81,6 +86,7 @@ mod tests {
             "let v = \"1.2.3\"; let w = 256.0; let r = 0..4;",
             "Ipv4Addr::new(a, b, c, d)",
             "#[cfg(test)]\nmod tests {\n    const A: &str = \"10.0.0.1\";\n}",
+            "let help = \"such as 192.0.2.1\";",
             "x::y::z(\"12:34:56\")",
         ] {
             assert_eq!(addresses(good), [], "{good}");
