@@ -15,8 +15,9 @@ const WIRE: u64 = 1538;
 const PERCENT_OF_LINK: u64 = 98;
 /// Packets that a class may hold; more than its flows' sockets let it have.
 const LIMIT: Packets = Packets(20_000);
-/// Bytes of a turn: one packet of an unhurried flow.
-const QUANTUM: Bytes = Bytes(3028);
+/// Bytes of a turn: the largest packet. HTB serves a class a packet in each turn however deep it is in debt, so a smaller
+/// quantum would favour whoever sends the larger packets.
+const QUANTUM: Bytes = Bytes(66_000);
 
 /// Puts HTB on the port and its classes into the plan.
 pub(super) fn install(

@@ -165,8 +165,8 @@ fn standing(report: &mut ModeReport, outcome: &Outcome, named: &[(&str, usize)],
     }
 }
 
-/// Bytes of a bell of a known flow: the ring's and the class's count and byte count are locked adds in place; what is
-/// written anew is a count of eight bytes and, for the first packet since the NIC looked, a word of bits.
+/// Bytes of a bell of a known flow as the engine reads it: the ring's count (8) and, for the first packet since the NIC
+/// looked, the word that holds the ring's bit (8). The byte counts beside it are books, which the engine does not read.
 const BELL_BYTES: u64 = 16;
 /// Bytes of a metadata record (`struct weft_record`).
 const RECORD_BYTES: u64 = 64;
