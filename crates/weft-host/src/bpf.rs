@@ -309,12 +309,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// Calls `keep` for each element and deletes those for which it says no; stops after `bound` elements. Returns how
-    /// many were looked at. Elements that change meanwhile may be seen twice or not at all.
-    pub fn retain(&self, bound: usize, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
+    /// Passes over the first `skip` elements, calls `keep` for each of the next `bound` and deletes those for which it says
+    /// no. Returns how many were looked at. Elements that change meanwhile may be seen twice or not at all.
+    pub fn retain(&self, skip: usize, bound: usize, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
         let mut seen = 0;
         let mut idle = Vec::new();
-        for key in self.handle.keys().take(bound) {
+        for key in self.handle.keys().skip(skip).take(bound) {
             seen += 1;
             if let Ok(Some(value)) = self.handle.lookup(&key, MapFlags::ANY)
                 && !keep(&key, &value)

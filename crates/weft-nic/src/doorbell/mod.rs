@@ -14,7 +14,7 @@ pub use layout::{
 pub use table::{RULE_BYTES, TableError, check, encode};
 
 use crate::plan::RingPlan;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use weft_host::bpf::{BpfError, Object, Records, RunStats, SharedValue, Table};
 use weft_policy::CompiledPolicy;
 
@@ -126,7 +126,7 @@ impl Doorbells {
     /// # Errors
     /// When its descriptor cannot be duplicated.
     pub fn flow_table(&self) -> Result<FlowTable, BpfError> {
-        Ok(FlowTable { table: self.object.table("flows")? })
+        Ok(FlowTable { table: self.object.table("flows")?, next: 0.into() })
     }
 }
 
@@ -134,26 +134,50 @@ impl Doorbells {
 #[derive(Debug)]
 pub struct FlowTable {
     table: Table,
+    /// Where to go on.
+    next: AtomicU64,
 }
 
 /// Where a flow's fields lie in `struct weft_flow`.
-const LAST_SEEN: core::ops::Range<usize> = 8..16;
-const LANE: core::ops::Range<usize> = 32..34;
+const LAST_SEEN: usize = 8;
+const LAST_BELL: usize = 16;
+const LANE: usize = 32;
+const RING: usize = 34;
+
+fn u64_at(flow: &[u8], at: usize) -> u64 {
+    flow.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b))
+}
+
+fn index_at(flow: &[u8], at: usize) -> usize {
+    flow.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| usize::from(u16::from_ne_bytes(*b)))
+}
+
+/// Whether nothing of the flow can still lie in its ring: `drained` in bpf/doorbell.bpf.c.
+fn is_drained(shared: &Shared, flow: &[u8]) -> bool {
+    shared.rings.get(index_at(flow, RING)).is_none_or(|ring| {
+        let done = ring.done.load(Ordering::Acquire);
+        done == ring.packets.load(Ordering::Acquire) || done >= u64_at(flow, LAST_BELL).saturating_add(64)
+    })
+}
 
 impl FlowTable {
-    /// Takes flows off the table that have been silent for [`FLOW_IDLE`] at `now` (the kernel's monotonic clock), looking
-    /// at no more than `bound`. Returns how many it looked at.
+    /// Takes flows off the table that have been silent for [`FLOW_IDLE`] at `now` (the kernel's monotonic clock) and of
+    /// which no packet waits, looking at no more than `bound`: it goes on where it ended the last time. Returns how many it
+    /// looked at.
     pub fn expire(&self, shared: &Shared, now: weft_units::Nanos, bound: usize) -> usize {
-        self.table.retain(bound, |_, flow| {
-            let seen = flow.get(LAST_SEEN).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes);
-            let idle = now.get().saturating_sub(seen) > FLOW_IDLE.get();
-            if idle {
-                let lane = flow.get(LANE).and_then(|b| b.try_into().ok()).map_or(0, u16::from_ne_bytes);
-                if let Some(count) = shared.lanes.get(usize::from(lane)) {
-                    count.flows.fetch_sub(1, Ordering::Relaxed);
-                }
+        let mut kept = 0;
+        let skip = self.next.load(Ordering::Relaxed) as usize;
+        let seen = self.table.retain(skip, bound, |_, flow| {
+            let idle = now.get().saturating_sub(u64_at(flow, LAST_SEEN)) > FLOW_IDLE.get();
+            let expired = idle && is_drained(shared, flow);
+            if expired && let Some(count) = shared.lanes.get(index_at(flow, LANE)) {
+                count.flows.fetch_sub(1, Ordering::Relaxed);
             }
-            !idle
-        })
+            kept += u64::from(!expired);
+            !expired
+        });
+        let next = if seen < bound { 0 } else { skip as u64 + kept };
+        self.next.store(next, Ordering::Relaxed);
+        seen
     }
 }

@@ -1,0 +1,235 @@
+//! What the program at the port's egress makes of a policy: the same as the compiler's own reading of it.
+
+#[path = "common/bench.rs"]
+mod bench;
+
+use bench::{Bench, config, conserved, in_order, rung, set_mark, set_priority};
+use core::net::{IpAddr, SocketAddr};
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use std::net::UdpSocket;
+use std::time::Duration;
+use weft_host::link::{self, Route};
+use weft_host::netns::NetNs;
+use weft_host::{Hierarchy, Spawn};
+use weft_nic::doorbell::CgroupEntry;
+use weft_nic::testbed::{RECEIVER, SENDER};
+use weft_units::{FlowKey, Nanos, PacketMeta, Protocol};
+
+/// Each class of the random policies has one of these conditions.
+const CONDITIONS: [&str; 16] = [
+    "udp and dport 2000..2999",
+    "udp and port 1000",
+    "tcp",
+    "mark 5",
+    "mark 0x10/0xf0",
+    "priority 3",
+    "to 10.50.1.0/24",
+    "to 10.50.0.0/16 and mark 1",
+    "to fd01::/64",
+    "to ::/0 and priority 1",
+    "to ::/8",
+    "from 10.99.0.1 and dport 1..1500",
+    "to 0.0.0.0/0 and priority 2",
+    "from fd00::/16 and dport 3000..65535",
+    "sport 40000..50000 and mark 2",
+    "to 10.50.1.7/32 or to fd01::7/128",
+];
+
+fn pick<T: Copy>(rng: &mut TestRng, of: &[T]) -> T {
+    use proptest::prelude::Rng as _;
+    of[rng.next_u32() as usize % of.len()]
+}
+
+fn random_policy(rng: &mut TestRng) -> String {
+    let mut left = CONDITIONS.to_vec();
+    let mut text = String::new();
+    for i in 0..8 {
+        let condition = pick(rng, &left);
+        left.retain(|c| *c != condition);
+        text += &format!("class c{i} = {condition}\n");
+    }
+    let children: Vec<String> = (0..8).map(|i| format!("c{i}: 1")).collect();
+    text + &format!("root = wfq {{ {} }}\n", children.join(", "))
+}
+
+#[test]
+fn random_packets_get_the_class_that_the_compiler_gives_them() {
+    if !weft_host::testing::privileged("random_packets_get_the_class_that_the_compiler_gives_them") {
+        return;
+    }
+    for seed in 0..3_u8 {
+        let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+        let text = random_policy(&mut rng);
+        let bench = Bench::roomy(&format!("cls{seed}"), &text, 500);
+        bench.add_ipv6();
+        let via = |net: &str, gateway| Route {
+            destination: net.parse().expect("net"),
+            prefix_len: 16,
+            link: None,
+            gateway: Some(gateway),
+        };
+        link::add_route(&bench.bed.sender, &via("10.50.0.0", RECEIVER)).expect("route");
+        link::add_route(&bench.bed.sender, &via("fd01::", bench::RECEIVER6)).expect("route");
+        let mut expected = rung(&bench.settle(Duration::from_millis(200)));
+        for _ in 0..300 {
+            let meta = send_one(&bench, &mut rng);
+            let lane = bench.policy.classify(&meta);
+            expected[bench.policy.program.lanes[lane.index()].class.index()] += 1;
+        }
+        bench.settle(Duration::from_secs(1));
+        let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
+        conserved(&totals);
+        let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
+        assert_eq!(fetched, rung(&totals), "{text}");
+        assert_eq!(fetched[..8], expected[..8], "{text}");
+        // The stack says something of its own now and then (multicast listener reports).
+        assert!(
+            (expected[8]..expected[8] + 10).contains(&fetched[8]),
+            "{expected:?}, but {fetched:?}: {text}"
+        );
+    }
+}
+
+/// Sends one packet of a flow of its own. Returns what the policy may look at.
+fn send_one(bench: &Bench, rng: &mut TestRng) -> PacketMeta {
+    let v4 = ["10.50.1.7", "10.50.1.8", "10.50.2.7", "10.99.0.2"];
+    let v6 = ["fd01::7", "fd01::8", "fd01:0:0:1::7", "fd00::2"];
+    let addresses = pick(rng, &[v4, v6]);
+    let dst: IpAddr = pick(rng, &addresses).parse().expect("address");
+    let dport = pick(rng, &[1, 1000, 1500, 1501, 2000, 2999, 3000, 65_535]);
+    let mark = pick(rng, &[0, 0, 1, 2, 5, 0x10, 0x1f, 0x20]);
+    let priority = pick(rng, &[0, 0, 1, 2, 3, 4]);
+    let src = if dst.is_ipv4() { SENDER } else { bench::SENDER6 };
+    let socket = bench.sender(dst.is_ipv6());
+    set_priority(&socket, priority);
+    set_mark(&socket, mark);
+    socket.send_to(&[0; 64], SocketAddr::new(dst, dport)).expect("send");
+    let sport = socket.local_addr().expect("address").port();
+    let key = FlowKey { src, dst, sport, dport, protocol: Protocol::UDP };
+    PacketMeta { key: Some(key), mark, priority: priority as u32, cgroups: 0 }
+}
+
+#[test]
+fn cgroups_count_with_all_that_lies_below_them() {
+    if !weft_host::testing::privileged("cgroups_count_with_all_that_lies_below_them") {
+        return;
+    }
+    let hierarchy = Hierarchy::detect().expect("cgroup2");
+    let outer = hierarchy.create(&weft_host::testing::unique("nic")).expect("cgroup");
+    let (inner, other) = (outer.child("inner").expect("inner"), outer.child("other").expect("other"));
+    let entry = |g: &weft_host::Cgroup| Some(CgroupEntry { id: g.id().expect("id"), level: g.level() });
+    let text =
+        "class inner = cgroup \"inner\"\nclass outer = cgroup \"outer\"\nroot = wfq { inner: 1, outer: 1 }";
+    let mut config = config(100);
+    let groups = bench::policy(text).cgroups;
+    config.cgroups = groups.iter().map(|name| entry(if name == "inner" { &inner } else { &outer })).collect();
+    let bench = Bench::start("cgr", text, &config, 1000, |_| ());
+    let send = |cgroup, packets| {
+        let script = format!("for i in $(seq {packets}); do echo $i > /dev/udp/{RECEIVER}/6000; done");
+        let mut spawn = Spawn::new("bash").args(["-c", &script]).netns(&bench.bed.sender);
+        if let Some(cgroup) = cgroup {
+            spawn = spawn.cgroup(cgroup);
+        }
+        assert!(spawn.start().expect("bash").wait().expect("end").success());
+    };
+    send(Some(&inner), 3);
+    send(Some(&other), 5);
+    send(Some(&outer), 7);
+    send(None, 11);
+    let totals = bench.settle(Duration::from_secs(1));
+    assert_eq!(bench.of(&totals, "inner").fetched.packets.get(), 3);
+    assert_eq!(bench.of(&totals, "outer").fetched.packets.get(), 12);
+    assert_eq!(bench.of(&totals, "default").fetched.packets.get(), 11);
+    conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+}
+
+/// A fragment says nothing of its ports, ARP nothing at all; in a shared ring a packet still counts for its class.
+#[test]
+fn fragments_and_arp_in_every_kind_of_ring() {
+    if !weft_host::testing::privileged("fragments_and_arp_in_every_kind_of_ring") {
+        return;
+    }
+    let text = "class ports = udp and dport 6000\nclass u = udp\nroot = wfq { ports: 1, u: 1 }";
+    for mode in [weft_nic::plan::Mode::Loom, weft_nic::plan::Mode::Sq] {
+        let bench =
+            Bench::start("frg", text, &weft_nic::nic::NicConfig { mode, ..config(100) }, 1000, |_| ());
+        bench.add_ipv6();
+        bench.settle(Duration::from_millis(100));
+        let before = rung(&bench.nic.totals().expect("totals"));
+        let (v4, v6) = (bench.sender(false), bench.sender(true));
+        for (socket, to) in [(&v4, RECEIVER), (&v6, bench::RECEIVER6)] {
+            socket.send_to(&[0; 100], (to, 6000)).expect("send");
+            socket.send_to(&[0; 4000], (to, 6000)).expect("send");
+        }
+        arp(&bench.bed.sender, &v4);
+        let totals = bench.settle(Duration::from_secs(1));
+        let after: Vec<u64> = rung(&totals).iter().zip(&before).map(|(a, b)| a - b).collect();
+        let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
+        assert_eq!(after[..2], [2, 6], "two whole datagrams, two in three fragments");
+        assert!(after[2] >= 1, "ARP is nobody's");
+        assert_eq!(fetched, rung(&totals), "{mode:?}");
+        assert_eq!(totals.never_came, 0, "broadcasts reach the ring");
+        conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+    }
+}
+
+/// Makes the sender ask for an address that nobody has.
+fn arp(_sender: &NetNs, socket: &UdpSocket) {
+    socket.send_to(&[0], ("10.99.77.77", 1)).expect("send");
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// Neighbour discovery is multicast: without it a port with IPv6 reaches nobody.
+#[test]
+fn multicast_reaches_the_ring() {
+    if !weft_host::testing::privileged("multicast_reaches_the_ring") {
+        return;
+    }
+    let bench = Bench::roomy("mcs", "class u = udp\nroot = wfq { u: 1 }", 100);
+    bench.add_ipv6();
+    let socket = bench.sender(true);
+    for host in 0x10..0x40_u16 {
+        let to = core::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, host, host);
+        socket.send_to(&[0], (to, 1)).expect("send");
+    }
+    std::thread::sleep(Duration::from_millis(400));
+    let totals = bench.nic.stop(Nanos::from_millis(500)).expect("stop");
+    let default = &totals.classes[1];
+    assert!(default.rung.packets.get() >= 0x30, "{totals:#?}");
+    assert_eq!((default.fetched.packets, totals.never_came), (default.rung.packets, 0));
+}
+
+#[test]
+fn a_flow_whose_mark_changes_changes_class_without_overtaking() {
+    if !weft_host::testing::privileged("a_flow_whose_mark_changes_changes_class_without_overtaking") {
+        return;
+    }
+    let text = "class slow = mark 1\nclass fast = mark 2\nroot = priority { fast, slow }";
+    let bench = Bench::start("mrk", text, &config(5), 1000, |_| ());
+    let sink = bench.receiver(false, 6000);
+    let socket = bench.sender(false);
+    let mut number = 0_u32;
+    let mut send = |mark, packets| {
+        set_mark(&socket, mark);
+        for _ in 0..packets {
+            let mut packet = [0; 1000];
+            packet[..4].copy_from_slice(&number.to_ne_bytes());
+            number += 1;
+            socket.send_to(&packet, (RECEIVER, 6000)).expect("send");
+        }
+    };
+    send(1, 20);
+    // These would overtake if they changed at once: "fast" goes first.
+    send(2, 20);
+    bench.settle(Duration::from_secs(1));
+    send(2, 20);
+    bench.settle(Duration::from_secs(1));
+    send(1, 5);
+    assert_eq!(in_order(&sink), 65);
+    let totals = bench.settle(Duration::from_secs(1));
+    assert_eq!(bench.of(&totals, "slow").sent.packets.get(), 45);
+    assert_eq!(bench.of(&totals, "fast").sent.packets.get(), 20);
+    assert_eq!(totals.records, 3, "one when it was new, one for each change that took hold");
+    assert_eq!(bench.nic.flows_by_class(), [1, 0, 0], "the flow is counted where it is");
+    conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+}

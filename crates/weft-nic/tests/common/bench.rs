@@ -1,0 +1,177 @@
+//! A NIC between two namespaces, and sockets in them.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::num::NonZeroU32;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+use weft_host::netns::NetNs;
+use weft_host::{Mac, link, sysctl};
+use weft_nic::nic::{ClassTotals, NicConfig, SoftwareNic, Totals};
+use weft_nic::plan::{Mode, RingPlan};
+use weft_nic::testbed::{RECEIVER, Testbed};
+use weft_nic::worker::Grain;
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
+use weft_units::{BitsPerSec, Nanos};
+
+/// IPv6 addresses of sender and receiver, where a test asks for them.
+pub(crate) const SENDER6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+pub(crate) const RECEIVER6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+
+/// Compiles a policy that is right.
+pub(crate) fn policy(text: &str) -> CompiledPolicy {
+    let compiled = compile(Source { name: "test", text }, &CompileOptions::default());
+    compiled.policy.unwrap_or_else(|| panic!("{text}: {:?}", compiled.diagnostics))
+}
+
+/// Interleaving segment by segment, Loom's mode, 64 rings.
+pub(crate) fn config(megabits: u64) -> NicConfig {
+    NicConfig {
+        mode: Mode::Loom,
+        rate: BitsPerSec(megabits * 1_000_000),
+        grain: Grain::Segments(NonZeroU32::MIN),
+        catch_up: Nanos::from_millis(50),
+        window: Nanos::from_millis(50),
+        cgroups: Vec::new(),
+        flows: Vec::new(),
+        rings: 64,
+    }
+}
+
+/// A NIC at work.
+pub(crate) struct Bench {
+    pub(crate) nic: SoftwareNic,
+    pub(crate) policy: CompiledPolicy,
+    pub(crate) bed: Testbed,
+}
+
+impl Bench {
+    /// Starts a NIC; `edit` may change the plan of its rings.
+    pub(crate) fn start(
+        role: &str,
+        text: &str,
+        config: &NicConfig,
+        ring_packets: u32,
+        edit: impl FnOnce(&mut RingPlan),
+    ) -> Self {
+        let policy = policy(text);
+        let bed = Testbed::create(role).expect("testbed");
+        let mut plan = SoftwareNic::plan(&policy, config).expect("plan");
+        edit(&mut plan);
+        let (port, uplink) = bed.devices(plan.rings.len() as u32, ring_packets).expect("devices");
+        let nic = SoftwareNic::start(&policy, config, plan, port, uplink).expect("nic");
+        bed.connect().expect("connect");
+        let wait = Duration::from_secs(2);
+        link::wait_running(&bed.sender, "port0", wait).expect("port");
+        link::wait_running(&bed.receiver, "wire0", wait).expect("wire");
+        Self { nic, policy, bed }
+    }
+
+    /// A NIC with rings that hold all that a test sends.
+    pub(crate) fn roomy(role: &str, text: &str, megabits: u64) -> Self {
+        Self::start(role, text, &config(megabits), 8000, |_| ())
+    }
+
+    /// Gives both ends IPv6 addresses.
+    pub(crate) fn add_ipv6(&self) {
+        let ends = [(&self.bed.sender, "port0", SENDER6), (&self.bed.receiver, "wire0", RECEIVER6)];
+        for (ns, name, address) in ends {
+            sysctl::set(ns, &format!("net/ipv6/conf/{name}/disable_ipv6"), "0").expect("ipv6");
+            link::add_address(ns, name, address, 64).expect("address");
+        }
+        let wire = link::get_mac(&self.bed.receiver, "wire0").expect("wire").expect("mac");
+        link::add_neighbor(&self.bed.sender, "port0", RECEIVER6, wire).expect("neighbour");
+        link::add_neighbor(&self.bed.receiver, "wire0", SENDER6, Mac::local(1)).expect("neighbour");
+    }
+
+    /// A UDP socket of the sender.
+    pub(crate) fn sender(&self, ipv6: bool) -> UdpSocket {
+        socket(&self.bed.sender, unspecified(ipv6))
+    }
+
+    /// A UDP socket of the receiver at `port`, with room for much, that waits for at most 300 ms.
+    pub(crate) fn receiver(&self, ipv6: bool, port: u16) -> UdpSocket {
+        let address = SocketAddr::new(if ipv6 { RECEIVER6 } else { RECEIVER }, port);
+        let socket = socket(&self.bed.receiver, address);
+        setsockopt(&socket, sockopt::RcvBufForce, &(32 << 20)).expect("buffer");
+        socket.set_read_timeout(Some(Duration::from_millis(300))).expect("timeout");
+        socket
+    }
+
+    /// Waits until all that was rung has left, at most `patience`, and returns the totals.
+    pub(crate) fn settle(&self, patience: Duration) -> Totals {
+        let until = Instant::now() + patience;
+        loop {
+            let totals = self.nic.totals().expect("totals");
+            let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
+            if gone + totals.never_came >= totals.sum(|c| c.rung).packets.get() || Instant::now() > until {
+                return totals;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The number of the class `name`.
+    pub(crate) fn class(&self, name: &str) -> usize {
+        self.policy.classes.iter().position(|c| c.name == name).expect("class")
+    }
+
+    /// The totals of the class `name`.
+    pub(crate) fn of<'a>(&self, totals: &'a Totals, name: &str) -> &'a ClassTotals {
+        &totals.classes[self.class(name)]
+    }
+}
+
+/// Packets rung for, by class.
+pub(crate) fn rung(totals: &Totals) -> Vec<u64> {
+    totals.classes.iter().map(|c| c.rung.packets.get()).collect()
+}
+
+/// Checks that nothing was made and nothing went missing at any station. Exact after the NIC has stopped.
+pub(crate) fn conserved(totals: &Totals) {
+    let sum = |pick: fn(&ClassTotals) -> weft_nic::counters::Count| totals.sum(pick).packets.get();
+    let (rung, fetched) = (sum(|c| c.rung), sum(|c| c.fetched));
+    let gone = sum(|c| c.sent) + sum(|c| c.refused) + sum(|c| c.held);
+    assert_eq!(fetched, gone, "{totals:#?}");
+    assert_eq!(rung + totals.strays, gone + totals.never_came, "{totals:#?}");
+    assert_eq!(totals.never_came, totals.drops.backlog + totals.drops.ring_full, "{totals:#?}");
+    assert_eq!(totals.uplink_writes, totals.uplink_arrived, "{totals:#?}");
+    assert_eq!(totals.uplink_dropped, 0, "{totals:#?}");
+    for class in &totals.classes {
+        let gone = class.sent.plus(class.refused).plus(class.held);
+        assert_eq!(class.fetched, gone, "{totals:#?}");
+    }
+}
+
+pub(crate) fn unspecified(ipv6: bool) -> SocketAddr {
+    let any = if ipv6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { "0.0.0.0".parse().expect("address") };
+    SocketAddr::new(any, 0)
+}
+
+pub(crate) fn socket(ns: &NetNs, address: SocketAddr) -> UdpSocket {
+    ns.run(|| UdpSocket::bind(address)).expect("namespace").expect("socket")
+}
+
+pub(crate) fn set_mark(socket: &UdpSocket, mark: u32) {
+    setsockopt(socket, sockopt::Mark, &mark).expect("mark");
+}
+
+pub(crate) fn set_priority(socket: &UdpSocket, priority: i32) {
+    setsockopt(socket, sockopt::Priority, &priority).expect("priority");
+}
+
+/// Reads numbered packets until none comes for a while; checks that each flow's numbers only grow. Returns how many came.
+pub(crate) fn in_order(socket: &UdpSocket) -> usize {
+    let mut last = std::collections::HashMap::new();
+    let mut buffer = [0; 2000];
+    let mut count = 0;
+    while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+        let number = buffer[..length].first_chunk().map(|b| u32::from_ne_bytes(*b)).expect("a number");
+        if let Some(before) = last.insert(from, number) {
+            assert!(number > before, "{from}: {number} after {before}");
+        }
+        count += 1;
+    }
+    count
+}

@@ -1,0 +1,77 @@
+//! Sleeping and waking: no wake-up while the NIC is awake or nothing happens, none lost when it sleeps.
+
+#[path = "common/bench.rs"]
+mod bench;
+
+use bench::Bench;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::time::{Duration, Instant};
+use weft_nic::testbed::RECEIVER;
+use weft_units::Nanos;
+
+const POLICY: &str = "class u = udp\nroot = fair of u";
+
+#[test]
+fn each_single_packet_wakes_a_sleeping_nic() {
+    if !weft_host::testing::privileged("each_single_packet_wakes_a_sleeping_nic") {
+        return;
+    }
+    let bench = Bench::roomy("wak", POLICY, 100);
+    let far = bench.receiver(false, 6000);
+    let near = bench.sender(false);
+    near.set_read_timeout(Some(Duration::from_secs(1))).expect("timeout");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = [0; 100];
+            while let Ok((n, from)) = far.recv_from(&mut buffer) {
+                far.send_to(&buffer[..n], from).expect("answer");
+            }
+        });
+        let mut slow = 0;
+        for number in 0..200_u32 {
+            std::thread::sleep(Duration::from_micros(500 + u64::from(number) * 37 % 4000));
+            let sent = Instant::now();
+            near.send_to(&number.to_ne_bytes(), (RECEIVER, 6000)).expect("ping");
+            let mut answer = [0; 4];
+            let answered = near.recv(&mut answer);
+            assert!(answered.is_ok(), "ping {number}: {answered:?}, {:#?}", bench.nic.totals());
+            assert_eq!(u32::from_ne_bytes(answer), number);
+            // A wake-up that was lost would cost up to a sleep of 20 ms.
+            slow += u32::from(sent.elapsed() > Duration::from_millis(15));
+            assert!(sent.elapsed() < Duration::from_millis(500), "{:?} for ping {number}", sent.elapsed());
+        }
+        assert!(slow <= 10, "{slow} of 200 took longer than a lost wake-up");
+    });
+    let totals = bench.nic.totals().expect("totals");
+    assert!((100..=200).contains(&totals.wakeups), "at most one for each packet: {}", totals.wakeups);
+    assert!(totals.wakeups <= totals.sleeps);
+    let before = totals;
+    std::thread::sleep(Duration::from_millis(300));
+    let after = bench.nic.totals().expect("totals");
+    assert_eq!(
+        (after.wakeups, after.turns),
+        (before.wakeups, before.turns),
+        "nothing happens, nobody is woken"
+    );
+    let idle = after.worker_cpu.saturating_sub(before.worker_cpu);
+    assert!(idle < Nanos::from_millis(60), "{idle:?} of processor time in 300 ms of idleness");
+}
+
+#[test]
+fn a_busy_nic_is_not_woken() {
+    if !weft_host::testing::privileged("a_busy_nic_is_not_woken") {
+        return;
+    }
+    let bench = Bench::roomy("bsy", POLICY, 20);
+    let _sink = bench.receiver(false, 6000);
+    let socket = bench.sender(false);
+    setsockopt(&socket, sockopt::SndBufForce, &(1 << 20)).expect("buffer");
+    let until = Instant::now() + Duration::from_millis(500);
+    let mut packets = 0_u64;
+    while Instant::now() < until {
+        packets += u64::from(socket.send_to(&[0; 200], (RECEIVER, 6000)).is_ok());
+    }
+    let totals = bench.nic.totals().expect("totals");
+    assert!(packets > 2000, "{packets}");
+    assert!(totals.wakeups <= packets / 100, "{} wake-ups for {packets} packets", totals.wakeups);
+}
