@@ -44,6 +44,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Reported>() {
         return ExitCode::FAILURE;
     }
-    crate::output::message(&format!("error: {error}"));
+    // Errors of files carry their names as text; what is left is standard output.
+    let place = if error.is::<io::Error>() { "cannot write to standard output: " } else { "" };
+    crate::output::message(&format!("error: {place}{error}"));
     if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }

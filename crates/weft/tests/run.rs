@@ -38,34 +38,62 @@ fn transfer(from: &NetNs, to: &NetNs, at: IpAddr) -> Duration {
     start.elapsed()
 }
 
+/// Where the applications are, where the uplink's interface is, and where it leads to.
+struct World {
+    app: NetNs,
+    host: NetNs,
+    far: NetNs,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let [app, host, far] =
+            ["app", "host", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+        link::create_veth((&host, "up0"), (&far, "far0"), &VethOptions::default()).expect("veth");
+        link::set_up(&host, "up0").expect("up");
+        link::set_up(&far, "far0").expect("up");
+        link::add_address(&far, "far0", address("10.97.0.2"), 24).expect("address");
+        Self { app, host, far, folder: tempfile::tempdir().expect("folder") }
+    }
+
+    /// Starts the program and waits until the port is up.
+    fn start(&self, more: &[&str]) -> Running {
+        let policy = file(&self.folder, "p.weft", POLICY);
+        let running = weft()
+            .args(["run", &policy, "--uplink", "up0", "--uplink-netns", self.host.name()])
+            .args(["--netns", self.app.name(), "--address", "10.97.0.1/24", "--plain"])
+            .args(more)
+            .spawn();
+        let running = Running(running.expect("start weft"));
+        let ours = || link::alias(&self.app, "weft0").ok().flatten().and_then(|a| RunId::owner_of_alias(&a));
+        let up = || link::show(&self.app, "weft0").is_ok_and(|l| l.running);
+        let started = || up() && ours().is_some_and(|run| run.pid == running.0.id());
+        assert!(until(Duration::from_secs(20), started), "the port does not come up");
+        running
+    }
+
+    /// Asserts that only what the test made is there.
+    fn assert_clean(&self) {
+        let names =
+            |ns: &NetNs| link::list(ns).expect("links").into_iter().map(|l| l.name).collect::<Vec<_>>();
+        assert_eq!(
+            (names(&self.app), names(&self.host)),
+            (vec!["lo".into()], vec!["lo".into(), "up0".into()])
+        );
+    }
+}
+
 #[test]
 fn a_transfer_crosses_the_port_and_sigterm_takes_all_down() {
     if !privileged("a_transfer_crosses_the_port_and_sigterm_takes_all_down") {
         return;
     }
-    let [app, host, far] =
-        ["app", "host", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
-    link::create_veth((&host, "up0"), (&far, "far0"), &VethOptions::default()).expect("veth");
-    link::set_up(&host, "up0").expect("up");
-    link::set_up(&far, "far0").expect("up");
-    link::add_address(&far, "far0", address("10.97.0.2"), 24).expect("address");
-
-    let folder = tempfile::tempdir().expect("folder");
-    let policy = file(&folder, "p.weft", POLICY);
-    let counters = folder.path().join("counters.json");
-    let running = weft()
-        .args(["run", &policy, "--uplink", "up0", "--uplink-netns", host.name(), "--netns", app.name()])
-        .args(["--address", "10.97.0.1/24", "--plain", "--json"])
-        .arg(&counters)
-        .spawn();
-    let running = Running(running.expect("start weft"));
+    let world = World::new();
+    let counters = world.folder.path().join("counters.json");
+    let running = world.start(&["--json", counters.to_str().expect("UTF-8")]);
     let pid = running.0.id();
-    let up = || link::show(&app, "weft0").is_ok_and(|l| l.running);
-    assert!(until(Duration::from_secs(20), up), "the port does not come up");
-    let alias = link::alias(&app, "weft0").expect("alias").expect("one");
-    assert_eq!(RunId::owner_of_alias(&alias).map(|run| run.pid), Some(pid));
-
-    let took = transfer(&app, &far, address("10.97.0.2"));
+    let took = transfer(&world.app, &world.far, address("10.97.0.2"));
     assert!(took > Duration::from_millis(300), "{took:?} is faster than the link");
     running.signal(Signal::TERM);
     let said = running.wait(Duration::from_secs(20));
@@ -80,7 +108,23 @@ fn a_transfer_crosses_the_port_and_sigterm_takes_all_down() {
     }
     assert_eq!(document["classes"][0]["class"], "web");
     assert!(document["classes"][0]["bytes"].as_u64().expect("bytes") > BYTES as u64, "{document}");
-    let names = |ns: &NetNs| link::list(ns).expect("links").into_iter().map(|l| l.name).collect::<Vec<_>>();
-    assert_eq!((names(&app), names(&host)), (vec!["lo".into()], vec!["lo".into(), "up0".into()]));
+    world.assert_clean();
     assert!(left_by(pid).is_empty());
+}
+
+#[test]
+fn a_killed_run_is_cleaned_up_by_the_next() {
+    if !privileged("a_killed_run_is_cleaned_up_by_the_next") {
+        return;
+    }
+    let world = World::new();
+    let killed = world.start(&[]);
+    let pid = killed.0.id();
+    killed.signal(Signal::KILL);
+    killed.wait(Duration::from_secs(10));
+    let next = world.start(&["--duration", "2"]);
+    assert!(left_by(pid).is_empty());
+    let said = next.wait(Duration::from_secs(20));
+    assert_eq!(said.code, 0, "{}", said.err);
+    world.assert_clean();
 }

@@ -107,10 +107,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     require_network_rights()?;
-    settings.check_host()?;
     let json = Target::open(args.json.as_deref())?;
     let stop = Stop::install()?;
+    // First: what a killed run left may have the port's name.
     clean(&args)?;
+    settings.check_host()?;
     let mut operation = Operation::start(&policy, &settings)?;
     let result = watch(&args, &settings, &mut operation, &stop, json.is_stdout());
     let report = operation.finish(GRACE)?;
