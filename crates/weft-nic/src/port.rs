@@ -64,6 +64,9 @@ pub struct PortDrops {
     pub ring_full: u64,
 }
 
+/// How long the links of a port may take to come up.
+const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
+
 /// Keeps the namespace's own stack from speaking through a link of ours: router and neighbour discovery would reach the
 /// applications, and its loopback the rings. A kernel without IPv6 says nothing.
 fn silence(ns: &NetNs, link: &str) {
@@ -127,12 +130,17 @@ impl Port {
         &self.name
     }
 
-    /// Brings the near end up.
+    /// Brings the near end up, and waits until packets pass in both directions: what is sent before the kernel has noticed
+    /// that the links have a carrier is dropped without a word.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When it is gone, or its links do not come up.
     pub fn up(&self) -> Result<(), PortError> {
-        Ok(link::set_up(&self.app, &self.name)?)
+        link::set_up(&self.app, &self.name)?;
+        for (ns, name) in [(&self.app, &self.name), (&self.nic, &self.behind), (&self.nic, &self.tap)] {
+            link::wait_running(ns, name, PATIENCE)?;
+        }
+        Ok(())
     }
 
     /// Takes the near end down: nothing enters any more.
