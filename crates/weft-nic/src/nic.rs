@@ -228,8 +228,7 @@ impl SoftwareNic {
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        let arrived = uplink.arrived()?;
-        let before = Count { packets: arrived.rx_packets, bytes: arrived.rx_bytes };
+        let (before, _) = uplink.arrived()?;
         let (out, samples) = channel();
         let now = clock::now();
         let parts = WorkerParts {
@@ -315,7 +314,7 @@ impl SoftwareNic {
             wire: c.wire.get(),
             untracked: Packets(shared.classes[i].untracked.load(Ordering::Relaxed)),
         };
-        let arrived = self.uplink_device.device.arrived()?;
+        let (arrived, uplink_dropped) = self.uplink_device.device.arrived()?;
         let c = &self.counters;
         Ok(Totals {
             classes: c.classes.iter().enumerate().map(class).collect(),
@@ -324,9 +323,8 @@ impl SoftwareNic {
             wakeups: shared.wakeups.load(Ordering::Relaxed),
             records: shared.records.load(Ordering::Relaxed),
             uplink_writes: c.uplink_writes.get(),
-            uplink_arrived: Count { packets: arrived.rx_packets, bytes: arrived.rx_bytes }
-                .minus(self.uplink_device.before),
-            uplink_dropped: arrived.rx_dropped.get(),
+            uplink_arrived: arrived.minus(self.uplink_device.before),
+            uplink_dropped,
             reverse: c.reverse.get(),
             reverse_refused: c.reverse_refused.get(),
             bell_ahead: c.bell_ahead.get().packets.get(),

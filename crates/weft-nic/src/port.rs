@@ -3,6 +3,7 @@
 //! A port is a veth whose far end carries a macvtap in passthru mode: what leaves through the near end waits in the
 //! macvtap's queues, still charged to its socket, until the NIC reads it.
 
+use crate::counters::Count;
 use std::os::fd::OwnedFd;
 use weft_host::link::{self, LinkError, LinkStats, Mac, VethOptions};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode};
@@ -207,8 +208,10 @@ impl Uplink {
     /// When there is no such interface or the device cannot be made on it.
     pub fn on_interface(ns: &NetNs, parent: &str, name: &str, mac: Mac) -> Result<Self, PortError> {
         macvtap::create(ns, parent, name, MacvtapMode::Bridge, 1, 1000, Some(mac))?;
-        link::set_up(ns, name)?;
+        silence(ns, name);
         let mut fds = macvtap::open_queues(ns, name, 1)?;
+        link::set_all_multicast(ns, name)?;
+        link::set_up(ns, name)?;
         let fd = fds.pop().ok_or(MacvtapError::Queues { link: name.to_owned(), asked: 1 })?;
         let ns = ns.handle().map_err(LinkError::from)?;
         Ok(Self { fd, ns, name: name.to_owned(), kind: UplinkKind::Macvtap })
@@ -224,12 +227,18 @@ impl Uplink {
         &self.ns
     }
 
-    /// What the far side of the uplink counts as come in from the NIC: packets, bytes and drops by the device's counters.
+    /// What the device counts as come in from the NIC, and what of it it dropped. A TAP's stack receives it; a macvtap
+    /// transmits it.
     ///
     /// # Errors
     /// When the device is gone.
-    pub fn arrived(&self) -> Result<LinkStats, PortError> {
-        Ok(link::stats(&self.ns, &self.name)?)
+    pub fn arrived(&self) -> Result<(Count, u64), PortError> {
+        let stats = link::stats(&self.ns, &self.name)?;
+        let (packets, bytes, dropped) = match self.kind {
+            UplinkKind::Tap => (stats.rx_packets, stats.rx_bytes, stats.rx_dropped),
+            UplinkKind::Macvtap => (stats.tx_packets, stats.tx_bytes, stats.tx_dropped),
+        };
+        Ok((Count { packets, bytes }, dropped.get()))
     }
 }
 

@@ -21,9 +21,7 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
             dropped_bytes: dropped.bytes.get(),
         }
     });
-    let mut conservation = conservation(totals, never_came(totals));
-    // The device of this uplink counts what comes in from the network, not what the NIC has sent.
-    conservation.stations.retain(|station| station.name != "uplink");
+    let conservation = conservation(totals, never_came(totals));
     RunReport {
         schema: RunReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
