@@ -59,7 +59,7 @@ impl Ledger {
     }
 
     /// A packet was taken out of the ring, of which `rung` had been rung by then.
-    pub(crate) fn came(&mut self, rung: u64, now: Nanos) -> Arrival {
+    pub(crate) fn came(&mut self, rung: u64, now: impl FnOnce() -> Nanos) -> Arrival {
         self.open = self.done < rung;
         if self.open {
             if self.done + 1 == rung {
@@ -72,7 +72,7 @@ impl Ledger {
             return Arrival::GivenUp;
         }
         self.strays += 1;
-        self.last_stray = now;
+        self.last_stray = now();
         Arrival::Stray
     }
 
@@ -124,7 +124,7 @@ mod tests {
     const LATER: Nanos = Nanos(5_300_000_000);
 
     fn send(ledger: &mut Ledger, rung: u64) -> Arrival {
-        let arrival = ledger.came(rung, NOW);
+        let arrival = ledger.came(rung, || NOW);
         ledger.gone();
         arrival
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_bell_that_rings_while_a_stray_is_sent_stays_for_its_own_packet() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.came(0, NOW), Arrival::Stray);
+        assert_eq!(ledger.came(0, || NOW), Arrival::Stray);
         ledger.gone();
         assert_eq!(ledger.done(), 0, "one was rung meanwhile, and is still to come");
         assert_eq!(send(&mut ledger, 1), Arrival::Belled);

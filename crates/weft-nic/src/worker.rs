@@ -241,7 +241,7 @@ impl<'a, R: RecordSource> Worker<'a, R> {
     /// Takes a fetched packet into account.
     fn accept(&mut self, number: usize, length: usize) {
         let rung = self.rung(number);
-        let arrival = self.parts.rings[number].ledger.came(rung, clock::now());
+        let arrival = self.parts.rings[number].ledger.came(rung, clock::now);
         match arrival {
             Arrival::Belled => {}
             Arrival::GivenUp => self.parts.counters.never_came.take_back(1),

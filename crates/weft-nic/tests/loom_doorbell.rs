@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering as Plain};
 use sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 mod sync {
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 
 #[allow(unreachable_pub, reason = "public in the crate that it is part of")]
