@@ -176,13 +176,14 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
     }
 }
 
-/// A NIC that knows no policy: one leaf whose queues are served in turns.
+/// A NIC that knows no policy: one leaf whose queues are served in turns. FIFO over queues is round robin: a queue that has
+/// had its turn, or has just become busy, is last.
 fn turns_program(policy: &CompiledPolicy) -> Program {
     let default = ClassId::from_index(policy.classes.len().saturating_sub(1));
     Program {
         root: Child::Leaf(LeafId(0)),
         nodes: Vec::new(),
-        leaves: vec![LeafSpec { name: "queues".to_owned(), discipline: LeafDiscipline::Fair }],
+        leaves: vec![LeafSpec { name: "queues".to_owned(), discipline: LeafDiscipline::Fifo }],
         limits: Vec::new(),
         lanes: vec![LaneSpec {
             class: default,

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::doorbell::{FlowTable, Shared};
 use crate::ring::FRAME_BYTES;
 use crate::vnet::VnetHeader;
-use crate::worker::prefer;
+use crate::worker::{MODERATION, prefer};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -42,6 +42,12 @@ pub(crate) fn run(
         if clock::now() >= tidy_at {
             flows.expire(shared, clock::now(), TIDY_BOUND);
             tidy_at = clock::now() + TIDY_EVERY;
+        }
+        if moved > 1 {
+            // Acknowledgements come in crowds: rather a short sleep than a wake-up for each.
+            let pause = rustix::time::Timespec { tv_sec: 0, tv_nsec: MODERATION.get() as i64 };
+            let _ = poll(&mut [], Some(&pause));
+            continue;
         }
         let mut fds = [PollFd::new(uplink, PollFlags::IN)];
         let _ = poll(&mut fds, Some(&timeout));

@@ -22,11 +22,14 @@ use weft_units::{Bytes, ClassId, Nanos};
 /// How soon a ring whose bell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
 /// bell rings.
 const LATE_RETRY: Nanos = Nanos::from_micros(30);
-const LATE_RETRY_MAX: Nanos = Nanos::from_millis(2);
+const LATE_RETRY_MAX: Nanos = Nanos::from_micros(250);
 /// How often all rings are looked at whatever their bells say.
 const SWEEP: Nanos = Nanos::from_millis(20);
 /// The longest sleep: bounds how late a stop or a sample is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
+/// While the link is busy the worker sleeps at least this long and then sends what has become due: a wake-up for every frame
+/// costs more processor than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
+pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
 /// A wait shorter than this is spun through: a timer is later than that.
 const SPIN: Nanos = Nanos::from_micros(3);
 
@@ -69,11 +72,12 @@ pub(crate) struct Worker<'a, R> {
 }
 
 /// A NIC does not wait for the host's processors, so the threads that stand in for one go before what they serve; without
-/// the right to that they are as nice as anybody. Not a real-time class: that starved the applications (research notes in
-/// docs/measuring.md).
+/// the right to that they are as nice as anybody. Not a real-time class: that starves the applications.
+const NICENESS: i32 = -10;
+
+/// Sets [`NICENESS`] for the calling thread.
 pub(crate) fn prefer() {
-    let priority = std::env::var("WEFT_NICE").ok().and_then(|v| v.parse().ok()).unwrap_or(-10);
-    let _ = rustix::process::setpriority_process(None, priority);
+    let _ = rustix::process::setpriority_process(None, NICENESS);
 }
 
 /// Processor time of the calling thread.
@@ -421,6 +425,8 @@ impl<'a, R: RecordSource> Worker<'a, R> {
         let span = until - now;
         let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
         if !for_bells {
+            let span = span.max(MODERATION);
+            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
             let _ = poll(&mut [], Some(&timeout));
             return;
         }
