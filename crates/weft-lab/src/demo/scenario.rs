@@ -39,7 +39,7 @@ pub const FIGURE_11_FLOWS: [u32; 6] = [12, 4, 4, 16, 64, 64];
 
 /// How long after a change of the active set a window does not count as steady: TCP fills the share that has become free,
 /// or gives way, within some tens of round trips.
-const SETTLE: Nanos = Nanos::from_millis(700);
+const SETTLE: Nanos = Nanos::from_millis(500);
 
 impl Scenario {
     /// Figure 9: T1 to T4 start one after the other and stop in reverse order. The paper's steps are equal; here the time
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(s.active(ms(2500), ms(3000)), ["T1"]);
         assert_eq!(s.active(ms(9000), ms(9500)), ["T1", "T2", "T3", "T4"]);
         assert_eq!(s.active(ms(17_000), ms(17_500)), ["T1"]);
-        assert_eq!(s.full_load(), Some((ms(8700), ms(12_000))));
+        assert_eq!(s.full_load(), Some((ms(8500), ms(12_000))));
     }
 
     #[test]
