@@ -81,6 +81,7 @@ impl Document for BenchReport {
         let mut table = Table::new("Benchmarks").columns([
             Column::left("case"),
             Column::right("ours"),
+            Column::right("carried"),
             Column::left("peer"),
             Column::right("peer's"),
             Column::right("ratio"),
@@ -92,6 +93,7 @@ impl Document for BenchReport {
             table.row([
                 Cell::plain(&c.case),
                 human::pps(c.ours_pps).into(),
+                human::or_none(c.ours_bps, human::rate).into(),
                 c.peer.as_deref().unwrap_or(human::NONE).into(),
                 human::or_none(c.peer_pps, human::pps).into(),
                 human::or_none(c.ratio_median, human::times).into(),

@@ -97,11 +97,12 @@ impl Scenario {
         to <= self.duration && self.bulk.iter().all(|b| quiet(b.start) && quiet(b.stop))
     }
 
-    /// The time in which all bulk senders are active; `None` when there is none.
+    /// The time in which all bulk senders are active, without the first second, in which the last one's flows open and
+    /// leave slow start; `None` when there is none.
     pub fn full_load(&self) -> Option<(Nanos, Nanos)> {
         let from = self.bulk.iter().map(|b| b.start).max()?;
         let to = self.bulk.iter().map(|b| b.stop).min()?;
-        let from = from + SETTLE;
+        let from = from + SETTLE + SETTLE;
         (from < to).then_some((from, to))
     }
 
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(s.active(ms(2500), ms(3000)), ["T1"]);
         assert_eq!(s.active(ms(9000), ms(9500)), ["T1", "T2", "T3", "T4"]);
         assert_eq!(s.active(ms(17_000), ms(17_500)), ["T1"]);
-        assert_eq!(s.full_load(), Some((ms(8500), ms(12_000))));
+        assert_eq!(s.full_load(), Some((ms(9000), ms(12_000))));
     }
 
     #[test]
