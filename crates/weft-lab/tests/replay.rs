@@ -350,19 +350,3 @@ fn an_empty_capture_gives_an_empty_one() {
     assert_eq!((report.conservation.in_packets, output.len()), (0, 24));
     assert_eq!(calls, [Progress { packets: 0, input_bytes: 24 }]);
 }
-
-/// A million packets of 100 000 flows, for the speed: `cargo test --release -p weft-lab -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn a_million_packets() {
-    let flow = |i: u32| i.wrapping_mul(2_654_435_761) % 100_000;
-    let packets = (0..1_000_000)
-        .map(|i| (u64::from(i) * 500, udp(flow(i) as u16, 53 + (flow(i) >> 16) as u16, i, 500)));
-    let input = capture(packets);
-    let started = std::time::Instant::now();
-    let options = ReplayOptions::default();
-    let report =
-        replay(&policy(Some(10_000_000_000), 1000), &input[..], std::io::sink(), options).expect("replays");
-    println!("{} flows, {:?}: {:?}", report.flows, started.elapsed(), report.conservation);
-    assert!(report.conservation.holds());
-}

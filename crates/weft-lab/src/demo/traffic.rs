@@ -159,7 +159,6 @@ impl LatencyRun {
             program: "sockperf",
             said: said.lines().rfind(|l| l.contains("ERROR")).unwrap_or("no log was written").to_owned(),
         })?;
-        let _ = std::fs::write("/tmp/sp1.csv", &text);
         Ok(parse_log(&text, self.origin))
     }
 }
