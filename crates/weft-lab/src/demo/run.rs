@@ -267,13 +267,24 @@ impl<'a> Run<'a> {
 
     /// Collects fine windows into one of the report.
     fn take(&mut self, sample: Sample, scenario: &Scenario) {
-        if sample.start < self.origin {
+        let origin = self.origin;
+        if sample.start < origin {
             return;
+        }
+        let since = |fine: &Sample| fine.start.saturating_sub(origin);
+        // A change, and the end of the settling after it, begin a window: none straddles them, and none is wasted.
+        let begins = |fine: &Sample| scenario.begins_window(since(fine), since(fine) + fine.window);
+        if !self.fine.is_empty() && begins(&sample) {
+            self.close_window(scenario);
         }
         self.fine.push(sample);
-        if self.fine.len() < FINE_PER_WINDOW {
-            return;
+        if self.fine.len() == FINE_PER_WINDOW {
+            self.close_window(scenario);
         }
+    }
+
+    /// Makes a window of the report of the fine ones collected; one that was cut short is not judged.
+    fn close_window(&mut self, scenario: &Scenario) {
         let fine = core::mem::take(&mut self.fine);
         let (first, last) = (&fine[0], &fine[fine.len() - 1]);
         let from = first.start.saturating_sub(self.origin);
@@ -289,7 +300,9 @@ impl<'a> Run<'a> {
             wire: (0..classes).map(|c| sum(|s| &s.wire, c)).collect(),
             standing: (0..classes).map(mean).collect(),
             active: scenario.active(from, to),
-            steady: scenario.steady(from, to) && self.all_flows_there(scenario, from, to),
+            steady: fine.len() == FINE_PER_WINDOW
+                && scenario.steady(from, to)
+                && self.all_flows_there(scenario, from, to),
         });
     }
 

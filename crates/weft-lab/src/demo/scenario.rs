@@ -39,7 +39,7 @@ pub const FIGURE_11_FLOWS: [u32; 6] = [12, 4, 4, 16, 64, 64];
 
 /// How long after a change of the active set a window does not count as steady: TCP fills the share that has become free,
 /// or gives way, within some tens of round trips.
-const SETTLE: Nanos = Nanos::from_millis(500);
+const SETTLE: Nanos = Nanos::from_millis(400);
 
 impl Scenario {
     /// Figure 9: T1 to T4 start one after the other and stop in reverse order. The paper's steps are equal; here the time
@@ -97,6 +97,14 @@ impl Scenario {
         to <= self.duration && self.bulk.iter().all(|b| quiet(b.start) && quiet(b.stop))
     }
 
+    /// Whether a window begins with the time slice `from..to`: the first slice that lies wholly behind a change, or behind
+    /// the settling after one.
+    pub fn begins_window(&self, from: Nanos, to: Nanos) -> bool {
+        let slice = to.saturating_sub(from);
+        let behind = |t: Nanos| t <= from && from < t + slice;
+        self.bulk.iter().flat_map(|b| [b.start, b.stop]).any(|t| behind(t) || behind(t + SETTLE))
+    }
+
     /// The time in which all bulk senders are active, without the first second, in which the last one's flows open and
     /// leave slow start; `None` when there is none.
     pub fn full_load(&self) -> Option<(Nanos, Nanos)> {
@@ -134,7 +142,7 @@ mod tests {
         assert_eq!(s.active(ms(2500), ms(3000)), ["T1"]);
         assert_eq!(s.active(ms(9000), ms(9500)), ["T1", "T2", "T3", "T4"]);
         assert_eq!(s.active(ms(17_000), ms(17_500)), ["T1"]);
-        assert_eq!(s.full_load(), Some((ms(9000), ms(12_000))));
+        assert_eq!(s.full_load(), Some((ms(8800), ms(12_000))));
     }
 
     #[test]
@@ -145,6 +153,16 @@ mod tests {
         assert!(!s.steady(ms(3800), ms(4300)), "T2 starts within");
         assert!(s.steady(ms(3500), ms(4000)));
         assert!(!s.steady(ms(19_800), ms(20_300)), "beyond the end");
+    }
+
+    #[test]
+    fn windows_begin_behind_changes_and_behind_settling() {
+        let s = Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(10));
+        let begins = |from: u64| s.begins_window(ms(from), ms(from + 50));
+        // T1 starts at 1000 ms; slices need not be aligned with that.
+        assert!(!begins(960) && begins(1010) && !begins(1060));
+        assert!(begins(1400) && !begins(1450));
+        assert!(s.steady(ms(1400), ms(1900)), "a second between changes holds one steady window");
     }
 
     #[test]
