@@ -1,0 +1,42 @@
+//! Queue assignment: which transmit queue a flow's segments take.
+//!
+//! A new one is a file with one type that implements [`QueueAssignment`], and a line in [`build`].
+
+use crate::segment::FlowIndex;
+use weft_units::{Bytes, QueueId};
+
+/// What is known of a flow that needs a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowFacts {
+    /// Which.
+    pub flow: FlowIndex,
+    /// Hash of its addresses and ports, fixed for the flow (`skb_get_hash`).
+    pub hash: u32,
+    /// Its weight.
+    pub weight: u32,
+    /// The queue that it had before, where it had one.
+    pub before: Option<QueueId>,
+    /// The core that sends.
+    pub core: u32,
+}
+
+/// How full a queue is, qdisc and ring together.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Occupancy {
+    /// Sum of the weights of the flows that have something outstanding (Titan, section 4.1).
+    pub weight: u64,
+    /// Flows that have something outstanding.
+    pub flows: u32,
+    /// Outstanding bytes.
+    pub bytes: Bytes,
+}
+
+/// A way to assign flows to queues.
+pub trait QueueAssignment: Send {
+    /// The queue for the segments of a flow of which nothing is outstanding, out of `allowed` (never empty: the queues of the
+    /// core's XPS pool, or all). `occupancy` is that of all queues, by [`QueueId`].
+    fn assign(&mut self, flow: &FlowFacts, allowed: &[QueueId], occupancy: &[Occupancy]) -> QueueId;
+
+    /// Whether a flow is assigned anew whenever nothing of it is outstanding (dynamic), or once and for all (hash).
+    fn is_dynamic(&self) -> bool;
+}

@@ -1,0 +1,1 @@
+//! The network between hosts: links, switches with shared buffers, routes.

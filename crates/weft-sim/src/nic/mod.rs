@@ -1,0 +1,3 @@
+//! The multiqueue NIC.
+
+pub mod scheduler;

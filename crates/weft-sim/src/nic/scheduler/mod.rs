@@ -1,0 +1,31 @@
+//! How the NIC chooses the transmit queue that sends next.
+//!
+//! A new one is a file with one type that implements [`NicScheduler`], and a line in [`build`].
+
+use weft_units::{Bytes, Nanos, QueueId};
+
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pick {
+    /// This queue sends one packet (with TSO interleaving) or one segment, and is handed back with [`NicScheduler::finish`].
+    Queue(QueueId),
+    /// All that waits is rate-limited; ask again at this time.
+    Wait(Nanos),
+    /// No queue has anything.
+    Idle,
+}
+
+/// The scheduler inside the NIC. It knows queues, not what they hold: one turn is outstanding at a time, charged when it ends.
+pub trait NicScheduler: Send {
+    /// A queue that was empty has something. Never called for a queue that has something already, nor for the one whose turn it is.
+    fn activate(&mut self, queue: QueueId, now: Nanos);
+
+    /// Whose turn it is.
+    fn next(&mut self, now: Nanos) -> Pick;
+
+    /// The turn is over: `sent` bytes left, and the queue has more (`backlogged`) or is empty.
+    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, now: Nanos);
+
+    /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); without effect where the NIC has no weights.
+    fn set_weight(&mut self, queue: QueueId, weight: u32);
+}

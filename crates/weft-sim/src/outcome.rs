@@ -1,0 +1,171 @@
+//! What a run yields.
+
+use crate::cost::Category;
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+
+/// Everything that was measured in a run, after its warm-up unless said otherwise.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Outcome {
+    /// Events that the run processed, warm-up included.
+    pub events: u64,
+    /// Length of the measured part.
+    pub measured: Nanos,
+    /// By flow, groups in the scenario's order.
+    pub flows: Vec<FlowOutcome>,
+    /// Unfairness by interval, in the scenario's order.
+    pub fairness: Vec<Fairness>,
+    /// By probe, in the scenario's order.
+    pub probes: Vec<Latencies>,
+    /// By host, then by core: nanoseconds of work by category (see [`Category::ALL`]).
+    pub cpu: Vec<Vec<[f64; 8]>>,
+    /// Bytes on the wire by class and window, whole run, warm-up included.
+    pub samples: Vec<ClassSample>,
+    /// Counters of the sending hosts and receivers, whole run.
+    pub counters: Counters,
+    /// The books, whole run.
+    pub books: Vec<Station>,
+}
+
+/// A flow.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct FlowOutcome {
+    /// Index of its group.
+    pub group: u32,
+    /// Bytes that left the sender's NIC in the measured part, as packets of the MTU without framing.
+    pub bytes: Bytes,
+    /// Payload that the receiver's application got in the measured part.
+    pub received: Bytes,
+    /// When it was complete, from its start; none for flows without an end.
+    pub completion: Option<Nanos>,
+    /// Packets sent again, whole run.
+    pub retransmitted: u64,
+    /// Request latencies, for flows that have requests.
+    pub requests: Latencies,
+}
+
+/// NFM over one interval (Titan TR section 3): greatest difference between two flows' bytes in a window, over the fair share.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Fairness {
+    /// The interval.
+    pub interval: Nanos,
+    /// Windows measured.
+    pub windows: u64,
+    /// Mean over the windows; none without a window.
+    pub mean: Option<f64>,
+    /// Greatest.
+    pub max: Option<f64>,
+}
+
+/// Samples of a latency, in the order in which they ended.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Latencies {
+    /// When each ended, since the start of the run.
+    pub at: Vec<Nanos>,
+    /// Round-trip times.
+    pub samples: Vec<Nanos>,
+}
+
+impl Latencies {
+    /// Their mean, in seconds.
+    pub fn mean_s(&self) -> Option<f64> {
+        let sum: f64 = self.samples.iter().map(|s| s.as_secs_f64()).sum();
+        (!self.samples.is_empty()).then(|| sum / self.samples.len() as f64)
+    }
+}
+
+/// Bytes on the wires of sending hosts in a window.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct ClassSample {
+    /// End of the window.
+    pub at: Nanos,
+    /// Its length.
+    pub window: Nanos,
+    /// By class.
+    pub bytes: Vec<Bytes>,
+    /// Classes with at least one started, unfinished flow throughout the window.
+    pub active: Vec<bool>,
+}
+
+/// Counters of all hosts together.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Counters {
+    /// Segments handed to rings.
+    pub segments: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Doorbells (register writes) for new descriptors.
+    pub doorbells: u64,
+    /// Doorbells that a NIC with a doorbell per queue and no batching would need for the same segments (Loom, section 6.2).
+    pub doorbells_unbatched: u64,
+    /// Weight updates written to NICs.
+    pub weight_updates: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Pieces cut by dynamic segment sizing.
+    pub resegmented: u64,
+    /// Acknowledgements sent.
+    pub acknowledgements: u64,
+    /// Packets that arrived after a later one of their flow.
+    pub reordered: u64,
+    /// Received skbs (after GRO) by size, in steps of 5 kB as the SIGCOMM'21 study has them: 13 steps, the last is 60 kB and more.
+    pub receive_skb: [u64; 13],
+    /// Standing bytes of classes in qdiscs and rings of senders: time averages over the measured part.
+    pub standing: Vec<Bytes>,
+}
+
+/// The books of one station, over the whole run.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Station {
+    /// Its name, such as `host 0 qdisc`.
+    pub name: String,
+    /// What entered.
+    pub entered: Amount,
+    /// What left.
+    pub left: Amount,
+    /// What was dropped there.
+    pub dropped: Amount,
+    /// What it holds at the end, counted by walking what it holds.
+    pub held: Amount,
+}
+
+impl Station {
+    /// Whether what entered has left, was dropped, or is held.
+    pub fn balances(&self) -> bool {
+        self.entered.packets == self.left.packets + self.dropped.packets + self.held.packets
+            && self.entered.bytes == self.left.bytes + self.dropped.bytes + self.held.bytes
+    }
+}
+
+/// Packets and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Amount {
+    /// Packets on the wire that it makes.
+    pub packets: Packets,
+    /// Bytes.
+    pub bytes: Bytes,
+}
+
+impl Outcome {
+    /// Rate at which flows' bytes left, all together.
+    pub fn throughput(&self) -> BitsPerSec {
+        let bytes: Bytes = self.flows.iter().map(|flow| flow.bytes).sum();
+        BitsPerSec::from_bytes_over(bytes, self.measured)
+    }
+
+    /// Busy share of a host's processors, summed over them: 1.0 is one processor.
+    pub fn busy(&self, host: usize) -> f64 {
+        let busy: f64 = self.cpu.get(host).into_iter().flatten().flatten().sum();
+        busy / (self.measured.get().max(1) as f64)
+    }
+
+    /// A host's work by category, nanoseconds.
+    pub fn work(&self, host: usize) -> [f64; Category::ALL.len()] {
+        let mut sum = [0.0; 8];
+        for core in self.cpu.get(host).into_iter().flatten() {
+            for (total, part) in sum.iter_mut().zip(core) {
+                *total += part;
+            }
+        }
+        sum
+    }
+}

@@ -1,0 +1,334 @@
+//! The types of a scenario. A scenario file has the same names.
+
+use crate::cost::Costs;
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+/// A whole scenario. With a seed, it determines a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Its name, for reports.
+    pub name: String,
+    /// Seed of the run's random numbers.
+    pub seed: u64,
+    /// How long flows run before anything is measured.
+    pub warm_up: Nanos,
+    /// How long is measured; the run ends earlier when every flow has an end and has reached it.
+    pub duration: Nanos,
+    /// Intervals over which unfairness (NFM) is measured.
+    pub fairness_intervals: Vec<Nanos>,
+    /// Length of the windows in which the classes' bytes are sampled.
+    pub sample_interval: Nanos,
+    /// The network between the hosts.
+    pub network: Network,
+    /// The hosts, by index.
+    pub hosts: Vec<Host>,
+    /// Names of the traffic classes that flows and policies speak of.
+    pub classes: Vec<String>,
+    /// Who sends what to whom.
+    pub flows: Vec<FlowGroup>,
+    /// What measures latency.
+    pub probes: Vec<Probe>,
+    /// What work costs the processors.
+    pub costs: Costs,
+}
+
+/// The network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Network {
+    /// Its shape.
+    pub topology: Topology,
+    /// Rate of the links of hosts.
+    pub rate: BitsPerSec,
+    /// Propagation delay of a link of a host, one way, with what the switch adds.
+    pub delay: Nanos,
+    /// Rate of links between switches.
+    pub trunk_rate: BitsPerSec,
+    /// The switches.
+    pub switch: Switch,
+    /// Probability that a packet is lost on a link, independently of others.
+    pub loss: f64,
+}
+
+/// Shape of the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Topology {
+    /// Two hosts and one link.
+    BackToBack,
+    /// All hosts at one switch.
+    Star,
+    /// Two switches with one trunk; the first `left` hosts are at the first one (TR section 6: 4 and 20 of 24).
+    Dumbbell {
+        /// Hosts at the first switch.
+        left: u32,
+    },
+    /// Leaf switches, each connected to every spine; hosts are spread over the leaves in order. A flow takes one spine, by its hash.
+    LeafSpine {
+        /// Leaf switches.
+        leaves: u32,
+        /// Spine switches.
+        spines: u32,
+    },
+}
+
+/// A switch: output queues that share one buffer.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Switch {
+    /// Shared packet buffer.
+    pub buffer: Bytes,
+    /// Dynamic threshold: a port may hold `alpha` times what is free of the buffer (Choudhury and Hahne 1998).
+    pub alpha: f64,
+    /// A port that holds more than this marks packets of ECN-capable flows (DCTCP's K).
+    pub ecn_threshold: Option<Bytes>,
+}
+
+/// A host: processors, stack, NIC.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Host {
+    /// Processors.
+    pub cores: u32,
+    /// NUMA nodes, over which the processors are spread in order; the NIC is at the first.
+    pub numa_nodes: u32,
+    /// The network stack.
+    pub stack: Stack,
+    /// The NIC.
+    pub nic: Nic,
+}
+
+/// The network stack of a host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stack {
+    /// Congestion control of its TCP senders: a name of [`crate::congestion::build`].
+    pub congestion_control: String,
+    /// Bytes of a packet's IP part; 1500 for Ethernet, 9000 for jumbo frames.
+    pub mtu: Bytes,
+    /// Largest segment (`gso_max_size`).
+    pub gso: Bytes,
+    /// Whether the NIC cuts segments into packets. Otherwise the stack does, at a cost per packet.
+    pub tso: bool,
+    /// Whether the receiver merges packets (GRO).
+    pub gro: bool,
+    /// TCP small queues: most bytes of a flow in qdisc and ring (`tcp_limit_output_bytes`); none switches it off.
+    pub small_queue: Option<Bytes>,
+    /// Whether two segments are always allowed (`max(2 * truesize, pacing rate >> 10)`). Titan's kernel drops this floor.
+    pub small_queue_floor: bool,
+    /// Dynamic segmentation offload sizing (Titan, section 4.3): the size of segments while flows share queues.
+    pub dynamic_segment: Option<Bytes>,
+    /// TCP transmit batching (Titan, section 5).
+    pub transmit_batching: bool,
+    /// Send buffer of a socket (`SO_SNDBUF`, autotuned maximum).
+    pub send_buffer: Bytes,
+    /// Receive window.
+    pub receive_window: Bytes,
+    /// What an application writes at a time.
+    pub write_size: Bytes,
+    /// Queueing discipline of each transmit queue.
+    pub qdisc: QdiscKind,
+    /// Byte queue limits.
+    pub byte_queue_limit: ByteQueueLimit,
+    /// Queue assignment: a name of [`crate::assignment::build`].
+    pub queue_assignment: String,
+    /// Transmit packet steering: each core has queues of its own. Otherwise any core uses any queue.
+    pub xps: bool,
+    /// A policy in weftline's language, for the NIC's policy tree or a qdisc `policy`.
+    pub policy: Option<String>,
+}
+
+/// Queueing discipline of a transmit queue.
+#[derive(Clone, PartialEq, Debug)]
+pub enum QdiscKind {
+    /// Three bands of FIFOs, 1000 segments in all (`pfifo_fast`).
+    PfifoFast,
+    /// A strict band for probes and urgent flows above stochastic fair queueing (`prio` with `sfq`).
+    PrioSfq {
+        /// DRR quantum.
+        quantum: Bytes,
+    },
+    /// Fair queueing with controlled delay (`fq_codel`), below a strict band as [`QdiscKind::PrioSfq`] has it.
+    FqCodel,
+    /// A token bucket per class that may borrow up to the rate of the whole (`htb`), SFQ inside each class.
+    Htb {
+        /// Rate of the whole.
+        rate: BitsPerSec,
+    },
+    /// One token bucket before a FIFO (`tbf`).
+    Tbf {
+        /// Its rate.
+        rate: BitsPerSec,
+        /// Its burst.
+        burst: Bytes,
+    },
+    /// DRR between classes, then priority bands, then SFQ (what the Loom paper sets up per queue).
+    DrrPrioSfq {
+        /// DRR quantum between classes.
+        quantum: Bytes,
+    },
+}
+
+/// Byte queue limits of a NIC queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByteQueueLimit {
+    /// None: the ring is the limit.
+    Off,
+    /// A fixed limit.
+    Fixed(Bytes),
+    /// `lib/dynamic_queue_limits.c`.
+    Dynamic,
+}
+
+/// A NIC.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Nic {
+    /// Transmit queues. 0: one per flow.
+    pub transmit_queues: u32,
+    /// Receive queues; the interrupt of queue i goes to core i modulo the number of cores.
+    pub receive_queues: u32,
+    /// Descriptors of a transmit ring, one per segment.
+    pub transmit_ring: u32,
+    /// Packets that a receive ring holds.
+    pub receive_ring: u32,
+    /// Scheduler between transmit queues.
+    pub scheduler: SchedulerKind,
+    /// TSO interleaving: a turn is one packet and not one segment.
+    pub interleaving: bool,
+    /// On-chip buffer between scheduler and wire.
+    pub transmit_buffer: Bytes,
+    /// Dynamic queue weights (DQWA): the host sets a queue's weight to that of its flows.
+    pub queue_weights: bool,
+    /// How long a weight takes from the host's decision to the NIC's use.
+    pub weight_delay: Nanos,
+    /// Shortest time between updates of the weights; changes in between are batched.
+    pub weight_interval: Nanos,
+    /// Shortest time between two interrupts of a queue pair.
+    pub interrupt_interval: Nanos,
+    /// Which receive queue a flow's packets take.
+    pub receive_steering: ReceiveSteering,
+}
+
+/// Scheduler between transmit queues.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SchedulerKind {
+    /// Round robin.
+    RoundRobin,
+    /// Deficit round robin with weights; a queue's credit per round is its weight times the quantum.
+    Deficit {
+        /// Credit of weight 1.
+        quantum: Bytes,
+    },
+    /// Data centre bridging: queues belong to classes by `queue modulo classes`, class 0 first.
+    Dcb {
+        /// Number of classes.
+        classes: u32,
+        /// Strict priority between classes; otherwise deficit round robin with equal weights.
+        strict: bool,
+    },
+    /// The policy tree, with a queue per flow: the engine of the real data path, running [`Stack::policy`].
+    PolicyTree,
+}
+
+/// Which receive queue takes a flow's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReceiveSteering {
+    /// By hash.
+    Rss,
+    /// To the core of the application that reads (aRFS).
+    ToApplication,
+    /// To a core next to the application's, on the other NUMA node where there are two: the worst case of the SIGCOMM'21 study.
+    AwayFromApplication,
+}
+
+/// Flows that are alike.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowGroup {
+    /// Name, for reports.
+    pub name: String,
+    /// How many.
+    pub count: u32,
+    /// Index of the sending host.
+    pub from: u32,
+    /// Index of the receiving host.
+    pub to: u32,
+    /// What it sends.
+    pub traffic: Traffic,
+    /// Class: an index into [`Scenario::classes`].
+    pub class: u16,
+    /// Priority band, 0 the most urgent.
+    pub band: u8,
+    /// Weight.
+    pub weight: u32,
+    /// Cores of the sending applications, taken in turn. Empty: all, in turn.
+    pub cores: Vec<u32>,
+    /// Cores of the receiving applications, taken in turn. Empty: all, in turn.
+    pub receiver_cores: Vec<u32>,
+    /// Sending threads stay on their core; otherwise they move to the least busy one when they wake.
+    pub pinned: bool,
+    /// When the first starts.
+    pub start: Nanos,
+    /// The starts are spread at random over this time.
+    pub start_spread: Nanos,
+    /// When they stop sending; `Nanos::MAX` for the end of the run.
+    pub stop: Nanos,
+}
+
+/// What a flow sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Traffic {
+    /// As much as TCP lets through.
+    Bulk,
+    /// This many bytes by TCP, then it is complete.
+    Transfer {
+        /// How many.
+        size: Bytes,
+    },
+    /// A request of some bytes by TCP to the other host, an answer of some bytes back, again and again.
+    RequestResponse {
+        /// Bytes of a request.
+        request: Bytes,
+        /// Bytes of an answer.
+        response: Bytes,
+        /// Requests under way at a time.
+        outstanding: u32,
+        /// Time between an answer and the next request.
+        think: Nanos,
+    },
+    /// Short TCP transfers, one after the other, with Poisson arrivals.
+    Short {
+        /// Bytes of each.
+        size: Bytes,
+        /// Mean time between arrivals.
+        interval: Nanos,
+    },
+    /// Datagrams of a size at a constant rate.
+    Udp {
+        /// Bytes of a datagram.
+        size: Bytes,
+        /// Rate.
+        rate: BitsPerSec,
+        /// Exponential instead of equal gaps.
+        poisson: bool,
+    },
+}
+
+/// A measurement of latency: small messages that are answered at once.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Probe {
+    /// Name, for reports.
+    pub name: String,
+    /// Index of the host that asks.
+    pub from: u32,
+    /// Index of the host that answers.
+    pub to: u32,
+    /// Bytes of a message.
+    pub size: Bytes,
+    /// Time between messages.
+    pub interval: Nanos,
+    /// Wait for the answer before the next message (sockperf ping-pong); otherwise open loop (ping).
+    pub closed_loop: bool,
+    /// Handled in the kernel (ICMP), without waking an application.
+    pub in_kernel: bool,
+    /// Class.
+    pub class: u16,
+    /// Priority band.
+    pub band: u8,
+    /// Core of the asking application; none: chosen at random for the run.
+    pub core: Option<u32>,
+}
