@@ -2,8 +2,35 @@
 //!
 //! A new one is a file with one type that implements [`QueueAssignment`], and a line in [`build`].
 
+pub mod hash;
+pub mod least_occupied;
+pub mod overflow;
+pub mod round_robin;
+pub mod two_choices;
+
 use crate::segment::FlowIndex;
 use weft_units::{Bytes, QueueId};
+
+pub use hash::Hash;
+pub use least_occupied::LeastOccupied;
+pub use overflow::Overflow;
+pub use round_robin::RoundRobin;
+pub use two_choices::TwoChoices;
+
+/// The names that [`build`] knows.
+pub const NAMES: &[&str] = &["hash", "dqa", "overflow", "round-robin", "two-choices"];
+
+/// The queue assignment of that name, for one host; none if there is no such.
+pub fn build(name: &str) -> Option<Box<dyn QueueAssignment>> {
+    match name {
+        "hash" => Some(Box::new(Hash)),
+        "dqa" => Some(Box::new(LeastOccupied)),
+        "overflow" => Some(Box::new(Overflow)),
+        "round-robin" => Some(Box::new(RoundRobin::default())),
+        "two-choices" => Some(Box::new(TwoChoices)),
+        _ => None,
+    }
+}
 
 /// What is known of a flow that needs a queue.
 #[derive(Clone, Copy, Debug)]
@@ -39,4 +66,9 @@ pub trait QueueAssignment: Send {
 
     /// Whether a flow is assigned anew whenever nothing of it is outstanding (dynamic), or once and for all (hash).
     fn is_dynamic(&self) -> bool;
+}
+
+/// How full a queue is; a queue beyond the table is empty.
+fn occupancy_of(queue: QueueId, occupancy: &[Occupancy]) -> Occupancy {
+    occupancy.get(queue.index()).copied().unwrap_or_default()
 }

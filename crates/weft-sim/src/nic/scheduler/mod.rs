@@ -2,7 +2,31 @@
 //!
 //! A new one is a file with one type that implements [`NicScheduler`], and a line in [`build`].
 
+pub mod dcb;
+pub mod deficit;
+pub mod policy;
+mod ring;
+pub mod round_robin;
+mod surplus;
+
+use crate::scenario::SchedulerKind;
 use weft_units::{Bytes, Nanos, QueueId};
+
+pub use dcb::Dcb;
+pub use deficit::Deficit;
+pub use policy::{PolicyScheduler, QueueError};
+pub use round_robin::RoundRobin;
+
+/// The scheduler of that kind for queues below `queues`, all idle and of weight 1; queues beyond are ignored. None for
+/// [`SchedulerKind::PolicyTree`], which needs a policy: see [`PolicyScheduler`].
+pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>> {
+    match *kind {
+        SchedulerKind::RoundRobin => Some(Box::new(RoundRobin::new(queues))),
+        SchedulerKind::Deficit { quantum } => Some(Box::new(Deficit::new(queues, quantum))),
+        SchedulerKind::Dcb { classes, strict } => Some(Box::new(Dcb::new(queues, classes, strict))),
+        SchedulerKind::PolicyTree => None,
+    }
+}
 
 /// Whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,31 @@
+//! Dynamic queue assignment: the least occupied queue.
+
+use super::{FlowFacts, Occupancy, QueueAssignment, occupancy_of};
+use weft_units::QueueId;
+
+/// Titan's dynamic queue assignment (TR, section 4.1), as its kernel scans queues (`net/core/dev.c` and
+/// `lib/dynamic_queue_assignment.c` of its fork): in the order given, the first that is empty; if none is, the first of the least
+/// weight.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LeastOccupied;
+
+impl QueueAssignment for LeastOccupied {
+    fn assign(&mut self, _: &FlowFacts, allowed: &[QueueId], occupancy: &[Occupancy]) -> QueueId {
+        let mut best = allowed.first().copied().unwrap_or_default();
+        let mut least = u64::MAX;
+        for &queue in allowed {
+            let weight = occupancy_of(queue, occupancy).weight;
+            if weight < least {
+                (best, least) = (queue, weight);
+            }
+            if least == 0 {
+                break;
+            }
+        }
+        best
+    }
+
+    fn is_dynamic(&self) -> bool {
+        true
+    }
+}

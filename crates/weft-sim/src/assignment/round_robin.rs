@@ -1,0 +1,23 @@
+//! Round-robin assignment: each new flow gets the next queue.
+
+use super::{FlowFacts, Occupancy, QueueAssignment};
+use weft_units::QueueId;
+
+/// Each new flow gets the queue after that of the flow before it, and keeps it: flows are spread evenly as long as all live equally
+/// long, whatever their hashes. With several pools of queues (XPS) the pools share one counter.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RoundRobin {
+    assigned: usize,
+}
+
+impl QueueAssignment for RoundRobin {
+    fn assign(&mut self, _: &FlowFacts, allowed: &[QueueId], _: &[Occupancy]) -> QueueId {
+        let at = self.assigned % allowed.len().max(1);
+        self.assigned = self.assigned.wrapping_add(1);
+        allowed.get(at).copied().unwrap_or_default()
+    }
+
+    fn is_dynamic(&self) -> bool {
+        false
+    }
+}

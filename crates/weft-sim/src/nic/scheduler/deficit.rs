@@ -1,0 +1,47 @@
+//! Deficit round robin with weights over queues.
+
+use super::surplus::Surplus;
+use super::{NicScheduler, Pick};
+use weft_units::{Bytes, Nanos, QueueId};
+
+/// The weighted arbitration of the Intel 82599 between VMDq pools, which Titan uses for its queue weights (TR, section 4.2): when a
+/// queue's turn comes, it gets a credit of its weight times the quantum, and it keeps the turn while its credit is above zero. What it
+/// sends too much counts against its next credit. An emptied queue has neither credit nor debt.
+///
+/// Titan's driver sets the credit (register `RTTDT1C`) to the weight times half an MTU, rounded up to units of 64 bytes: 768 bytes for
+/// an MTU of 1500.
+#[derive(Debug)]
+pub struct Deficit {
+    queues: Surplus,
+    turn: Option<QueueId>,
+}
+
+impl Deficit {
+    /// For queues below `queues`, all of weight 1; others are ignored. A quantum of zero counts as one byte.
+    pub fn new(queues: u32, quantum: Bytes) -> Self {
+        Self { queues: Surplus::new(queues, quantum), turn: None }
+    }
+}
+
+impl NicScheduler for Deficit {
+    fn activate(&mut self, queue: QueueId, _: Nanos) {
+        self.queues.activate(queue.0);
+    }
+
+    fn next(&mut self, _: Nanos) -> Pick {
+        self.turn = self.queues.next().map(QueueId);
+        self.turn.map_or(Pick::Idle, Pick::Queue)
+    }
+
+    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, _: Nanos) {
+        if self.turn == Some(queue) {
+            self.turn = None;
+            self.queues.finish(sent, backlogged);
+        }
+    }
+
+    /// From the queue's next credit on, which comes in the next round at the latest. 0 counts as 1.
+    fn set_weight(&mut self, queue: QueueId, weight: u32) {
+        self.queues.set_weight(queue.0, weight);
+    }
+}

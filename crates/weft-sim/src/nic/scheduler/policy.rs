@@ -1,0 +1,193 @@
+//! The policy tree as a NIC's scheduler: each queue is a flow of the tree.
+
+use super::{NicScheduler, Pick};
+use thiserror::Error;
+use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
+use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, QueueId, Weight};
+
+/// Most queues; their numbers are below it. Loom's NIC has many thousands (NSDI 2019, section 4.3), so this is far above what is meant.
+pub const QUEUES_MAX: u32 = 1 << 20;
+
+/// A queue without a flow, and a flow without a queue.
+const NONE: u32 = u32::MAX;
+
+/// Why a queue could not be added or removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// Its number is too high.
+    #[error("queue {given} cannot be added, the highest number is {}; use lower numbers again", QUEUES_MAX - 1)]
+    NumberTooHigh {
+        /// The queue that was given.
+        given: QueueId,
+    },
+    /// It is there already.
+    #[error("queue {given} has been added before; use a number that is free, or remove that queue first")]
+    Exists {
+        /// The queue that was given.
+        given: QueueId,
+    },
+    /// It is not there.
+    #[error("queue {given} has not been added (or no more)")]
+    Unknown {
+        /// The queue that was given.
+        given: QueueId,
+    },
+    /// Two queues would be one flow.
+    #[error("{flow} belongs to {other} already; give each queue a flow of its own")]
+    FlowTaken {
+        /// The flow that was given twice.
+        flow: FlowId,
+        /// The queue that has it.
+        other: QueueId,
+    },
+    /// The tree refuses.
+    #[error(transparent)]
+    Tree(#[from] FlowError),
+}
+
+/// The engine of the real data path inside the NIC (Loom, section 4.2), with a queue per flow of the tree. A turn allocates nothing.
+#[derive(Debug)]
+pub struct PolicyScheduler {
+    tree: PolicyTree,
+    /// By queue.
+    flows: Vec<u32>,
+    /// By flow.
+    queues: Vec<u32>,
+    turn: Option<(QueueId, Turn)>,
+}
+
+impl PolicyScheduler {
+    /// A scheduler for the queues whose flows are given, in order. The tree has these flows, and all of them are idle.
+    ///
+    /// # Errors
+    /// [`QueueError::Tree`] for a flow that the tree does not have or that is backlogged, [`QueueError::FlowTaken`],
+    /// [`QueueError::NumberTooHigh`].
+    pub fn new(tree: PolicyTree, flows_by_queue: Vec<FlowId>) -> Result<Self, QueueError> {
+        let count = flows_by_queue.len();
+        let mut scheduler = Self { tree, flows: Vec::with_capacity(count), queues: Vec::new(), turn: None };
+        for (index, flow) in flows_by_queue.into_iter().enumerate() {
+            let queue = QueueId::from_index(index);
+            if scheduler.tree.lane_of(flow).is_none() {
+                return Err(FlowError::UnknownFlow { given: flow }.into());
+            }
+            if scheduler.tree.is_active(flow) {
+                return Err(FlowError::Backlogged { given: flow }.into());
+            }
+            scheduler.check_free(queue)?;
+            scheduler.join(queue, flow)?;
+        }
+        Ok(scheduler)
+    }
+
+    /// Adds a queue, idle, as a new flow of `lane`. May allocate.
+    ///
+    /// # Errors
+    /// [`QueueError::Exists`], [`QueueError::NumberTooHigh`], [`QueueError::Tree`] for an unknown lane.
+    pub fn add_queue(&mut self, queue: QueueId, lane: LaneId, weight: Weight) -> Result<(), QueueError> {
+        self.check_free(queue)?;
+        let flow = self.tree.add_flow(lane, weight)?;
+        self.join(queue, flow)
+    }
+
+    /// Removes an idle queue and its flow; its number is free again.
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`], [`QueueError::Tree`] while it is backlogged.
+    pub fn remove_queue(&mut self, queue: QueueId) -> Result<(), QueueError> {
+        let flow = self.flow_of(queue).ok_or(QueueError::Unknown { given: queue })?;
+        self.tree.remove_flow(flow)?;
+        self.flows[queue.index()] = NONE;
+        self.queues[flow.index()] = NONE;
+        Ok(())
+    }
+
+    /// The flow of a queue; none for a queue that was not added.
+    pub fn flow_of(&self, queue: QueueId) -> Option<FlowId> {
+        self.flows.get(queue.index()).filter(|flow| **flow != NONE).map(|flow| FlowId(*flow))
+    }
+
+    /// The tree.
+    pub const fn tree(&self) -> &PolicyTree {
+        &self.tree
+    }
+
+    /// Changes the rate of a limit, as [`PolicyTree::set_rate`].
+    ///
+    /// # Errors
+    /// As [`PolicyTree::set_rate`].
+    pub fn set_rate(&mut self, limit: LimitId, rate: BitsPerSec, now: Nanos) -> Result<(), RateError> {
+        self.tree.set_rate(limit, rate, now)
+    }
+
+    fn check_free(&self, queue: QueueId) -> Result<(), QueueError> {
+        if queue.0 >= QUEUES_MAX {
+            return Err(QueueError::NumberTooHigh { given: queue });
+        }
+        self.flow_of(queue).map_or(Ok(()), |_| Err(QueueError::Exists { given: queue }))
+    }
+
+    /// Enters a pair, of which the queue is known to be free, into both tables.
+    fn join(&mut self, queue: QueueId, flow: FlowId) -> Result<(), QueueError> {
+        if let Some(other) = self.queue_of(flow) {
+            return Err(QueueError::FlowTaken { flow, other });
+        }
+        *slot(&mut self.flows, queue.index()) = flow.0;
+        *slot(&mut self.queues, flow.index()) = queue.0;
+        Ok(())
+    }
+
+    fn queue_of(&self, flow: FlowId) -> Option<QueueId> {
+        self.queues.get(flow.index()).filter(|queue| **queue != NONE).map(|queue| QueueId(*queue))
+    }
+}
+
+/// The entry of a table that grows to have it.
+fn slot(table: &mut Vec<u32>, index: usize) -> &mut u32 {
+    if table.len() <= index {
+        table.resize(index + 1, NONE);
+    }
+    &mut table[index]
+}
+
+impl NicScheduler for PolicyScheduler {
+    fn activate(&mut self, queue: QueueId, _: Nanos) {
+        if let Some(flow) = self.flow_of(queue) {
+            self.tree.activate(flow);
+        }
+    }
+
+    fn next(&mut self, now: Nanos) -> Pick {
+        self.turn = None;
+        loop {
+            let turn = match self.tree.next(now) {
+                Next::Turn(turn) => turn,
+                Next::Wait(time) => return Pick::Wait(time),
+                Next::Idle => return Pick::Idle,
+            };
+            if let Some(queue) = self.queue_of(turn.flow()) {
+                self.turn = Some((queue, turn));
+                return Pick::Queue(queue);
+            }
+            // A flow that was backlogged in the given tree and belongs to no queue: it has nothing here.
+            if self.tree.finish(turn, Bytes::ZERO, false, now).is_err() {
+                return Pick::Idle;
+            }
+        }
+    }
+
+    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, now: Nanos) {
+        if let Some((_, turn)) = self.turn.take_if(|(whose, _)| *whose == queue) {
+            let finished = self.tree.finish(turn, sent, backlogged, now);
+            debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
+        }
+    }
+
+    /// From the queue's next charge on; 0 counts as 1.
+    fn set_weight(&mut self, queue: QueueId, weight: u32) {
+        if let Some(flow) = self.flow_of(queue) {
+            let known = self.tree.set_weight(flow, Weight::new(weight).unwrap_or(Weight::ONE));
+            debug_assert_eq!(known, Ok(()), "a queue's flow is in the tree as long as the queue");
+        }
+    }
+}

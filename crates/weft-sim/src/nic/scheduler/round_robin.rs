@@ -1,0 +1,46 @@
+//! Round robin: active queues take one turn each.
+
+use super::ring::{Links, Ring};
+use super::{NicScheduler, Pick};
+use weft_units::{Bytes, Nanos, QueueId};
+
+/// Active queues in a ring, one turn each: a queue that becomes active, or has had its turn and has more, goes to the end. This is how
+/// a multiqueue NIC without weights shares the link (Titan TR, section 2). A turn costs constant time.
+#[derive(Debug)]
+pub struct RoundRobin {
+    links: Links,
+    ring: Ring,
+    turn: Option<QueueId>,
+}
+
+impl RoundRobin {
+    /// For queues below `queues`; others are ignored.
+    pub fn new(queues: u32) -> Self {
+        Self { links: Links::new(queues), ring: Ring::EMPTY, turn: None }
+    }
+}
+
+impl NicScheduler for RoundRobin {
+    fn activate(&mut self, queue: QueueId, _: Nanos) {
+        self.ring.push(&mut self.links, queue.0);
+    }
+
+    fn next(&mut self, _: Nanos) -> Pick {
+        self.turn = self.ring.head().map(QueueId);
+        self.turn.map_or(Pick::Idle, Pick::Queue)
+    }
+
+    fn finish(&mut self, queue: QueueId, _: Bytes, backlogged: bool, _: Nanos) {
+        if self.turn != Some(queue) {
+            return;
+        }
+        self.turn = None;
+        if backlogged {
+            self.ring.rotate(&mut self.links);
+        } else {
+            self.ring.pop(&mut self.links);
+        }
+    }
+
+    fn set_weight(&mut self, _: QueueId, _: u32) {}
+}

@@ -1,0 +1,131 @@
+//! Surplus round robin: deficit round robin whose charges come after sending.
+//!
+//! Deficit round robin (Shreedhar and Varghese 1996) looks at the first packet before it lets a queue send. A NIC does not know it
+//! before it has fetched it, so here a queue may send while its credit is above zero, and what it sent too much is taken off its next
+//! credit ("surplus round robin", Adiseshu, Parulkar and Varghese 1996). Over any time, what a queue sent differs from its credit
+//! by less than one packet.
+
+use super::ring::{Links, Ring};
+use weft_units::Bytes;
+
+/// Members that share in proportion to their weights; queues, or classes of them.
+#[derive(Debug)]
+pub(super) struct Surplus {
+    quantum: i64,
+    links: Links,
+    ring: Ring,
+    active: usize,
+    accounts: Box<[Account]>,
+    /// The head has had its credit for this visit.
+    credited: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// Bytes that may be sent; below zero, what was sent too much.
+    credit: i64,
+    weight: u32,
+}
+
+impl Account {
+    /// Credit per round, bytes; at least one, so that each member's turn comes.
+    fn refill(&self, quantum: i64) -> i64 {
+        quantum.saturating_mul(i64::from(self.weight)).max(1)
+    }
+}
+
+impl Surplus {
+    /// For members below `members`, all of weight 1. A quantum of zero counts as one byte.
+    pub(super) fn new(members: u32, quantum: Bytes) -> Self {
+        Self {
+            quantum: i64::try_from(quantum.get()).unwrap_or(i64::MAX).max(1),
+            links: Links::new(members),
+            ring: Ring::EMPTY,
+            active: 0,
+            accounts: vec![Account { credit: 0, weight: 1 }; members as usize].into(),
+            credited: false,
+        }
+    }
+
+    /// A member joins the end of the round, without credit. Nothing happens if it takes part already.
+    pub(super) fn activate(&mut self, member: u32) {
+        if self.ring.push(&mut self.links, member) {
+            self.active += 1;
+        }
+    }
+
+    /// The member's weight from its next credit on; 0 counts as 1.
+    pub(super) fn set_weight(&mut self, member: u32, weight: u32) {
+        if let Some(account) = self.accounts.get_mut(member as usize) {
+            account.weight = weight.max(1);
+        }
+    }
+
+    /// Whose turn it is.
+    ///
+    /// Members that are still below zero with their new credit are passed over. When a whole round passed without a turn, the rounds
+    /// up to the next one with a turn are credited at once, so the cost does not depend on how small the quantum is.
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let mut passed = 0;
+        loop {
+            let head = self.ring.head()?;
+            let account = self.accounts.get_mut(head as usize)?;
+            if !self.credited {
+                account.credit = account.credit.saturating_add(account.refill(self.quantum));
+                self.credited = true;
+            }
+            if account.credit > 0 {
+                return Some(head);
+            }
+            self.leave();
+            passed += 1;
+            if passed == self.active {
+                passed = 0;
+                self.skip_rounds();
+            }
+        }
+    }
+
+    /// The head's turn is over.
+    pub(super) fn finish(&mut self, sent: Bytes, backlogged: bool) {
+        let Some(head) = self.ring.head() else { return };
+        let Some(account) = self.accounts.get_mut(head as usize) else { return };
+        if !backlogged {
+            account.credit = 0;
+            self.credited = false;
+            self.active -= 1;
+            self.ring.pop(&mut self.links);
+            return;
+        }
+        account.credit = account.credit.saturating_sub(i64::try_from(sent.get()).unwrap_or(i64::MAX));
+        if account.credit <= 0 {
+            self.leave();
+        }
+    }
+
+    /// The head's visit is over; the next one begins.
+    fn leave(&mut self) {
+        self.ring.rotate(&mut self.links);
+        self.credited = false;
+    }
+
+    /// Credits all members for as many rounds as pass before the first in which one of them has a turn.
+    fn skip_rounds(&mut self) {
+        let (accounts, quantum) = (&self.accounts, self.quantum);
+        let needed = |member: u32| {
+            let account = accounts.get(member as usize)?;
+            // It is above zero with one credit more than these.
+            Some(account.credit.saturating_neg() / account.refill(quantum))
+        };
+        let rounds = self.ring.iter(&self.links).filter_map(needed).min().unwrap_or(0);
+        if rounds == 0 {
+            return;
+        }
+        for member in self.ring.iter(&self.links) {
+            if let Some(account) = self.accounts.get_mut(member as usize) {
+                account.credit =
+                    account.credit.saturating_add(account.refill(quantum).saturating_mul(rounds));
+            }
+        }
+    }
+}
