@@ -47,7 +47,7 @@ proptest! {
         let mut inside = PolicyTree::new(&program()).expect("a sound program");
         let flows: Vec<_> =
             (0..given).map(|queue| inside.add_flow(lane(queue), Weight::ONE).expect("a lane")).collect();
-        let mut scheduler = PolicyScheduler::new(inside, flows).expect("flows of the tree");
+        let mut scheduler = PolicyScheduler::with_flows(inside, flows).expect("flows of the tree");
         for flow in 0..QUEUES {
             prop_assert_eq!(tree.add_flow(lane(flow), Weight::ONE), Ok(FlowId(flow)));
             if flow >= given {
@@ -97,7 +97,7 @@ fn turns(scheduler: &mut PolicyScheduler, count: usize) -> [u32; 2] {
 
 fn empty() -> PolicyScheduler {
     let tree = PolicyTree::new(&wfq_program(2)).expect("a sound program");
-    PolicyScheduler::new(tree, Vec::new()).expect("no flows")
+    PolicyScheduler::new(tree)
 }
 
 #[test]
@@ -153,17 +153,17 @@ fn flows_that_do_not_fit_are_refused() {
     };
     let (with, flow) = tree();
     let taken = QueueError::FlowTaken { flow, other: QueueId(0) };
-    assert_eq!(PolicyScheduler::new(with, vec![flow, flow]).err(), Some(taken));
+    assert_eq!(PolicyScheduler::with_flows(with, vec![flow, flow]).err(), Some(taken));
     let (with, _) = tree();
     let unknown = QueueError::Tree(FlowError::UnknownFlow { given: FlowId(u32::MAX) });
-    assert_eq!(PolicyScheduler::new(with, vec![FlowId(u32::MAX)]).err(), Some(unknown));
+    assert_eq!(PolicyScheduler::with_flows(with, vec![FlowId(u32::MAX)]).err(), Some(unknown));
     let (mut with, flow) = tree();
     with.activate(flow);
     let backlogged = QueueError::Tree(FlowError::Backlogged { given: flow });
-    assert_eq!(PolicyScheduler::new(with, vec![flow]).err(), Some(backlogged));
+    assert_eq!(PolicyScheduler::with_flows(with, vec![flow]).err(), Some(backlogged));
     // A backlogged flow without a queue is never anyone's turn.
     let (mut with, flow) = tree();
     with.activate(flow);
-    let mut scheduler = PolicyScheduler::new(with, Vec::new()).expect("no flows");
+    let mut scheduler = PolicyScheduler::new(with);
     assert_eq!(scheduler.next(NOW), Pick::Idle);
 }

@@ -58,14 +58,18 @@ pub struct PolicyScheduler {
 }
 
 impl PolicyScheduler {
+    /// A scheduler without queues. The tree has no backlogged flows; one that is would have no queue, and its turns are passed over.
+    pub const fn new(tree: PolicyTree) -> Self {
+        Self { tree, flows: Vec::new(), queues: Vec::new(), turn: None }
+    }
+
     /// A scheduler for the queues whose flows are given, in order. The tree has these flows, and all of them are idle.
     ///
     /// # Errors
     /// [`QueueError::Tree`] for a flow that the tree does not have or that is backlogged, [`QueueError::FlowTaken`],
     /// [`QueueError::NumberTooHigh`].
-    pub fn new(tree: PolicyTree, flows_by_queue: Vec<FlowId>) -> Result<Self, QueueError> {
-        let count = flows_by_queue.len();
-        let mut scheduler = Self { tree, flows: Vec::with_capacity(count), queues: Vec::new(), turn: None };
+    pub fn with_flows(tree: PolicyTree, flows_by_queue: Vec<FlowId>) -> Result<Self, QueueError> {
+        let mut scheduler = Self::new(tree);
         for (index, flow) in flows_by_queue.into_iter().enumerate() {
             let queue = QueueId::from_index(index);
             if scheduler.tree.lane_of(flow).is_none() {
