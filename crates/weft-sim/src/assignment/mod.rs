@@ -2,6 +2,12 @@
 //!
 //! A new one is a file with one type that implements [`QueueAssignment`], and a line in [`build`].
 
+mod hash;
+mod least_occupied;
+
+pub use hash::Hash;
+pub use least_occupied::LeastOccupied;
+
 use crate::segment::FlowIndex;
 use weft_units::{Bytes, QueueId};
 
@@ -39,4 +45,16 @@ pub trait QueueAssignment: Send {
 
     /// Whether a flow is assigned anew whenever nothing of it is outstanding (dynamic), or once and for all (hash).
     fn is_dynamic(&self) -> bool;
+}
+
+/// Names of all assignments.
+pub const NAMES: &[&str] = &["hash", "dqa"];
+
+/// Makes an assignment by its name.
+pub fn build(name: &str) -> Option<Box<dyn QueueAssignment>> {
+    match name {
+        "hash" => Some(Box::new(Hash)),
+        "dqa" => Some(Box::new(LeastOccupied)),
+        _ => None,
+    }
 }

@@ -2,6 +2,17 @@
 //!
 //! A new one is a file with one type that implements [`NicScheduler`], and a line in [`build`].
 
+mod dcb;
+mod deficit;
+mod policy;
+mod round_robin;
+
+pub use dcb::Dcb;
+pub use deficit::Deficit;
+pub use policy::PolicyScheduler;
+pub use round_robin::RoundRobin;
+
+use crate::scenario::SchedulerKind;
 use weft_units::{Bytes, Nanos, QueueId};
 
 /// Whose turn it is.
@@ -28,4 +39,14 @@ pub trait NicScheduler: Send {
 
     /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); without effect where the NIC has no weights.
     fn set_weight(&mut self, queue: QueueId, weight: u32);
+}
+
+/// Makes a scheduler for `queues` queues. None for the policy tree, which is made from a policy ([`PolicyScheduler`]).
+pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>> {
+    match *kind {
+        SchedulerKind::RoundRobin => Some(Box::new(RoundRobin::default())),
+        SchedulerKind::Deficit { quantum } => Some(Box::new(Deficit::new(queues, quantum))),
+        SchedulerKind::Dcb { classes, strict } => Some(Box::new(Dcb::new(classes, strict))),
+        SchedulerKind::PolicyTree => None,
+    }
 }
