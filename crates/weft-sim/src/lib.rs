@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod assignment;
+pub mod byte_queue_limit;
 pub mod congestion;
 pub mod cost;
 pub mod engine;
+pub mod event_queue;
 pub mod link;
 pub mod network;
 pub mod nic;
@@ -13,6 +15,9 @@ pub mod qdisc;
 pub mod run;
 pub mod scenario;
 pub mod segment;
+mod serial;
+pub mod trace;
+mod world;
 
 pub use engine::EngineRefusal;
 pub use link::{Departure, Dequeue, Framing, Scheduler, VirtualLink};

@@ -6,6 +6,7 @@
 //!
 //! Does not: read packets, classify them, or model the host.
 
+use crate::serial::Serializer;
 use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, Nanos, Packets, Weight};
 
 /// What the link needs of a scheduler. Implemented by the engine; tests have slow and obvious ones.
@@ -99,12 +100,8 @@ pub struct Departure {
 #[derive(Clone, Debug)]
 pub struct VirtualLink<S> {
     scheduler: S,
-    rate: BitsPerSec,
     framing: Framing,
-    /// When the link is free.
-    free: Nanos,
-    /// The fraction of a nanosecond by which `free` is too early, in units of 1/rate nanoseconds.
-    carry: u128,
+    wire: Serializer,
     /// When the scheduler is asked next; [`Nanos::MAX`] while nothing is queued.
     next: Nanos,
     /// The latest arrival.
@@ -114,8 +111,8 @@ pub struct VirtualLink<S> {
 impl<S: Scheduler> VirtualLink<S> {
     /// A free link; `None` for a rate of zero, on which nothing would ever leave.
     pub fn new(scheduler: S, rate: BitsPerSec, framing: Framing) -> Option<Self> {
-        let (free, next, now) = (Nanos::ZERO, Nanos::MAX, Nanos::ZERO);
-        (rate.0 > 0).then_some(Self { scheduler, rate, framing, free, carry: 0, next, now })
+        let wire = Serializer::new(rate)?;
+        Some(Self { scheduler, framing, wire, next: Nanos::MAX, now: Nanos::ZERO })
     }
 
     /// The scheduler.
@@ -130,7 +127,7 @@ impl<S: Scheduler> VirtualLink<S> {
 
     /// When the link is free: the end of the last departure.
     pub const fn free_at(&self) -> Nanos {
-        self.free
+        self.wire.free_at()
     }
 
     /// Offers a packet that arrives at `at`; an earlier time than that of the last arrival counts as that one. Everything
@@ -147,7 +144,7 @@ impl<S: Scheduler> VirtualLink<S> {
         let at = at.max(self.now);
         self.run_until(at, departed);
         self.scheduler.enqueue(flow, len, handle, at)?;
-        self.next = self.next.min(self.free.max(at));
+        self.next = self.next.min(self.wire.free_at().max(at));
         Ok(())
     }
 
@@ -166,7 +163,7 @@ impl<S: Scheduler> VirtualLink<S> {
     pub fn drain(&mut self, departed: impl FnMut(Departure)) {
         let now = self.now;
         self.run_until(Nanos::MAX, departed);
-        self.now = now.max(self.free);
+        self.now = now.max(self.wire.free_at());
     }
 
     /// Asks the scheduler once, at `next`.
@@ -174,7 +171,8 @@ impl<S: Scheduler> VirtualLink<S> {
         let start = self.next;
         match self.scheduler.dequeue(start) {
             Dequeue::Packet { flow, lane, len, handle } => {
-                let end = self.serialise(start, len);
+                let end = self.wire.occupy(start, self.framing.wire_bytes(len));
+                self.next = end;
                 Some(Departure { start, end, lane, flow, len, handle })
             }
             Dequeue::Wait(time) => {
@@ -187,20 +185,5 @@ impl<S: Scheduler> VirtualLink<S> {
                 None
             }
         }
-    }
-
-    /// Occupies the link with a frame from `start` on, and gives the time at which it is free again.
-    fn serialise(&mut self, start: Nanos, len: Bytes) -> Nanos {
-        const BITS_BY_NANOS: u128 = 8 * 1_000_000_000;
-        if start > self.free {
-            self.carry = 0;
-        }
-        let rate = u128::from(self.rate.0);
-        let work = u128::from(self.framing.wire_bytes(len).0) * BITS_BY_NANOS + self.carry;
-        self.carry = work % rate;
-        let time = Nanos(u64::try_from(work / rate).unwrap_or(u64::MAX));
-        self.free = start + time;
-        self.next = self.free;
-        self.free
     }
 }

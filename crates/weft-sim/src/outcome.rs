@@ -105,6 +105,8 @@ pub struct Counters {
     pub resegmented: u64,
     /// Acknowledgements sent.
     pub acknowledgements: u64,
+    /// Datagrams that a full socket buffer refused, when sent or received.
+    pub socket_drops: u64,
     /// Packets that arrived after a later one of their flow.
     pub reordered: u64,
     /// Received skbs (after GRO) by size, in steps of 5 kB as the SIGCOMM'21 study has them: 13 steps, the last is 60 kB and more.

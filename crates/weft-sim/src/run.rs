@@ -2,6 +2,8 @@
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
+use crate::trace::{NoObserver, Observer};
+use crate::world;
 use thiserror::Error;
 
 /// Why a scenario cannot run, although its values are possible each by itself.
@@ -33,6 +35,17 @@ pub enum RunError {
 /// # Errors
 /// The scenario's parts do not fit together.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<Outcome, RunError> {
-    let _ = (scenario, seed);
-    Err(RunError::Impossible { what: "the world is not built yet".to_owned(), hint: "build it".to_owned() })
+    simulate_observed(scenario, seed, NoObserver).map(|(outcome, _)| outcome)
+}
+
+/// The same, telling an observer of every packet; gives it back.
+///
+/// # Errors
+/// The scenario's parts do not fit together.
+pub fn simulate_observed<O: Observer>(
+    scenario: &Scenario,
+    seed: u64,
+    observer: O,
+) -> Result<(Outcome, O), RunError> {
+    world::run(scenario, seed, observer)
 }

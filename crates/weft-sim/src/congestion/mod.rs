@@ -2,7 +2,30 @@
 //!
 //! A new one is a file with one type that implements [`CongestionControl`], and a line in [`build`].
 
+pub mod cubic;
+pub mod dctcp;
+mod growth;
+mod hystart;
+pub mod reno;
+
 use weft_units::Nanos;
+
+pub use cubic::Cubic;
+pub use dctcp::Dctcp;
+pub use reno::Reno;
+
+/// The names that [`build`] knows.
+pub const NAMES: &[&str] = &["reno", "cubic", "dctcp"];
+
+/// The congestion control of that name (`net.ipv4.tcp_congestion_control`), for one sender; none if there is no such.
+pub fn build(name: &str) -> Option<Box<dyn CongestionControl>> {
+    match name {
+        "reno" => Some(Box::new(Reno::default())),
+        "cubic" => Some(Box::new(Cubic::default())),
+        "dctcp" => Some(Box::new(Dctcp::default())),
+        _ => None,
+    }
+}
 
 /// A sender's window, in packets of one MSS, as `tp->snd_cwnd` and `tp->snd_ssthresh` are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

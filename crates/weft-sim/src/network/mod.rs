@@ -1,1 +1,211 @@
 //! The network between hosts: links, switches with shared buffers, routes.
+//!
+//! Output ports are first in, first out, so the time at which a packet leaves is known when it arrives: [`Fabric`] needs an
+//! event per hop and none per departure. It has no clock and no events of its own; the caller brings each packet to the hop
+//! that the last answer named, at the time that it named.
+//!
+//! Does not: lose packets at random ([`Network::loss`] is the caller's), or model the sending NIC's link, whose end of
+//! transmission is what [`Fabric::leave_host`] is told.
+
+mod layout;
+mod port;
+
+use crate::link::Framing;
+use crate::outcome::Station;
+use crate::run::RunError;
+use crate::scenario::{Network, Topology};
+use layout::{Home, Layout};
+use port::Port;
+use weft_units::{Bytes, Nanos};
+
+/// Index of a switch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SwitchId(pub u32);
+
+/// What stands at the far end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Hop {
+    /// The host with this index.
+    Host(u32),
+    /// A switch.
+    Switch(SwitchId),
+}
+
+/// What a switch made of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forward {
+    /// It had no room for it.
+    Dropped,
+    /// It is in the queue of an output port.
+    Queued {
+        /// When its last bit will have arrived at the next hop.
+        arrives: Nanos,
+        /// The next hop.
+        at: Hop,
+        /// Whether it was marked with congestion experienced.
+        marked: bool,
+    },
+}
+
+/// A switch: which of the ports are its own, and its buffer.
+#[derive(Clone, Debug)]
+struct Switch {
+    /// Its ports lie side by side, those to hosts first.
+    first: u32,
+    /// One past its last port.
+    end: u32,
+    /// Where packets for hosts at other switches leave.
+    away: layout::Away,
+    /// Bytes in the buffer, as of when each port was last drained; what really is there may be less, never more.
+    used: Bytes,
+}
+
+/// The network: a pure state machine.
+///
+/// Store and forward: a packet is at a hop when its last bit has arrived. Every link has the delay [`Network::delay`], those
+/// between switches too. Packets occupy links with Ethernet's framing ([`Framing::ETHERNET`]) and buffers without it. A
+/// packet holds its place in the buffer until its last bit has left the port.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    switches: Vec<Switch>,
+    ports: Vec<Port>,
+    /// By host: where it is connected. Empty when hosts are back to back.
+    homes: Vec<Home>,
+    delay: Nanos,
+    buffer: Bytes,
+    alpha: f64,
+    /// A port that holds more marks; the largest value where nothing is marked.
+    mark_above: Bytes,
+}
+
+impl Fabric {
+    /// The network for `hosts` hosts, with nothing in it.
+    ///
+    /// # Errors
+    /// A shape without hosts at some switch or with more than a million ports, a rate of zero, no buffer, or an `alpha` that
+    /// is not a positive number.
+    pub fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
+        if network.rate.0 == 0 {
+            return Err(impossible("links of rate zero carry nothing".to_owned(), "give `network.rate`"));
+        }
+        let switch = &network.switch;
+        if network.topology != Topology::BackToBack {
+            if !(switch.alpha.is_finite() && switch.alpha > 0.0) {
+                let what =
+                    format!("a switch with alpha {} would never queue or has no threshold", switch.alpha);
+                return Err(impossible(what, "give a positive `network.switch.alpha`, such as 1"));
+            }
+            if switch.buffer == Bytes::ZERO {
+                let what = "a switch without a buffer drops everything".to_owned();
+                return Err(impossible(what, "give `network.switch.buffer`"));
+            }
+        }
+        let Layout { switches, ports, homes } = Layout::new(network, hosts)?;
+        Ok(Self {
+            switches,
+            ports,
+            homes,
+            delay: network.delay,
+            buffer: switch.buffer,
+            alpha: switch.alpha,
+            mark_above: switch.ecn_threshold.unwrap_or(Bytes::MAX),
+        })
+    }
+
+    /// The NIC of `host` has sent the last bit of a packet at `now`: when and where it arrives.
+    ///
+    /// # Panics
+    /// `host` is not below the number of hosts.
+    #[inline]
+    pub fn leave_host(&self, host: u32, now: Nanos) -> (Nanos, Hop) {
+        let at = if self.homes.is_empty() {
+            assert!(host < 2, "two hosts are back to back");
+            Hop::Host(1 - host)
+        } else {
+            Hop::Switch(SwitchId(self.homes[host as usize].switch))
+        };
+        (now + self.delay, at)
+    }
+
+    /// A frame of `len` bytes (without preamble, check sequence and gap) for host `to` arrives at `switch` at `now`. `hash`
+    /// is that of its flow and chooses the spine. Calls for one switch come in the order of time.
+    ///
+    /// A port takes a packet while it holds less than `alpha` times what is free of the buffer (Choudhury and Hahne 1998,
+    /// section II) and the packet fits into what is free. It marks packets of ECN-capable flows when it holds more than the
+    /// threshold on arrival, the arriving packet not counted (Alizadeh et al., DCTCP, SIGCOMM 2010, section 3.1).
+    ///
+    /// # Panics
+    /// `switch` was not named by a [`Hop`], or `to` is not below the number of hosts.
+    pub fn forward(
+        &mut self,
+        switch: SwitchId,
+        to: u32,
+        hash: u32,
+        len: Bytes,
+        ecn_capable: bool,
+        now: Nanos,
+    ) -> Forward {
+        let station = &mut self.switches[switch.0 as usize];
+        let index = station.away.route(switch, self.homes[to as usize], hash) as usize;
+        let port = &mut self.ports[index];
+        port.entered.packets.0 += 1;
+        port.entered.bytes += len;
+        station.used -= port.drain(now);
+        let (buffer, alpha) = (self.buffer, self.alpha);
+        let admits = |held: Bytes, used: Bytes| {
+            let free = buffer.saturating_sub(used);
+            len <= free && (held.0 as f64) < alpha * free.0 as f64
+        };
+        let held = port.holds();
+        if !admits(held, station.used) {
+            // What other ports have sent since they were last looked at makes room. Asking them only now is exact: more
+            // room never turns a yes into a no.
+            for port in &mut self.ports[station.first as usize..station.end as usize] {
+                station.used -= port.drain(now);
+            }
+            if !admits(held, station.used) {
+                self.ports[index].drop_one(len);
+                return Forward::Dropped;
+            }
+        }
+        station.used += len;
+        let marked = ecn_capable && held > self.mark_above;
+        let port = &mut self.ports[index];
+        let departs = port.enqueue(now, len, Framing::ETHERNET.wire_bytes(len));
+        Forward::Queued { arrives: departs + self.delay, at: port.far_end(), marked }
+    }
+
+    /// How many switches there are; their identities count from 0.
+    pub fn switches(&self) -> u32 {
+        self.switches.len() as u32
+    }
+
+    /// Bytes that a switch's ports hold at `now`, which is not before its last packet's arrival.
+    ///
+    /// # Panics
+    /// `switch` was not named by a [`Hop`].
+    pub fn occupancy(&self, switch: SwitchId, now: Nanos) -> Bytes {
+        let station = &self.switches[switch.0 as usize];
+        self.ports[station.first as usize..station.end as usize].iter().map(|port| port.held(now).bytes).sum()
+    }
+
+    /// The books of all output ports at `now`, which is not before the last packet's arrival. What links carry is in no
+    /// port's books: it has left one and not entered the next.
+    pub fn books(&self, now: Nanos) -> Vec<Station> {
+        let switches = self.switches.iter().enumerate();
+        let ports = switches.flat_map(|(s, switch)| {
+            self.ports[switch.first as usize..switch.end as usize].iter().map(move |port| {
+                let name = match port.far_end() {
+                    Hop::Host(host) => format!("switch {s} port to host {host}"),
+                    Hop::Switch(SwitchId(next)) => format!("switch {s} port to switch {next}"),
+                };
+                port.books(name, now)
+            })
+        });
+        ports.collect()
+    }
+}
+
+fn impossible(what: String, hint: &str) -> RunError {
+    RunError::Impossible { what, hint: hint.to_owned() }
+}

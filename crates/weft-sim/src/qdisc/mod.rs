@@ -2,8 +2,32 @@
 //!
 //! A new one is a file with one type that implements [`Qdisc`], and a line in [`build`].
 
+mod alarms;
+mod bucket;
+mod codel;
+pub mod drr;
+pub mod fq_codel;
+mod hash;
+pub mod htb;
+pub mod pfifo;
+pub mod pfifo_fast;
+pub mod prio;
+pub mod sfq;
+mod store;
+pub mod tbf;
+
+use crate::scenario::config::QdiscKind;
 use crate::segment::{Backlog, Dequeued, Segment};
-use weft_units::Nanos;
+use weft_units::{Bytes, Nanos};
+
+pub use drr::Drr;
+pub use fq_codel::FqCodel;
+pub use htb::Htb;
+pub use pfifo::Pfifo;
+pub use pfifo_fast::PfifoFast;
+pub use prio::Prio;
+pub use sfq::{Sfq, SfqParameters};
+pub use tbf::Tbf;
 
 /// A queueing discipline between the stack and a NIC queue's ring.
 pub trait Qdisc: Send {
@@ -15,4 +39,58 @@ pub trait Qdisc: Send {
 
     /// What is held.
     fn backlog(&self) -> Backlog;
+}
+
+/// Segments that SFQ holds under [`QdiscKind::PrioSfq`]: what Titan's kernel was set to.
+pub const PRIO_SFQ_LIMIT: u32 = 250;
+
+/// Segments that each SFQ holds under [`QdiscKind::DrrPrioSfq`]: what the Loom paper sets.
+pub const DRR_PRIO_SFQ_LIMIT: u32 = 32_768;
+
+/// Priority bands of a class under [`QdiscKind::DrrPrioSfq`]: the default of `tc`'s `prio`.
+pub const DRR_PRIO_SFQ_BANDS: usize = 3;
+
+/// Makes the queueing discipline of one transmit queue. `classes` is the number of the scenario's classes (0 counts as 1; a
+/// segment of a class beyond belongs to the last one), `seed` the perturbation of hashes.
+pub fn build(kind: &QdiscKind, classes: u16, seed: u64) -> Box<dyn Qdisc> {
+    let classes = classes.max(1);
+    match *kind {
+        QdiscKind::PfifoFast => Box::new(PfifoFast::new(pfifo_fast::DEFAULT_LIMIT)),
+        QdiscKind::PrioSfq { quantum } => {
+            let parameters = SfqParameters { limit: PRIO_SFQ_LIMIT, ..SfqParameters::new(quantum) };
+            below_urgent(Box::new(Sfq::new(parameters, seed)))
+        }
+        QdiscKind::FqCodel => below_urgent(Box::new(FqCodel::new(seed))),
+        QdiscKind::Htb { rate } => Box::new(Htb::new(
+            rate,
+            (0..classes).map(|class| {
+                let parameters = SfqParameters::new(Bytes(sfq::DEFAULT_QUANTUM));
+                Box::new(Sfq::new(parameters, hash::mix(seed, u32::from(class)))) as Box<dyn Qdisc>
+            }),
+        )),
+        QdiscKind::Tbf { rate, burst } => Box::new(Tbf::new(rate, burst, pfifo::DEFAULT_LIMIT)),
+        QdiscKind::DrrPrioSfq { quantum } => Box::new(Drr::new(
+            quantum,
+            (0..classes).map(|class| loom_class(quantum, hash::mix(seed, class.into()))),
+        )),
+    }
+}
+
+/// A strict band for urgent segments (band 0) above what all others share.
+fn below_urgent(others: Box<dyn Qdisc>) -> Box<dyn Qdisc> {
+    Box::new(Prio::new([Box::new(Pfifo::new(pfifo::DEFAULT_LIMIT)) as Box<dyn Qdisc>, others]))
+}
+
+/// Priority bands, each with SFQ, of one class. As many flows have slots as hash buckets, since the default of 128 would refuse
+/// the first segment of a 129th flow although thousands of segments fit.
+fn loom_class(quantum: Bytes, seed: u64) -> Box<dyn Qdisc> {
+    let parameters = SfqParameters {
+        limit: DRR_PRIO_SFQ_LIMIT,
+        flows: sfq::DEFAULT_DIVISOR,
+        ..SfqParameters::new(quantum)
+    };
+    Box::new(Prio::new((0..DRR_PRIO_SFQ_BANDS).map(|band| {
+        let band = u32::try_from(band).unwrap_or(u32::MAX);
+        Box::new(Sfq::new(parameters, hash::mix(seed, band))) as Box<dyn Qdisc>
+    })))
 }

@@ -107,6 +107,8 @@ pub struct Stack {
     pub tso: bool,
     /// Whether the receiver merges packets (GRO).
     pub gro: bool,
+    /// Flows whose packets GRO merges at a time: 8 up to Linux 4.18 (`MAX_GRO_SKBS`), 64 since (8 buckets of 8).
+    pub gro_flows: u32,
     /// TCP small queues: most bytes of a flow in qdisc and ring (`tcp_limit_output_bytes`); none switches it off.
     pub small_queue: Option<Bytes>,
     /// Whether two segments are always allowed (`max(2 * truesize, pacing rate >> 10)`). Titan's kernel drops this floor.

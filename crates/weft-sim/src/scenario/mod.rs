@@ -1,5 +1,39 @@
-//! What is simulated: hosts, network, flows and probes, as data.
+//! What is simulated: hosts, network, flows and probes, as data; and the files that say it (docs/scenario-files.md).
 
+mod check;
+mod choices;
 pub mod config;
+mod costs;
+mod defaults;
+mod error;
+mod fuzz;
+mod item;
+mod keys;
+mod kinds;
+mod nearest;
+mod read;
+mod tables;
+mod write;
 
 pub use config::*;
+pub use error::ScenarioError;
+#[doc(hidden)]
+pub use fuzz::fuzz_scenario;
+pub use read::read;
+#[doc(hidden)]
+pub use tables::{KnownKey, known_keys};
+pub use write::write;
+
+use crate::cost::Costs;
+
+impl Costs {
+    /// Reads a cost file: a table for each operation with nanoseconds by category, and `[contention]`. What is left out is zero.
+    /// `file` is its name, for errors.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place: the text is not TOML, a name is unknown, a number is negative or missing, or a
+    /// table that is not all zero does not say its source.
+    pub fn read(text: &str, file: &str) -> Result<Self, ScenarioError> {
+        costs::read(text, file)
+    }
+}

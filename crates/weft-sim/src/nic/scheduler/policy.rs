@@ -5,8 +5,8 @@ use thiserror::Error;
 use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
 use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, QueueId, Weight};
 
-/// Most queues; their numbers are below it. Loom's NIC has many thousands (NSDI 2019, section 4.3), so this is far above what is meant.
-pub const QUEUES_MAX: u32 = 1 << 20;
+/// Most queues; their numbers are below it. Loom's NIC has many thousands (NSDI 2019, section 4.3), and a simulated one a queue per flow.
+pub const QUEUES_MAX: u32 = 1 << 24;
 
 /// A queue without a flow, and a flow without a queue.
 const NONE: u32 = u32::MAX;

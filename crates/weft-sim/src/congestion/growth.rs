@@ -1,0 +1,43 @@
+//! Growth in whole packets, shared by the congestion controls.
+
+use super::Window;
+
+/// Smallest threshold, packets (RFC 5681, equation 4; `tcp_reno_ssthresh`).
+pub(super) const SSTHRESH_MIN: u32 = 2;
+
+/// Slow start: a packet for every packet acknowledged, up to the threshold (`tcp_slow_start`). Gives the packets left over.
+pub(super) fn slow_start(window: &mut Window, packets: u32) -> u32 {
+    let grown = window.cwnd.saturating_add(packets).min(window.ssthresh).max(window.cwnd);
+    let left = packets - (grown - window.cwnd);
+    window.cwnd = grown;
+    left
+}
+
+/// Additive increase: a packet for every `per_packet` packets acknowledged (`tcp_cong_avoid_ai`).
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct AdditiveIncrease {
+    /// Packets acknowledged towards the next one (`snd_cwnd_cnt`).
+    count: u32,
+}
+
+impl AdditiveIncrease {
+    /// Counts acknowledged packets.
+    pub(super) fn acknowledged(&mut self, window: &mut Window, per_packet: u32, packets: u32) {
+        let per_packet = per_packet.max(1);
+        // Credits for more than a packet, saved while a larger number was asked for, count once only.
+        if self.count >= per_packet {
+            self.count = 0;
+            window.cwnd = window.cwnd.saturating_add(1);
+        }
+        self.count = self.count.saturating_add(packets);
+        if self.count >= per_packet {
+            window.cwnd = window.cwnd.saturating_add(self.count / per_packet);
+            self.count %= per_packet;
+        }
+    }
+
+    /// Forgets what was counted (`tcp_init_cwnd_reduction`, `tcp_enter_loss`).
+    pub(super) fn reset(&mut self) {
+        self.count = 0;
+    }
+}

@@ -1,0 +1,224 @@
+//! The queue of future events: a radix heap.
+//!
+//! Simulated time never goes back, so the queue need not order more than it must (Ahuja et al. 1990, "Faster algorithms for the
+//! shortest path problem"). An event stands in the bucket of the highest 6-bit digit in which its time differs from the time of the
+//! event that left last. When the buckets of the lowest digit are empty, the next bucket of the lowest level that has one is spread
+//! over the levels below. Each event moves down at most once per level and usually once or twice, and all accesses are to the ends
+//! of arrays.
+//!
+//! Events of equal times leave in the order in which they were added: they always share a bucket, since the bucket that an event
+//! belongs to changes only when that bucket is spread, and spreading keeps the order.
+
+use weft_units::Nanos;
+
+const DIGIT_BITS: u32 = 6;
+const DIGITS: usize = 1 << DIGIT_BITS;
+/// 64 bits of time in digits of 6.
+const LEVELS: usize = 11;
+
+/// An event's time and what is to happen.
+#[derive(Clone, Copy, Debug)]
+struct Entry<E> {
+    time: u64,
+    event: E,
+}
+
+/// Events by time, first come first served among equal times.
+#[derive(Clone, Debug)]
+pub struct EventQueue<E> {
+    /// Time of the event that left last.
+    last: u64,
+    len: usize,
+    /// `LEVELS` times `DIGITS` buckets.
+    buckets: Vec<Vec<Entry<E>>>,
+    /// By level, the buckets that hold something.
+    occupied: [u64; LEVELS],
+    /// Levels that hold something.
+    levels: u16,
+    /// How much of the bucket that events leave from has left.
+    taken: usize,
+    /// Room for the bucket that is being spread.
+    spread: Vec<Entry<E>>,
+}
+
+impl<E: Copy> Default for EventQueue<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E: Copy> EventQueue<E> {
+    /// An empty queue at time zero.
+    pub fn new() -> Self {
+        let buckets = (0..LEVELS * DIGITS).map(|_| Vec::new()).collect();
+        Self { last: 0, len: 0, buckets, occupied: [0; LEVELS], levels: 0, taken: 0, spread: Vec::new() }
+    }
+
+    /// How many events wait.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none waits.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an event. A time that has passed counts as the time of the event that left last.
+    #[inline]
+    pub fn push(&mut self, time: Nanos, event: E) {
+        self.len += 1;
+        self.place(Entry { time: time.0.max(self.last), event });
+    }
+
+    /// Level and digit of a time, seen from the time of the last event.
+    #[inline]
+    const fn bucket_of(&self, time: u64) -> (usize, usize) {
+        let differing = time ^ self.last;
+        let level = if differing == 0 { 0 } else { (differing.ilog2() / DIGIT_BITS) as usize };
+        let digit = (time >> (level as u32 * DIGIT_BITS)) as usize & (DIGITS - 1);
+        (level, digit)
+    }
+
+    #[inline]
+    fn place(&mut self, entry: Entry<E>) {
+        let (level, digit) = self.bucket_of(entry.time);
+        self.occupied[level] |= 1 << digit;
+        self.levels |= 1 << level;
+        self.buckets[level * DIGITS + digit].push(entry);
+    }
+
+    /// No event waits with a time before this one. Exact when an event of the lowest digit waits, and otherwise the beginning of the
+    /// next bucket.
+    #[inline]
+    pub fn earliest_possible(&self) -> Nanos {
+        if self.len == 0 {
+            return Nanos::MAX;
+        }
+        let level = self.levels.trailing_zeros();
+        let digit = u64::from(self.occupied[level as usize].trailing_zeros());
+        let shift = level * DIGIT_BITS;
+        // The bits above this level's digit are those of the last event's time.
+        let above = self
+            .last
+            .checked_shr(shift + DIGIT_BITS)
+            .and_then(|high| high.checked_shl(shift + DIGIT_BITS))
+            .unwrap_or(0);
+        Nanos(above | digit << shift)
+    }
+
+    /// Takes the earliest event.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Nanos, E)> {
+        if self.len == 0 {
+            return None;
+        }
+        if self.occupied[0] == 0 {
+            self.spread_next();
+        }
+        let digit = self.occupied[0].trailing_zeros() as usize;
+        let bucket = &mut self.buckets[digit];
+        let entry = bucket[self.taken];
+        self.taken += 1;
+        if self.taken == bucket.len() {
+            bucket.clear();
+            self.taken = 0;
+            self.occupied[0] &= self.occupied[0] - 1;
+            if self.occupied[0] == 0 {
+                self.levels &= !1;
+            }
+        }
+        self.last = entry.time;
+        self.len -= 1;
+        Some((Nanos(entry.time), entry.event))
+    }
+
+    /// Spreads the earliest bucket above the lowest level over the levels below it.
+    fn spread_next(&mut self) {
+        let level = self.levels.trailing_zeros() as usize;
+        let digit = self.occupied[level].trailing_zeros() as usize;
+        self.occupied[level] &= self.occupied[level] - 1;
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+        let mut entries = std::mem::take(&mut self.spread);
+        std::mem::swap(&mut entries, &mut self.buckets[level * DIGITS + digit]);
+        // Seen from its earliest event, every event of the bucket differs in a lower digit only.
+        self.last = entries.iter().map(|entry| entry.time).min().unwrap_or(self.last);
+        for &entry in &entries {
+            self.place(entry);
+        }
+        entries.clear();
+        self.spread = entries;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EventQueue;
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+    use weft_units::Nanos;
+
+    /// A small generator for the tests' operations.
+    fn next(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+
+    #[test]
+    fn agrees_with_a_heap_of_times_and_serial_numbers() {
+        for seed in 1..200u64 {
+            let mut random = seed;
+            let (mut ours, mut reference) = (EventQueue::new(), BinaryHeap::new());
+            let (mut serial, mut now) = (0u64, 0u64);
+            for _ in 0..2000 {
+                if next(&mut random) % 5 < 3 {
+                    // Delays of all magnitudes, zero included, so that equal times are frequent.
+                    let delay = next(&mut random) >> (next(&mut random) % 64);
+                    let time = now.saturating_add(delay % (1 << (next(&mut random) % 40)));
+                    ours.push(Nanos(time), serial);
+                    reference.push(Reverse((time, serial)));
+                    serial += 1;
+                } else {
+                    let expected = reference.pop().map(|Reverse(pair)| pair);
+                    assert!(
+                        ours.earliest_possible().0 <= expected.map_or(u64::MAX, |(time, _)| time),
+                        "seed {seed}"
+                    );
+                    let got = ours.pop().map(|(time, event)| (time.0, event));
+                    assert_eq!(got, expected, "seed {seed}");
+                    now = expected.map_or(now, |(time, _)| time);
+                }
+                assert_eq!(ours.len(), reference.len());
+            }
+        }
+    }
+
+    #[test]
+    fn equal_times_leave_in_order_even_when_added_between() {
+        let mut queue = EventQueue::new();
+        queue.push(Nanos(1 << 40), 0);
+        queue.push(Nanos(5), 1);
+        queue.push(Nanos(1 << 40), 2);
+        assert_eq!(queue.pop(), Some((Nanos(5), 1)));
+        queue.push(Nanos(1 << 40), 3);
+        assert_eq!(queue.pop(), Some((Nanos(1 << 40), 0)));
+        queue.push(Nanos(1 << 40), 4);
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|(_, event)| event).collect();
+        assert_eq!(rest, [2, 3, 4]);
+    }
+
+    #[test]
+    fn the_end_of_time_is_a_time() {
+        let mut queue = EventQueue::new();
+        queue.push(Nanos::MAX, 'b');
+        queue.push(Nanos(0), 'a');
+        assert_eq!(queue.pop(), Some((Nanos(0), 'a')));
+        assert_eq!(queue.earliest_possible().0 >> 60, 15);
+        assert_eq!(queue.pop(), Some((Nanos::MAX, 'b')));
+        assert_eq!(queue.pop(), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! An output port: a FIFO whose departures are known in advance.
+
+use super::Hop;
+use crate::outcome::{Amount, Station};
+use crate::serial::Serializer;
+use std::collections::VecDeque;
+use weft_units::{Bytes, Nanos, Packets};
+
+/// A packet that has not been seen to leave yet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When its last bit leaves.
+    departs: Nanos,
+    len: Bytes,
+}
+
+/// An output port and its link.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    wire: Serializer,
+    /// What is queued, by departure; entries whose time has come go when the port is drained.
+    ring: VecDeque<Waiting>,
+    /// Sum of the ring's bytes.
+    backlog: Bytes,
+    far_end: Hop,
+    /// What came, whether or not it was dropped.
+    pub(super) entered: Amount,
+    left: Amount,
+    dropped: Amount,
+}
+
+impl Port {
+    pub(super) fn new(wire: Serializer, far_end: Hop) -> Self {
+        let (entered, left, dropped) = Default::default();
+        Self { wire, ring: VecDeque::new(), backlog: Bytes::ZERO, far_end, entered, left, dropped }
+    }
+
+    pub(super) const fn far_end(&self) -> Hop {
+        self.far_end
+    }
+
+    /// Bytes held, as of the last [`drain`](Self::drain).
+    pub(super) const fn holds(&self) -> Bytes {
+        self.backlog
+    }
+
+    /// Takes out what has left up to and including `now`, and gives its bytes.
+    #[inline]
+    pub(super) fn drain(&mut self, now: Nanos) -> Bytes {
+        let mut freed = Bytes::ZERO;
+        while let Some(first) = self.ring.front()
+            && first.departs <= now
+        {
+            freed += first.len;
+            self.left.packets.0 += 1;
+            self.ring.pop_front();
+        }
+        self.left.bytes += freed;
+        self.backlog -= freed;
+        freed
+    }
+
+    /// Queues a packet that occupies the link with `wire` bytes, and gives its departure.
+    #[inline]
+    pub(super) fn enqueue(&mut self, now: Nanos, len: Bytes, wire: Bytes) -> Nanos {
+        let departs = self.wire.occupy(now, wire);
+        self.ring.push_back(Waiting { departs, len });
+        self.backlog += len;
+        departs
+    }
+
+    /// Counts a packet that found no room.
+    pub(super) fn drop_one(&mut self, len: Bytes) {
+        self.dropped.packets.0 += 1;
+        self.dropped.bytes += len;
+    }
+
+    /// What it holds at `now`, packet by packet.
+    pub(super) fn held(&self, now: Nanos) -> Amount {
+        amount(self.ring.iter().filter(|waiting| waiting.departs > now))
+    }
+
+    /// The books at `now`. The ring's entries count as held or as left, by their time.
+    pub(super) fn books(&self, name: String, now: Nanos) -> Station {
+        let gone = amount(self.ring.iter().filter(|waiting| waiting.departs <= now));
+        let left = Amount { packets: self.left.packets + gone.packets, bytes: self.left.bytes + gone.bytes };
+        Station { name, entered: self.entered, left, dropped: self.dropped, held: self.held(now) }
+    }
+}
+
+fn amount<'a>(packets: impl Iterator<Item = &'a Waiting>) -> Amount {
+    packets.fold(Amount::default(), |sum, packet| Amount {
+        packets: sum.packets + Packets(1),
+        bytes: sum.bytes + packet.len,
+    })
+}

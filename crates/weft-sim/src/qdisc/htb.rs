@@ -1,0 +1,243 @@
+//! Hierarchical token buckets with one level of classes (`htb`).
+
+use super::Qdisc;
+use super::alarms::Alarms;
+use super::bucket::TokenBucket;
+use crate::segment::{Backlog, Dequeued, Segment};
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+/// Bytes of the largest packet that `tc` assumes for a burst (`htb_parse_class_opt` of iproute2).
+const BURST_MTU: u64 = 1600;
+
+/// Ticks per second by which `tc` computes a burst: `get_hz` of iproute2 reads those of high-resolution timers.
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Quotient of rate and quantum (`r2q`), and the bounds of a quantum (`htb_change_class`).
+const RATE_TO_QUANTUM: u64 = 10;
+const QUANTUM_MIN: u64 = 1000;
+const QUANTUM_MAX: u64 = 200_000;
+
+/// What a class may do (`htb_cmode`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    /// It has nothing.
+    Idle,
+    /// It may send at its own rate.
+    CanSend,
+    /// It has used up its rate and may send at that of the whole.
+    MayBorrow,
+    /// It has used up its ceiling.
+    CannotSend,
+    /// What it has must wait.
+    ChildWaits,
+}
+
+impl Mode {
+    /// The row of classes that take turns (`row[level]`); none for those that may not send.
+    const fn row(self) -> Option<usize> {
+        match self {
+            Self::CanSend => Some(0),
+            Self::MayBorrow => Some(1),
+            Self::Idle | Self::CannotSend | Self::ChildWaits => None,
+        }
+    }
+}
+
+/// A class.
+struct Class {
+    child: Box<dyn Qdisc>,
+    rate: TokenBucket,
+    ceiling: TokenBucket,
+    /// Bytes that it may still send in a turn, by row.
+    deficit: [i64; 2],
+    mode: Mode,
+}
+
+/// A set of classes that take turns in the order of their numbers.
+struct Row {
+    words: Vec<u64>,
+    /// Whose turn it is, or the next one that is in the set.
+    turn: usize,
+}
+
+impl Row {
+    fn new(classes: usize) -> Self {
+        Self { words: vec![0; classes.div_ceil(64)], turn: 0 }
+    }
+
+    fn set(&mut self, class: usize, member: bool) {
+        let bit = 1 << (class % 64);
+        let word = &mut self.words[class / 64];
+        *word = if member { *word | bit } else { *word & !bit };
+    }
+
+    /// The member whose turn it is; looks at one word per 64 classes.
+    fn current(&self) -> Option<usize> {
+        let from = self.turn / 64;
+        let later = !0 << (self.turn % 64);
+        let first = self.words.get(from).map_or(0, |word| word & later);
+        let rest = (from + 1..self.words.len()).chain(0..self.words.len().min(from + 1));
+        std::iter::once((from, first))
+            .chain(rest.map(|word| (word, self.words[word])))
+            .find(|(_, bits)| *bits != 0)
+            .map(|(word, bits)| word * 64 + bits.trailing_zeros() as usize)
+    }
+}
+
+/// Classes with equal guaranteed rates, which may borrow from each other up to the rate of the whole: in `tc`'s terms a class with
+/// rate and ceiling of the whole, below it one per traffic class with an equal part of the rate and the same ceiling.
+///
+/// As in `htb_dequeue`, classes within their own rate go first and take turns; then those that borrow, when the whole owes nothing.
+/// A segment is charged after it has left, so a bucket may owe; that is what holds the rate with segments larger than the burst.
+pub struct Htb {
+    classes: Vec<Class>,
+    whole: TokenBucket,
+    rows: [Row; 2],
+    /// By class: when its mode changes for time alone.
+    alarms: Alarms,
+    quantum: i64,
+    backlog: Backlog,
+}
+
+impl Htb {
+    /// A class per child, together at `rate`; a segment's class beyond the last child counts as the last. Without a child, all
+    /// segments are dropped.
+    pub fn new(rate: BitsPerSec, children: impl IntoIterator<Item = Box<dyn Qdisc>>) -> Self {
+        let children: Vec<_> = children.into_iter().collect();
+        let share = BitsPerSec(rate.get() / children.len().max(1) as u64);
+        let bucket =
+            |rate: BitsPerSec| TokenBucket::new(rate, Bytes(rate.get() / 8 / TICKS_PER_SECOND + BURST_MTU));
+        let class = |child| Class {
+            child,
+            rate: bucket(share),
+            ceiling: bucket(rate),
+            deficit: [0; 2],
+            mode: Mode::Idle,
+        };
+        let quantum = (share.get() / 8 / RATE_TO_QUANTUM).clamp(QUANTUM_MIN, QUANTUM_MAX);
+        Self {
+            rows: [Row::new(children.len()), Row::new(children.len())],
+            alarms: Alarms::new(children.len().max(1)),
+            classes: children.into_iter().map(class).collect(),
+            whole: bucket(rate),
+            quantum: i64::try_from(quantum).expect("clamped"),
+            backlog: Backlog::default(),
+        }
+    }
+
+    /// Finds a class's mode anew (`htb_class_mode`) and when it changes.
+    fn refresh(&mut self, class: usize, now: Nanos) {
+        let entry = &self.classes[class];
+        let (mode, change) = if entry.child.backlog().segments == 0 {
+            (Mode::Idle, Nanos::MAX)
+        } else if !entry.ceiling.is_solvent(now) {
+            (Mode::CannotSend, entry.ceiling.solvent_at(now))
+        } else if entry.rate.is_solvent(now) {
+            (Mode::CanSend, Nanos::MAX)
+        } else {
+            (Mode::MayBorrow, entry.rate.solvent_at(now))
+        };
+        self.set_mode(class, mode, change);
+    }
+
+    fn set_mode(&mut self, class: usize, mode: Mode, change: Nanos) {
+        let before = std::mem::replace(&mut self.classes[class].mode, mode);
+        if before.row() != mode.row() {
+            before.row().into_iter().for_each(|row| self.rows[row].set(class, false));
+            mode.row().into_iter().for_each(|row| self.rows[row].set(class, true));
+        }
+        self.alarms.set(class, change);
+    }
+
+    /// Lets a class of a row send (`htb_dequeue_tree`) and charges it (`htb_charge_class`).
+    fn serve(&mut self, row: usize, class: usize, now: Nanos, dropped: &mut Vec<Segment>) -> Option<Segment> {
+        let entry = &mut self.classes[class];
+        let segment = match entry.child.dequeue(now, dropped) {
+            Dequeued::Segment(segment) => segment,
+            Dequeued::Wait(time) => {
+                self.set_mode(class, Mode::ChildWaits, time.max(now + Nanos(1)));
+                return None;
+            }
+            Dequeued::Empty => {
+                self.set_mode(class, Mode::Idle, Nanos::MAX);
+                return None;
+            }
+        };
+        entry.deficit[row] -= i64::from(segment.len);
+        self.rows[row].turn = class;
+        if entry.deficit[row] < 0 {
+            entry.deficit[row] += self.quantum;
+            self.rows[row].turn = class + 1;
+        }
+        let len = Bytes(segment.len.into());
+        if row == 0 {
+            entry.rate.charge(len, now);
+        }
+        entry.ceiling.charge(len, now);
+        self.whole.charge(len, now);
+        self.refresh(class, now);
+        Some(segment)
+    }
+
+    /// The next segment, or when to ask again.
+    fn choose(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued {
+        loop {
+            let (alarm, class) = self.alarms.first();
+            if alarm <= now {
+                self.refresh(class, now);
+                continue;
+            }
+            let borrower = self.rows[1].current();
+            let choice = match (self.rows[0].current(), borrower) {
+                (Some(class), _) => Some((0, class)),
+                (None, Some(class)) if self.whole.is_solvent(now) => Some((1, class)),
+                _ => None,
+            };
+            if let Some((row, class)) = choice {
+                match self.serve(row, class, now, dropped) {
+                    Some(segment) => return Dequeued::Segment(segment),
+                    None => continue,
+                }
+            }
+            return match borrower {
+                Some(_) => Dequeued::Wait(alarm.min(self.whole.solvent_at(now))),
+                // Without an alarm, nothing waits but classes that have no rate at all.
+                None if alarm == Nanos::MAX && self.classes.iter().all(|class| class.mode == Mode::Idle) => {
+                    Dequeued::Empty
+                }
+                None => Dequeued::Wait(alarm),
+            };
+        }
+    }
+}
+
+impl Qdisc for Htb {
+    fn enqueue(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>) {
+        let index = usize::from(segment.class).min(self.classes.len().saturating_sub(1));
+        let Some(class) = self.classes.get_mut(index) else {
+            dropped.push(segment);
+            return;
+        };
+        let before = dropped.len();
+        self.backlog.add(&segment);
+        class.child.enqueue(segment, now, dropped);
+        dropped[before..].iter().for_each(|lost| self.backlog.take(lost));
+        if matches!(class.mode, Mode::Idle | Mode::ChildWaits) {
+            self.refresh(index, now);
+        }
+    }
+
+    fn dequeue(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued {
+        let before = dropped.len();
+        let answer = self.choose(now, dropped);
+        dropped[before..].iter().for_each(|lost| self.backlog.take(lost));
+        if let Dequeued::Segment(segment) = &answer {
+            self.backlog.take(segment);
+        }
+        answer
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}

@@ -1,0 +1,249 @@
+//! Stochastic fair queueing, as the kernel's `sch_sfq` does it.
+
+use super::Qdisc;
+use super::hash::mix;
+use super::store::{List, Store};
+use crate::segment::{Backlog, Dequeued, FlowIndex, Segment};
+use std::collections::VecDeque;
+use weft_units::{Bytes, Nanos};
+
+/// Hash buckets (`SFQ_DEFAULT_HASH_DIVISOR`).
+pub const DEFAULT_DIVISOR: u16 = 1024;
+
+/// Slots, and so flows at a time (`SFQ_DEFAULT_FLOWS`).
+pub const DEFAULT_FLOWS: u16 = 128;
+
+/// Most segments of one slot, and by default of all (`SFQ_MAX_DEPTH`).
+pub const MAX_DEPTH: u16 = 127;
+
+/// Quantum where none is given: `psched_mtu` of an Ethernet device, bytes.
+pub const DEFAULT_QUANTUM: u64 = 1514;
+
+/// Credits count in units of this many bytes, rounded up per segment (`SFQ_ALLOT_SHIFT`).
+const ALLOT_UNIT: u64 = 8;
+
+/// Most slots (`SFQ_MAX_FLOWS`).
+const MAX_FLOWS: u16 = u16::MAX - MAX_DEPTH;
+
+/// No slot (`SFQ_EMPTY_SLOT`).
+const NONE: u16 = u16::MAX;
+
+/// What can be set (`tc_sfq_qopt_v1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SfqParameters {
+    /// Credit of a slot per round. Below the MTU it works, but takes many rounds per segment.
+    pub quantum: Bytes,
+    /// Most segments in all, at least 1.
+    pub limit: u32,
+    /// Most segments of one slot, 1 to [`MAX_DEPTH`].
+    pub depth: u16,
+    /// Most slots in use at a time; what belongs to one more is dropped.
+    pub flows: u16,
+    /// Hash buckets, at least 1.
+    pub divisor: u16,
+}
+
+impl SfqParameters {
+    /// The kernel's defaults (`sfq_init`) with this quantum.
+    pub const fn new(quantum: Bytes) -> Self {
+        let (depth, flows, divisor) = (MAX_DEPTH, DEFAULT_FLOWS, DEFAULT_DIVISOR);
+        Self { quantum, limit: MAX_DEPTH as u32, depth, flows, divisor }
+    }
+}
+
+/// A slot: the FIFO of the flows of one bucket.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    list: List,
+    /// Credit that is left in this round, in [`ALLOT_UNIT`]s.
+    allot: i64,
+    bucket: u16,
+    /// Neighbours among the slots that hold as many segments.
+    previous: u16,
+    next: u16,
+}
+
+/// Stochastic fair queueing. Flows are hashed into buckets, and the buckets that have something take turns with a deficit:
+/// a slot sends while its `allot` is positive, so it may overdraw by most of a segment and waits for it later. Two details of
+/// `sfq_dequeue` matter: `allot` counts units of eight bytes, each segment rounded up, and a slot that empties is forgotten, with
+/// what it owes. A flow whose queue keeps running empty gets a fresh quantum each time.
+#[derive(Clone, Debug)]
+pub struct Sfq {
+    parameters: SfqParameters,
+    perturbation: u64,
+    /// Credit per round, in [`ALLOT_UNIT`]s.
+    quantum: i64,
+    /// By bucket: its slot.
+    table: Vec<u16>,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// The slots in the round, the one whose turn it is first.
+    round: VecDeque<u16>,
+    /// By number of segments: a chain of the slots that hold as many (`dep`).
+    by_depth: Vec<u16>,
+    /// Segments of the longest slot.
+    deepest: u16,
+    store: Store,
+    backlog: Backlog,
+}
+
+impl Sfq {
+    /// An empty one; parameters out of range are brought into it. Its hash depends on `perturbation`, which does not change.
+    pub fn new(parameters: SfqParameters, perturbation: u64) -> Self {
+        let depth = parameters.depth.clamp(1, MAX_DEPTH);
+        let flows = parameters.flows.clamp(1, MAX_FLOWS);
+        // What no slot could hold is no limit (`sfq_change`).
+        let limit = parameters.limit.clamp(1, u32::from(depth) * u32::from(flows));
+        let divisor = parameters.divisor.max(1);
+        let quantum = parameters.quantum.get().div_ceil(ALLOT_UNIT).clamp(1, u32::MAX.into());
+        Self {
+            parameters: SfqParameters { depth, flows, limit, divisor, ..parameters },
+            perturbation,
+            quantum: i64::try_from(quantum).expect("clamped to 32 bits"),
+            table: vec![NONE; usize::from(divisor)],
+            slots: Vec::new(),
+            free: Vec::new(),
+            round: VecDeque::new(),
+            by_depth: vec![NONE; usize::from(depth) + 1],
+            deepest: 0,
+            store: Store::new(),
+            backlog: Backlog::default(),
+        }
+    }
+
+    /// The hash bucket of a flow; flows of one bucket are one to this discipline.
+    pub fn bucket(&self, flow: FlowIndex) -> u16 {
+        let bucket = mix(self.perturbation, flow.0) % u64::from(self.parameters.divisor);
+        u16::try_from(bucket).expect("the divisor has 16 bits")
+    }
+
+    /// The slot of a bucket, a new one if it has none; none when all are taken.
+    fn slot_of(&mut self, bucket: u16) -> Option<u16> {
+        let slot = self.table[usize::from(bucket)];
+        if slot != NONE {
+            return Some(slot);
+        }
+        let fresh = Slot { list: List::EMPTY, allot: 0, bucket, previous: NONE, next: NONE };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[usize::from(slot)] = fresh;
+            slot
+        } else if self.slots.len() < usize::from(self.parameters.flows) {
+            self.slots.push(fresh);
+            // One place each, so that giving slots back never allocates.
+            self.free.reserve(self.slots.len());
+            u16::try_from(self.slots.len() - 1).expect("fewer than MAX_FLOWS")
+        } else {
+            return None;
+        };
+        self.table[usize::from(bucket)] = slot;
+        Some(slot)
+    }
+
+    /// Gives back an empty slot, which has left the round.
+    fn forget(&mut self, slot: u16) {
+        self.table[usize::from(self.slots[usize::from(slot)].bucket)] = NONE;
+        self.free.push(slot);
+    }
+
+    fn depth(&self, slot: u16) -> u16 {
+        u16::try_from(self.slots[usize::from(slot)].list.backlog.segments).expect("at most MAX_DEPTH")
+    }
+
+    /// Moves a slot, which held `before` segments, to the chain of those that hold as many as it does now (`sfq_inc`, `sfq_dec`).
+    fn depth_changed(&mut self, slot: u16, before: u16) {
+        if before > 0 {
+            let Slot { previous, next, .. } = self.slots[usize::from(slot)];
+            match previous {
+                NONE => self.by_depth[usize::from(before)] = next,
+                _ => self.slots[usize::from(previous)].next = next,
+            }
+            if next != NONE {
+                self.slots[usize::from(next)].previous = previous;
+            }
+        }
+        let depth = self.depth(slot);
+        if depth > 0 {
+            let head = std::mem::replace(&mut self.by_depth[usize::from(depth)], slot);
+            if head != NONE {
+                self.slots[usize::from(head)].previous = slot;
+            }
+            let entry = &mut self.slots[usize::from(slot)];
+            (entry.previous, entry.next) = (NONE, head);
+        }
+        if depth > self.deepest || (self.deepest == before && self.by_depth[usize::from(before)] == NONE) {
+            self.deepest = depth;
+        }
+    }
+
+    /// Drops the last segment of the longest slot (`sfq_drop`). When all hold one, that of the slot whose turn it is.
+    fn drop_longest(&mut self, dropped: &mut Vec<Segment>) {
+        let slot = match self.deepest {
+            0 => return,
+            1 => self.round.pop_front().expect("slots that hold something are in the round"),
+            depth => self.by_depth[usize::from(depth)],
+        };
+        let before = self.depth(slot);
+        let last = self
+            .store
+            .pop_back(&mut self.slots[usize::from(slot)].list)
+            .expect("the longest holds something");
+        self.depth_changed(slot, before);
+        if before == 1 {
+            self.forget(slot);
+        }
+        self.backlog.take(&last);
+        dropped.push(last);
+    }
+}
+
+impl Qdisc for Sfq {
+    fn enqueue(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>) {
+        let Some(slot) = self.slot_of(self.bucket(segment.flow)) else {
+            dropped.push(segment);
+            return;
+        };
+        let before = self.depth(slot);
+        if before >= self.parameters.depth {
+            dropped.push(segment);
+            return;
+        }
+        self.store.push_back(&mut self.slots[usize::from(slot)].list, segment, now);
+        self.depth_changed(slot, before);
+        if before == 0 {
+            self.slots[usize::from(slot)].allot = self.quantum;
+            self.round.push_back(slot);
+        }
+        self.backlog.add(&segment);
+        if self.backlog.segments > self.parameters.limit {
+            self.drop_longest(dropped);
+        }
+    }
+
+    fn dequeue(&mut self, _: Nanos, _: &mut Vec<Segment>) -> Dequeued {
+        let slot = loop {
+            let Some(&front) = self.round.front() else { return Dequeued::Empty };
+            let entry = &mut self.slots[usize::from(front)];
+            if entry.allot > 0 {
+                break front;
+            }
+            entry.allot += self.quantum;
+            self.round.rotate_left(1);
+        };
+        let before = self.depth(slot);
+        let entry = &mut self.slots[usize::from(slot)];
+        let (segment, _) =
+            self.store.pop_front(&mut entry.list).expect("a slot in the round holds something");
+        entry.allot -= i64::from(segment.len.div_ceil(ALLOT_UNIT as u32));
+        self.depth_changed(slot, before);
+        if before == 1 {
+            self.round.pop_front();
+            self.forget(slot);
+        }
+        self.backlog.take(&segment);
+        Dequeued::Segment(segment)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}

@@ -1,0 +1,34 @@
+//! The fuzz target: what must hold of any bytes that someone takes for a scenario or a cost file.
+
+use super::{read, write};
+use crate::cost::Costs;
+
+/// The file's name in errors.
+const FILE: &str = "fuzz.toml";
+
+/// Reads `data` as a scenario, its cost file being the same text, and as a cost file. Panics when an error points outside the text or
+/// takes more than its two lines, or when a scenario that was read does not read back from what is written of it.
+pub fn fuzz_scenario(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match read(&text, FILE, &mut |_| Ok(text.clone().into_owned())) {
+        Ok(scenario) => {
+            let written = write(&scenario);
+            let again = read(&written, FILE, &mut |path| Err(format!("{path} is not asked for")));
+            assert_eq!(again.as_ref(), Ok(&scenario), "{written}");
+        }
+        Err(error) => check(&error, &text),
+    }
+    if let Err(error) = Costs::read(&text, FILE) {
+        check(&error, &text);
+    }
+}
+
+/// What must hold of an error.
+fn check(error: &super::ScenarioError, text: &str) {
+    assert_eq!(error.to_string().lines().count(), 2, "two lines: {error}");
+    assert!(!error.what.is_empty() && !error.hint.is_empty(), "{error}");
+    let line = text.split('\n').nth(error.line - 1);
+    let columns = line.map(|line| line.chars().count());
+    assert!(columns.is_some_and(|columns| error.column <= columns + 1), "{error} is outside the text");
+    assert!(error.render(false).contains(&error.file), "{error}");
+}

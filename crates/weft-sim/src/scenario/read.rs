@@ -1,0 +1,213 @@
+//! From a scenario file's text to a scenario.
+
+use super::check;
+use super::config::{FlowGroup, Host, Probe, Scenario};
+use super::costs;
+use super::defaults;
+use super::error::{Fault, ScenarioError, quoted};
+use super::item::{Item, Table};
+use super::keys::{Context, Key, apply};
+use super::tables::{
+    FLOWS, HEAD, HEAD_ALSO, HOST, HOST_ALSO, HOSTS_ALSO, HOSTS_MAX, NETWORK, NETWORK_ALSO, NIC, PROBES,
+    STACK, SWITCH,
+};
+use crate::cost::Costs;
+use toml::de::DeTable;
+
+/// Longest file that is read, which bounds time and memory.
+const TEXT_MAX: usize = 4 << 20;
+
+/// Reads a scenario. `file` is its name, for errors. `costs` gives the text of the cost file that the scenario names, by its path
+/// as written there, which counts from the scenario file's folder; or says why it cannot.
+///
+/// # Errors
+/// The first thing that is wrong, with its place: the text is not TOML, a key is unknown, a value has the wrong type, lacks its unit,
+/// is impossible, or does not fit another; or the cost file cannot be read.
+pub fn read(
+    text: &str,
+    file: &str,
+    costs: &mut dyn FnMut(&str) -> Result<String, String>,
+) -> Result<Scenario, ScenarioError> {
+    let here = |fault: Fault| fault.locate(file, text);
+    let map = parse(text).map_err(here)?;
+    let root = Table::root(&map);
+    let mut scenario = head(&root, file).map_err(here)?;
+    let Some(item) = root.get("costs") else { return Ok(scenario) };
+    scenario.costs = match item.as_text() {
+        Some(costs::FREE) => Costs::FREE,
+        Some(path) => {
+            let given =
+                costs(path).map_err(|reason| {
+                    here(item.fault(
+                        format!("the cost file {} cannot be read: {reason}", quoted(path)),
+                        COSTS_HINT,
+                    ))
+                })?;
+            costs::read(&given, &beside(file, path))?
+        }
+        None => item.table("[costs]").and_then(|table| costs::tables(&table)).map_err(here)?,
+    };
+    Ok(scenario)
+}
+
+/// How to say where costs are.
+const COSTS_HINT: &str =
+    "its path counts from the scenario file's folder; `costs = \"free\"` does without one";
+
+/// Parses a text as TOML.
+pub(super) fn parse(text: &str) -> Result<DeTable<'_>, Fault> {
+    if text.len() > TEXT_MAX {
+        let what = format!("the file has {} bytes, more than {TEXT_MAX}", text.len());
+        return Err(Fault::new(0..0, what, "leave out what is not needed"));
+    }
+    DeTable::parse(text).map(toml::Spanned::into_inner).map_err(|error| {
+        let what = format!("this is not TOML: {}", error.message());
+        Fault::new(error.span().unwrap_or(0..0), what, "texts stand in quotes; tables begin with [name]")
+    })
+}
+
+/// The path of a file named relative to the folder of another.
+fn beside(file: &str, path: &str) -> String {
+    match file.rfind('/') {
+        Some(slash) if !path.starts_with('/') => format!("{}{path}", &file[..=slash]),
+        _ => path.to_owned(),
+    }
+}
+
+/// The file's name without folder and ending, or none where nothing visible is left.
+fn stem(file: &str) -> Option<String> {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    let name = name.strip_suffix(".toml").unwrap_or(name);
+    (!name.is_empty() && !name.contains(super::error::steers)).then(|| name.to_owned())
+}
+
+/// Everything but the costs.
+fn head(root: &Table<'_>, file: &str) -> Result<Scenario, Fault> {
+    let mut scenario = Scenario::default();
+    if let Some(name) = stem(file) {
+        scenario.name = name;
+    }
+    apply(root, HEAD, HEAD_ALSO, &mut scenario, Context { classes: &[] })?;
+    check::classes(root, &scenario.classes)?;
+    let classes = core::mem::take(&mut scenario.classes);
+    let context = Context { classes: &classes };
+    if let Some(item) = root.get("network") {
+        network(&item, &mut scenario, context)?;
+    }
+    let mut host = Host::default();
+    if let Some(item) = root.get("host") {
+        let table = item.table("[host]")?;
+        apply(&table, HOST, HOST_ALSO, &mut host, context)?;
+        parts(&table, ["[host.stack]", "[host.nic]"], &mut host, context)?;
+    }
+    scenario.hosts = hosts(root, &host, context)?;
+    check::topology(root, &scenario)?;
+    let flows: Vec<FlowGroup> = groups(root, "flows", FLOWS, context, |table, i, group: &mut FlowGroup| {
+        if group.name.is_empty() {
+            group.name = format!("flows-{i}");
+        }
+        check::flows(table, group, &scenario.hosts)
+    })?;
+    let probes: Vec<Probe> = groups(root, "probes", PROBES, context, |table, i, probe: &mut Probe| {
+        if probe.name.is_empty() {
+            probe.name = format!("probes-{i}");
+        }
+        check::probe(table, probe, &scenario.hosts)
+    })?;
+    if flows.is_empty() && probes.is_empty() {
+        let hint = "begin a group of flows with [[flows]]; it may be empty, which is one bulk flow from host 0 to host 1";
+        return Err(Fault::new(
+            root.place(&["flows", "probes"]),
+            "the scenario has no flows and no probes",
+            hint,
+        ));
+    }
+    Ok(Scenario { flows, probes, classes, ..scenario })
+}
+
+/// `[network]`.
+fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Result<(), Fault> {
+    let table = item.table("[network]")?;
+    let network = &mut scenario.network;
+    apply(&table, NETWORK, NETWORK_ALSO, network, context)?;
+    if table.get("trunk_rate").is_none() {
+        network.trunk_rate = network.rate;
+    }
+    if let Some(item) = table.get("switch") {
+        apply(&item.table("[network.switch]")?, SWITCH, &[], &mut network.switch, context)?;
+    }
+    Ok(())
+}
+
+/// Stack and NIC of a host, and what must hold between its values.
+fn parts(
+    table: &Table<'_>,
+    [stack, nic]: [&'static str; 2],
+    host: &mut Host,
+    context: Context<'_>,
+) -> Result<(), Fault> {
+    if let Some(item) = table.get("stack") {
+        apply(&item.table(stack)?, STACK, &[], &mut host.stack, context)?;
+    }
+    if let Some(item) = table.get("nic") {
+        apply(&item.table(nic)?, NIC, &[], &mut host.nic, context)?;
+    }
+    check::host(table, host)
+}
+
+/// The hosts: a number of equal ones, or what differs from `[host]`, by index.
+fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Host>, Fault> {
+    let Some(item) = root.get("hosts") else { return Ok(vec![usual.clone(); defaults::HOSTS]) };
+    if !item.is_list() {
+        if item.as_number().is_none() {
+            return Err(item
+                .mistyped("a number or [[hosts]]", "write `hosts = 2`, or begin each host with [[hosts]]"));
+        }
+        let number = item.whole(&(1..=HOSTS_MAX))?;
+        return Ok(vec![usual.clone(); number as usize]);
+    }
+    let mut all: Vec<Option<Host>> = vec![None; defaults::HOSTS];
+    let mut next = 0;
+    for item in item.list("")? {
+        let table = item.table("[[hosts]]")?;
+        let mut host = usual.clone();
+        apply(&table, HOST, HOSTS_ALSO, &mut host, context)?;
+        parts(&table, ["[hosts.stack]", "[hosts.nic]"], &mut host, context)?;
+        let whole = |key: &str, range, default| table.get(key).map_or(Ok(default), |item| item.whole(&range));
+        let index = whole("index", 0..=HOSTS_MAX - 1, next)?;
+        next = index + whole("count", 1..=HOSTS_MAX, 1)?;
+        let place = table.place(&["count", "index"]);
+        if next > HOSTS_MAX {
+            return Err(Fault::new(place, format!("more than {HOSTS_MAX} hosts"), "take fewer"));
+        }
+        all.resize(all.len().max(next as usize), None);
+        for (at, slot) in all.iter_mut().enumerate().take(next as usize).skip(index as usize) {
+            if slot.replace(host.clone()).is_some() {
+                let hint = "without `index`, an entry is for the host after those of the entry before";
+                return Err(Fault::new(place, format!("host {at} is described twice"), hint));
+            }
+        }
+    }
+    Ok(all.into_iter().map(|host| host.unwrap_or_else(|| usual.clone())).collect())
+}
+
+/// A list of tables such as `[[flows]]`.
+fn groups<T: Default>(
+    root: &Table<'_>,
+    key: &str,
+    keys: &[Key<T>],
+    context: Context<'_>,
+    mut complete: impl FnMut(&Table<'_>, usize, &mut T) -> Result<(), Fault>,
+) -> Result<Vec<T>, Fault> {
+    let Some(item) = root.get(key) else { return Ok(Vec::new()) };
+    let name = format!("[[{key}]]");
+    let mut groups = Vec::new();
+    for (i, item) in item.list(&format!("begin each with [[{key}]]"))?.enumerate() {
+        let table = item.table(&name)?;
+        let mut group = T::default();
+        apply(&table, keys, &[], &mut group, context)?;
+        complete(&table, i, &mut group)?;
+        groups.push(group);
+    }
+    Ok(groups)
+}

@@ -1,0 +1,239 @@
+//! The keys of a scenario file's tables. A new field of a scenario is a line here and a row in docs/scenario-files.md.
+
+use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Scheduler, Shape, Steering, Stop};
+use super::config::{FlowGroup, Host, Network, Nic, Probe, Scenario, Stack, Switch};
+use super::error::Fault;
+use super::item::Item;
+use super::keys::{Context, Key, Kind, keys};
+use super::kinds::{
+    Assignment, Class, CongestionControl, Count, Flag, ListOf, Name, OrOff, Rate, Size, Text, Time,
+};
+use crate::cost::Costs;
+
+/// Smallest and largest MTU: what every IPv4 host must take (RFC 791), and what its length field holds.
+type Mtu = Size<576, 65_535>;
+/// Largest segment: GSO_MAX_SIZE of the kernel.
+type Gso = Size<576, 524_280>;
+/// Priority bands of `sch_prio` (TCQ_PRIO_BANDS and the map of TC_PRIO_MAX + 1).
+type Band = Count<u8, 0, 15>;
+/// Descriptors of a ring. Hardware has at most some thousands; this bounds memory.
+type Ring = Count<u32, 1, 1_048_576>;
+/// Hosts, by index.
+type HostIndex = Count<u32, 0, 0xffff_ffff>;
+
+/// Most cores of a host (CONFIG_NR_CPUS allows 8192 on x86-64).
+pub(super) const CORES_MAX: u64 = 8192;
+/// Most hosts, which bounds memory.
+pub(super) const HOSTS_MAX: u64 = 10_000;
+/// Most flows of a group, which bounds memory.
+const FLOWS_MAX: u64 = 1_000_000;
+
+/// Keys of the file's head that are tables or lists of tables.
+pub(super) const HEAD_ALSO: &[&str] = &["costs", "network", "host", "hosts", "flows", "probes"];
+/// Keys of `[network]` that are tables.
+pub(super) const NETWORK_ALSO: &[&str] = &["switch"];
+/// Keys of `[host]` that are tables.
+pub(super) const HOST_ALSO: &[&str] = &["stack", "nic"];
+/// Keys of `[[hosts]]` beyond those of `[host]`.
+pub(super) const HOSTS_ALSO: &[&str] = &["stack", "nic", "index", "count"];
+
+keys! {
+    /// The file's head. The classes come first: what is below speaks of them.
+    HEAD of Scenario {
+        name: Name,
+        seed: Count<u64, 0, { u64::MAX }>,
+        warm_up: Time<0>,
+        duration: Time<1>,
+        fairness_intervals: ListOf<Time<1>>,
+        sample_interval: Time<1>,
+        classes: ListOf<Name>,
+    }
+}
+
+keys! {
+    /// `[network]`.
+    NETWORK of Network {
+        topology: Shape,
+        rate: Rate,
+        delay: Time<0>,
+        trunk_rate: Rate,
+        loss: Probability,
+    }
+}
+
+keys! {
+    /// `[network.switch]`.
+    SWITCH of Switch {
+        buffer: Size<1>,
+        alpha: Factor,
+        ecn_threshold: OrOff<Size<1>>,
+    }
+}
+
+keys! {
+    /// `[host]` and `[[hosts]]`.
+    HOST of Host {
+        cores: Count<u32, 1, CORES_MAX>,
+        numa_nodes: Count<u32, 1, CORES_MAX>,
+    }
+}
+
+keys! {
+    /// `[host.stack]`.
+    STACK of Stack {
+        congestion_control: CongestionControl,
+        mtu: Mtu,
+        gso: Gso,
+        tso: Flag,
+        gro: Flag,
+        gro_flows: Count<u32, 1, 65_536>,
+        small_queue: OrOff<Size<1>>,
+        small_queue_floor: Flag,
+        dynamic_segment: OrOff<Size<1>>,
+        transmit_batching: Flag,
+        send_buffer: Size<1>,
+        receive_window: Size<1>,
+        write_size: Size<1>,
+        qdisc: Qdisc,
+        byte_queue_limit as "bql": Limit,
+        queue_assignment: Assignment,
+        xps: Flag,
+        policy: OrOff<Text>,
+    }
+}
+
+keys! {
+    /// `[host.nic]`.
+    NIC of Nic {
+        transmit_queues: Queues,
+        receive_queues: Count<u32, 1, 65_535>,
+        transmit_ring: Ring,
+        receive_ring: Ring,
+        scheduler: Scheduler,
+        interleaving: Flag,
+        transmit_buffer: Size<1>,
+        queue_weights: Flag,
+        weight_delay: Time<0>,
+        weight_interval: Time<0>,
+        interrupt_interval: Time<0>,
+        receive_steering: Steering,
+    }
+}
+
+keys! {
+    /// `[[flows]]`.
+    FLOWS of FlowGroup {
+        name: Name,
+        count: Count<u32, 1, FLOWS_MAX>,
+        from: HostIndex,
+        to: HostIndex,
+        traffic: Load,
+        class: Class,
+        band: Band,
+        weight: Count<u32, 1, 0xffff_ffff>,
+        cores: ListOf<Count<u32, 0, CORES_MAX>>,
+        receiver_cores: ListOf<Count<u32, 0, CORES_MAX>>,
+        pinned: Flag,
+        start: Time<0>,
+        start_spread: Time<0>,
+        stop: Stop,
+    }
+}
+
+keys! {
+    /// `[[probes]]`.
+    PROBES of Probe {
+        name: Name,
+        from: HostIndex,
+        to: HostIndex,
+        // A datagram's most, as for `udp`.
+        size: Size<1, 65_507>,
+        interval: Time<1>,
+        closed_loop: Flag,
+        in_kernel: Flag,
+        class: Class,
+        band: Band,
+        core: Core,
+    }
+}
+
+/// From 0 up to, but not including, 1.
+pub(super) struct Probability;
+
+impl Kind for Probability {
+    type Value = f64;
+
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, Fault> {
+        item.number(|n| (0.0..1.0).contains(&n), "write a probability from 0 up to, but not including, 1")
+    }
+
+    fn write(value: &f64, _: Context<'_>) -> String {
+        format!("{value:?}")
+    }
+}
+
+/// Above 0.
+pub(super) struct Factor;
+
+impl Kind for Factor {
+    type Value = f64;
+
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, Fault> {
+        item.number(|n| n > 0.0, "write a number above 0")
+    }
+
+    fn write(value: &f64, _: Context<'_>) -> String {
+        format!("{value:?}")
+    }
+}
+
+/// A key that the reader knows, for the check of the documentation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownKey {
+    /// The table that it stands in, such as `network` or `host.stack`, or the choice, such as `udp`; empty for the file's head.
+    pub table: &'static str,
+    /// The key.
+    pub key: &'static str,
+    /// Its default as a file would say it, or how the default comes about in words.
+    pub default: String,
+}
+
+/// All keys that the reader knows.
+pub fn known_keys() -> Vec<KnownKey> {
+    fn of<T>(table: &'static str, keys: &'static [Key<T>], value: &T) -> Vec<KnownKey> {
+        let classes = [super::defaults::CLASS.to_owned()];
+        let context = Context { classes: &classes };
+        let default = |key: &Key<T>| match (table, key.name) {
+            ("", "name") => "the file's name".to_owned(),
+            ("flows", "name") => "`flows-0`, by position".to_owned(),
+            ("probes", "name") => "`probes-0`, by position".to_owned(),
+            ("network", "trunk_rate") => "as `rate`".to_owned(),
+            ("flows" | "probes", "class") => "the first".to_owned(),
+            _ => (key.write)(value, context),
+        };
+        keys.iter().map(|key| KnownKey { table, key: key.name, default: default(key) }).collect()
+    }
+    let named = |table, keys: &[&'static str], default: &str| -> Vec<KnownKey> {
+        keys.iter().map(|key| KnownKey { table, key, default: default.to_owned() }).collect()
+    };
+    let choices = choices::reference(Context { classes: &[] });
+    let (host, network) = (Host::default(), Network::default());
+    let contention = super::costs::contention_keys().into_iter();
+    [
+        of("", HEAD, &Scenario::default()),
+        named("", &["costs"], &super::costs::show(&Costs::FREE)),
+        named("", &["hosts"], &super::defaults::HOSTS.to_string()),
+        of("network", NETWORK, &network),
+        of("network.switch", SWITCH, &network.switch),
+        of("host", HOST, &host),
+        of("host.stack", STACK, &host.stack),
+        of("host.nic", NIC, &host.nic),
+        named("hosts", &["index"], "the next"),
+        named("hosts", &["count"], "1"),
+        of("flows", FLOWS, &FlowGroup::default()),
+        of("probes", PROBES, &Probe::default()),
+        contention.map(|(key, default)| KnownKey { table: "contention", key, default }).collect(),
+        choices.into_iter().map(|(table, key, default)| KnownKey { table, key, default }).collect(),
+    ]
+    .concat()
+}

@@ -1,0 +1,60 @@
+//! From a scenario to a scenario file that reads back as the same scenario.
+
+use super::config::{Host, Scenario};
+use super::costs;
+use super::keys::{Context, lines};
+use super::tables::{FLOWS, HEAD, HOST, NETWORK, NIC, PROBES, STACK, SWITCH};
+use crate::cost::Costs;
+
+/// What the written cost tables say about their numbers: a scenario does not keep where they came from.
+const SOURCE: &str = "as the scenario had them when it was written out";
+
+/// Writes a scenario as TOML, every value with its unit, what is the default too. For a scenario that [`super::read()`] could have
+/// given, the text reads back as the same scenario.
+pub fn write(scenario: &Scenario) -> String {
+    let context = Context { classes: &scenario.classes };
+    let mut out = lines(HEAD, scenario, context);
+    let free = scenario.costs == Costs::FREE;
+    if free {
+        out += &format!("costs = {}\n", costs::show(&scenario.costs));
+    }
+    let runs = equal_runs(&scenario.hosts);
+    if let [(_, count)] = runs[..] {
+        out += &format!("hosts = {count}\n");
+    }
+    out += &format!("\n[network]\n{}", lines(NETWORK, &scenario.network, context));
+    out += &format!("\n[network.switch]\n{}", lines(SWITCH, &scenario.network.switch, context));
+    match runs[..] {
+        [(host, _)] => out += &host_tables("[host]", "", "host", host, context),
+        _ => {
+            for (host, count) in runs {
+                out += &host_tables("[[hosts]]", &format!("count = {count}\n"), "hosts", host, context);
+            }
+        }
+    }
+    for group in &scenario.flows {
+        out += &format!("\n[[flows]]\n{}", lines(FLOWS, group, context));
+    }
+    for probe in &scenario.probes {
+        out += &format!("\n[[probes]]\n{}", lines(PROBES, probe, context));
+    }
+    if !free {
+        out += &costs::write(&scenario.costs, "costs.", SOURCE);
+    }
+    out
+}
+
+/// Hosts in a row that are equal, with their number.
+fn equal_runs(hosts: &[Host]) -> Vec<(&Host, usize)> {
+    hosts.chunk_by(PartialEq::eq).filter_map(|run| run.first().map(|host| (host, run.len()))).collect()
+}
+
+/// A host's tables.
+fn host_tables(head: &str, first: &str, name: &str, host: &Host, context: Context<'_>) -> String {
+    format!(
+        "\n{head}\n{first}{}\n[{name}.stack]\n{}\n[{name}.nic]\n{}",
+        lines(HOST, host, context),
+        lines(STACK, &host.stack, context),
+        lines(NIC, &host.nic, context),
+    )
+}

@@ -1,0 +1,220 @@
+//! A capture of data packets, for the tools that read captures. Headers are made up from numbers, but valid.
+
+use super::{Observer, PacketEvent, PacketEventKind};
+use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, RawPcapPacket};
+use pcap_file::{DataLink, Endianness};
+use std::borrow::Cow;
+use std::io::{BufWriter, Write};
+use thiserror::Error;
+
+/// Networks for documentation, the first three bytes of each (RFC 5737).
+const NETWORKS: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
+/// Hosts in each, without its own address and the broadcast address.
+const HOSTS_PER_NETWORK: u32 = 254;
+/// Ports that no service has (RFC 6335, section 6).
+const FIRST_PORT: u32 = 49_152;
+const PORTS: u32 = 16_384;
+/// Ethernet, IPv4 and TCP headers without options.
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const TCP: usize = 20;
+const HEADERS: usize = ETHERNET + IPV4 + TCP;
+/// Longest IPv4 packet.
+const IPV4_MAX: u64 = 65_535;
+
+/// Why there is no capture.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PcapTraceError {
+    /// The sink.
+    #[error("the capture cannot be written: {0}")]
+    Write(std::io::Error),
+    /// Too many hosts.
+    #[error("host {0} has no address: the networks for documentation have room for 762 hosts")]
+    NoAddress(u32),
+    /// An event of a group that is not there.
+    #[error("an event is of flow group {0}, whose ends are not known")]
+    UnknownGroup(u32),
+    /// A length that IPv4 does not have.
+    #[error("a packet of {0} bytes is not an Ethernet frame with IPv4 and TCP headers")]
+    Length(u64),
+    /// A time beyond the format's.
+    #[error("a time of {0} ns is beyond the 32 bits of seconds of a pcap file")]
+    Time(u64),
+}
+
+/// Between which hosts a group's flows go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// Index of the sending host.
+    pub from: u32,
+    /// Index of the receiving host.
+    pub to: u32,
+    /// By how much the sequence number grows per packet: payload of a full packet, which with these headers is the MTU less 40.
+    pub mss: u32,
+}
+
+/// Where packets are captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// Where they are sent.
+    Senders,
+    /// Where they arrive.
+    Receivers,
+    /// At both: every packet that is not lost is there twice, with time to live 64 where it is sent and 63 where it arrives.
+    Both,
+}
+
+/// Writes a nanosecond pcap file of packets that were sent and delivered. Time 0 is the start of the run.
+///
+/// Addresses: host h is the h-th of the networks of RFC 5737 in order; flow f has source port 49152 + f modulo 16384 and
+/// destination port 49152 + f / 16384 modulo 16384. Packets of the receiving host's have them the other way round. Sequence
+/// numbers are packet numbers times the MSS. Payload is zeros. Marked packets carry congestion experienced (RFC 3168), others
+/// nothing, since events do not say whether their flow is capable of it.
+#[derive(Debug)]
+pub struct PcapTrace<W: Write> {
+    file: PcapWriter<BufWriter<W>>,
+    groups: Vec<Ends>,
+    point: Point,
+    snaplen: usize,
+    frame: Vec<u8>,
+    /// The first error; nothing is written after it.
+    failed: Option<PcapTraceError>,
+}
+
+impl<W: Write> PcapTrace<W> {
+    /// Begins a capture of flows of these groups, of at most `snaplen` bytes of each packet.
+    ///
+    /// # Errors
+    /// The sink cannot be written to, or a host's index is above 761.
+    pub fn new(sink: W, groups: Vec<Ends>, point: Point, snaplen: u16) -> Result<Self, PcapTraceError> {
+        for ends in &groups {
+            address(ends.from)?;
+            address(ends.to)?;
+        }
+        let header = PcapHeader {
+            snaplen: snaplen.into(),
+            datalink: DataLink::ETHERNET,
+            ts_resolution: PcapTsResolution::NanoSecond,
+            endianness: Endianness::Little,
+            ..PcapHeader::default()
+        };
+        let file = PcapWriter::with_header(BufWriter::new(sink), header).map_err(write_error)?;
+        Ok(Self { file, groups, point, snaplen: snaplen.into(), frame: Vec::new(), failed: None })
+    }
+
+    /// The sink, with everything written.
+    ///
+    /// # Errors
+    /// The first error of any event.
+    pub fn finish(self) -> Result<W, PcapTraceError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => {
+                self.file.into_inner().into_inner().map_err(|error| PcapTraceError::Write(error.into_error()))
+            }
+        }
+    }
+
+    fn write(&mut self, event: &PacketEvent) -> Result<(), PcapTraceError> {
+        let ends = self.groups.get(event.group as usize).ok_or(PcapTraceError::UnknownGroup(event.group))?;
+        build(&mut self.frame, event, *ends)?;
+        let ts_sec =
+            u32::try_from(event.at.0 / 1_000_000_000).map_err(|_| PcapTraceError::Time(event.at.0))?;
+        let orig_len = u32::try_from(event.len.0).map_err(|_| PcapTraceError::Length(event.len.0))?;
+        self.frame.resize((orig_len as usize).min(self.snaplen), 0);
+        let packet = RawPcapPacket {
+            ts_sec,
+            ts_frac: (event.at.0 % 1_000_000_000) as u32,
+            incl_len: self.frame.len() as u32,
+            orig_len,
+            data: Cow::Borrowed(&self.frame),
+        };
+        self.file.write_raw_packet(&packet).map_err(write_error)?;
+        Ok(())
+    }
+}
+
+impl<W: Write> Observer for PcapTrace<W> {
+    fn packet(&mut self, event: &PacketEvent) {
+        let wanted = match event.kind {
+            PacketEventKind::Sent => self.point != Point::Receivers,
+            PacketEventKind::Delivered => self.point != Point::Senders,
+            PacketEventKind::Queued | PacketEventKind::Fetched | PacketEventKind::Dropped => false,
+        };
+        if wanted && self.failed.is_none() {
+            self.failed = self.write(event).err();
+        }
+    }
+}
+
+fn write_error(error: PcapWriteError) -> PcapTraceError {
+    PcapTraceError::Write(match error {
+        PcapWriteError::Io(error) | PcapWriteError::FieldWriteFailed(_, error) => error,
+        other => std::io::Error::other(other),
+    })
+}
+
+fn address(host: u32) -> Result<[u8; 4], PcapTraceError> {
+    let network = NETWORKS.get((host / HOSTS_PER_NETWORK) as usize);
+    let [a, b, c] = *network.ok_or(PcapTraceError::NoAddress(host))?;
+    Ok([a, b, c, (host % HOSTS_PER_NETWORK + 1) as u8])
+}
+
+/// A locally administered address (IEEE 802, section 8.4) that ends with the host's index.
+fn mac(host: u32) -> [u8; 6] {
+    let [a, b, c, d] = host.to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+/// The internet checksum (RFC 1071) of parts of even length.
+fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+    let words = parts.iter().flat_map(|part| part.chunks_exact(2));
+    let mut sum: u64 = words.map(|word| u64::from(word[0]) << 8 | u64::from(word[1])).sum();
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}
+
+/// Puts the three headers of a packet into `frame`.
+fn build(frame: &mut Vec<u8>, event: &PacketEvent, ends: Ends) -> Result<(), PcapTraceError> {
+    let total = event.len.0.checked_sub(ETHERNET as u64).filter(|len| *len <= IPV4_MAX);
+    let total = total.filter(|len| *len >= (IPV4 + TCP) as u64).ok_or(PcapTraceError::Length(event.len.0))?;
+    let total = total as u16;
+    let sent = event.kind == PacketEventKind::Sent;
+    let reverse = event.host == if sent { ends.to } else { ends.from } && ends.from != ends.to;
+    let flow = event.flow.0;
+    let ports = (FIRST_PORT + flow % PORTS, FIRST_PORT + flow / PORTS % PORTS);
+    let mut way = [(ends.from, ports.0 as u16), (ends.to, ports.1 as u16)];
+    if reverse {
+        way.reverse();
+    }
+    let [(from, sport), (to, dport)] = way;
+    let (source, destination) = (address(from)?, address(to)?);
+
+    let [t0, t1] = total.to_be_bytes();
+    // Version and header length, ECN field, identification 0 with "don't fragment", time to live, protocol TCP, checksum.
+    let mut ip =
+        [0x45, if event.marked { 3 } else { 0 }, t0, t1, 0, 0, 0x40, 0, 63 + u8::from(sent), 6, 0, 0];
+    let sum = checksum(&[&ip, &source, &destination]);
+    ip[10..].copy_from_slice(&sum);
+
+    let sequence = event.number.wrapping_mul(ends.mss.into()) as u32;
+    let mut tcp = [0; TCP];
+    tcp[0..2].copy_from_slice(&sport.to_be_bytes());
+    tcp[2..4].copy_from_slice(&dport.to_be_bytes());
+    tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
+    // Acknowledges 1; five words of header; the acknowledgement flag; the largest window.
+    tcp[8..16].copy_from_slice(&[0, 0, 0, 1, 0x50, 0x10, 0xFF, 0xFF]);
+    // The payload is zeros, which add nothing.
+    let length = (total - IPV4 as u16).to_be_bytes();
+    let sum = checksum(&[&source, &destination, &[0, 6], &length, &tcp]);
+    tcp[16..18].copy_from_slice(&sum);
+
+    frame.clear();
+    frame.reserve(HEADERS);
+    let parts: [&[u8]; 7] = [&mac(to), &mac(from), &[0x08, 0x00], &ip, &source, &destination, &tcp];
+    parts.iter().for_each(|part| frame.extend_from_slice(part));
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! From a scenario and a seed to a world.
+
+use super::application::Application;
+use super::host::{Books, Core, HostState, NicState, TransmitQueue, Vector, Wire};
+use super::measure::Measurements;
+use super::probe::ProbeState;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{Event, Pool, Stream, World, policy};
+use crate::assignment::{self, Occupancy};
+use crate::byte_queue_limit::ByteQueue;
+use crate::congestion;
+use crate::event_queue::EventQueue;
+use crate::network::Fabric;
+use crate::nic::scheduler;
+use crate::outcome::Counters;
+use crate::qdisc;
+use crate::run::RunError;
+use crate::scenario::{FlowGroup, Host, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
+use crate::trace::Observer;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use weft_units::{Nanos, QueueId};
+
+/// Bytes of TCP and IP headers in an MTU: 20 + 20 and 12 of timestamps.
+const MTU_HEADERS: u64 = 52;
+
+impl<'a, O: Observer> World<'a, O> {
+    pub(super) fn build(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, RunError> {
+        let flows: usize = scenario.flows.iter().map(|group| group.count as usize).sum();
+        let fabric = Fabric::new(&scenario.network, scenario.hosts.len() as u32)?;
+        let mut world = World {
+            scenario,
+            observer,
+            queue: EventQueue::new(),
+            now: Nanos::ZERO,
+            events: 0,
+            end: scenario.warm_up + scenario.duration,
+            random: Pcg64Mcg::seed_from_u64(seed),
+            hosts: Vec::new(),
+            fabric,
+            streams: Vec::new(),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            applications: Vec::new(),
+            probes: Vec::new(),
+            skbs: Pool::new(),
+            packets: Pool::new(),
+            dropped: Vec::new(),
+            counters: Counters::default(),
+            measure: Measurements::new(
+                scenario.warm_up,
+                &scenario.fairness_intervals,
+                scenario.classes.len().max(1),
+                flows,
+            ),
+            unfinished: 0,
+            ends_with_flows: false,
+            scratch_queues: Vec::new(),
+            scratch_touched: Vec::new(),
+            scratch_merged: Vec::new(),
+        };
+        world.check()?;
+        for (group, config) in scenario.flows.iter().enumerate() {
+            for index in 0..config.count {
+                world.add_flow(group as u32, config, index)?;
+            }
+        }
+        world.ends_with_flows = world.unfinished > 0;
+        for config in &scenario.probes {
+            world.add_probe(config)?;
+        }
+        for index in 0..scenario.hosts.len() {
+            let host = world.build_host(index)?;
+            world.hosts.push(host);
+        }
+        for stream in 0..world.streams.len() {
+            world.streams[stream].receive_queue = world.steer(stream);
+        }
+        world.schedule_measurements();
+        Ok(world)
+    }
+
+    /// What the reader of scenario files has checked too, for scenarios made by programs.
+    fn check(&self) -> Result<(), RunError> {
+        let hosts = self.scenario.hosts.len() as u32;
+        let pairs = self.scenario.flows.iter().map(|group| (group.from, group.to));
+        let pairs = pairs.chain(self.scenario.probes.iter().map(|probe| (probe.from, probe.to)));
+        for (from, to) in pairs {
+            if from >= hosts || to >= hosts || from == to {
+                return Err(impossible(
+                    format!("a flow goes from host {from} to host {to} of {hosts}"),
+                    "name two different hosts",
+                ));
+            }
+        }
+        let zero =
+            |host: &Host| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
+        if self.scenario.hosts.iter().any(zero) || self.scenario.network.rate.0 == 0 {
+            return Err(impossible(
+                "a host has no cores, no receive queues or no MTU, or the link no rate".to_owned(),
+                "give each at least one",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A number in [0, 1).
+    pub(super) fn uniform(&mut self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// True with a probability.
+    pub(super) fn chance(&mut self, probability: f64) -> bool {
+        self.uniform() < probability
+    }
+
+    /// An exponentially distributed time.
+    pub(super) fn exponential(&mut self, mean: Nanos) -> Nanos {
+        Nanos((-(1.0 - self.uniform()).ln() * mean.0 as f64) as u64)
+    }
+
+    fn stream(
+        &mut self,
+        (from, to): (u32, u32),
+        core: u32,
+        (class, band, weight): (u16, u8, u32),
+        flow: u32,
+    ) -> Stream {
+        Stream {
+            from,
+            to,
+            core: core % self.scenario.hosts[from as usize].cores,
+            class,
+            band,
+            weight,
+            hash: self.random.next_u32(),
+            queue: None,
+            outstanding: 0,
+            charged: 0,
+            sent: 0,
+            flow,
+            receive_queue: 0,
+        }
+    }
+
+    fn add_stream(&mut self, stream: Stream, is_tcp: bool) -> Result<(), RunError> {
+        let stack = &self.scenario.hosts[stream.from as usize].stack;
+        let control = if is_tcp { Some(control(&stack.congestion_control)?) } else { None };
+        let peer = &self.scenario.hosts[stream.to as usize].stack;
+        let mss = (stack.mtu.0.min(peer.mtu.0).saturating_sub(MTU_HEADERS)).clamp(1, 65_000) as u32;
+        self.senders.push(Sender::new(control, mss, peer.receive_window));
+        self.receivers.push(Receiver::default());
+        self.streams.push(stream);
+        Ok(())
+    }
+
+    fn add_flow(&mut self, group: u32, config: &FlowGroup, index: u32) -> Result<(), RunError> {
+        let pick = |cores: &[u32]| if cores.is_empty() { index } else { cores[index as usize % cores.len()] };
+        let flow = self.applications.len() as u32;
+        let (core, peer_core) = (pick(&config.cores), pick(&config.receiver_cores));
+        let is_tcp = !matches!(config.traffic, Traffic::Udp { .. });
+        let forward =
+            self.stream((config.from, config.to), core, (config.class, config.band, config.weight), flow);
+        self.add_stream(forward, is_tcp)?;
+        let back = self.stream(
+            (config.to, config.from),
+            peer_core,
+            (config.class, config.band, config.weight),
+            u32::MAX,
+        );
+        self.add_stream(back, is_tcp)?;
+        self.applications.push(Application::new(group, config.traffic, config.pinned));
+        self.unfinished += u32::from(matches!(config.traffic, Traffic::Transfer { .. }));
+        let data = 2 * flow as usize;
+        let bulk = matches!(config.traffic, Traffic::Bulk | Traffic::Transfer { .. });
+        self.senders[data].nagle = bulk;
+        self.senders[data + 1].nagle = false;
+        let spread = Nanos((self.uniform() * config.start_spread.0 as f64) as u64);
+        self.queue.push(config.start + spread, Event::Start { stream: 2 * flow });
+        if config.stop < self.end {
+            self.queue.push(config.stop, Event::Stop { stream: 2 * flow });
+        }
+        Ok(())
+    }
+
+    fn add_probe(&mut self, config: &Probe) -> Result<(), RunError> {
+        let index = self.streams.len() as u32;
+        let drawn = self.random.next_u32();
+        let core = config.core.unwrap_or(drawn);
+        let forward = self.stream((config.from, config.to), core, (config.class, config.band, 1), u32::MAX);
+        self.add_stream(forward, false)?;
+        let back = self.stream((config.to, config.from), core, (config.class, config.band, 1), u32::MAX);
+        self.add_stream(back, false)?;
+        let first = Nanos((self.uniform() * config.interval.0 as f64) as u64);
+        self.queue.push(first, Event::Probe { probe: self.probes.len() as u32 });
+        self.probes.push(ProbeState { stream: index, latencies: crate::outcome::Latencies::default() });
+        Ok(())
+    }
+
+    fn build_host(&mut self, index: usize) -> Result<HostState, RunError> {
+        let config = &self.scenario.hosts[index];
+        let (stack, nic) = (&config.stack, &config.nic);
+        let queue_per_flow = nic.transmit_queues == 0;
+        let queues = if queue_per_flow { self.streams.len() as u32 } else { nic.transmit_queues };
+        let classes = self.scenario.classes.len().max(1) as u16;
+        let transmit = (0..queues).map(|_| TransmitQueue {
+            qdisc: qdisc::build(&stack.qdisc, classes, self.random.next_u64()),
+            limit: ByteQueue::new(stack.byte_queue_limit),
+            ring: std::collections::VecDeque::new(),
+            active: false,
+            last_core: u32::MAX,
+            retry: Nanos::ZERO,
+            last_flow: u32::MAX,
+        });
+        let transmit = transmit.collect();
+        let assignment = assignment::build(&stack.queue_assignment)
+            .ok_or_else(|| unknown("queue assignment", &stack.queue_assignment, assignment::NAMES))?;
+        let scheduler = match (&nic.scheduler, scheduler::build(&nic.scheduler, queues)) {
+            (SchedulerKind::PolicyTree, _) => policy::tree(self.scenario, index as u32, &self.streams)?,
+            (_, Some(scheduler)) => scheduler,
+            (kind, None) => {
+                return Err(impossible(
+                    format!("no NIC scheduler can be made of {kind:?}"),
+                    "choose another",
+                ));
+            }
+        };
+        let vectors = (0..nic.receive_queues).map(|vector| Vector {
+            core: vector % config.cores,
+            polling: false,
+            due: Nanos::MAX,
+            last: None,
+            done: Vec::new(),
+            ring: std::collections::VecDeque::new(),
+            accepted: 0,
+        });
+        let rate = self.scenario.network.rate;
+        Ok(HostState {
+            cores: (0..config.cores).map(|_| Core::default()).collect(),
+            queues: transmit,
+            occupancy: vec![Occupancy::default(); queues as usize],
+            shared_queues: 0,
+            stale_weights: vec![false; queues as usize],
+            stale: Vec::new(),
+            weights_due: false,
+            weights_written: Nanos::ZERO,
+            assignment,
+            pools: pools(config.cores, if queue_per_flow { 1 } else { queues }, stack.xps),
+            nic: NicState {
+                scheduler,
+                wire: Wire::new(rate.0),
+                pending: false,
+                next_fetch: Nanos::ZERO,
+                ahead: rate.time_for(nic.transmit_buffer),
+                queue_per_flow,
+            },
+            vectors: vectors.collect(),
+            active_flows: 0,
+            qdisc_books: Books::default(),
+            ring_books: Books::default(),
+            receive_books: Books::default(),
+        })
+    }
+
+    /// The receive queue of a stream at the host that it goes to.
+    fn steer(&mut self, stream: usize) -> u32 {
+        let peer_core = self.streams[stream ^ 1].core;
+        let host = &self.scenario.hosts[self.streams[stream].to as usize];
+        let queues = host.nic.receive_queues;
+        match host.nic.receive_steering {
+            ReceiveSteering::Rss => self.random.next_u32() % queues,
+            ReceiveSteering::ToApplication => peer_core % queues,
+            ReceiveSteering::AwayFromApplication => {
+                let nodes = host.numa_nodes.max(1);
+                let step = if nodes > 1 { host.cores / nodes } else { 1 };
+                (peer_core + step.max(1)) % host.cores % queues
+            }
+        }
+    }
+}
+
+/// By core, the queues that it may use: its own with XPS, all without.
+fn pools(cores: u32, queues: u32, xps: bool) -> Vec<Vec<QueueId>> {
+    let all = || (0..queues).map(QueueId);
+    let own = |core: u32| match queues >= cores {
+        true => all().filter(|queue| queue.0 % cores == core).collect(),
+        false => vec![QueueId(core % queues)],
+    };
+    (0..cores).map(|core| if xps { own(core) } else { all().collect() }).collect()
+}
+
+fn control(name: &str) -> Result<Box<dyn congestion::CongestionControl>, RunError> {
+    congestion::build(name).ok_or_else(|| unknown("congestion control", name, congestion::NAMES))
+}
+
+fn unknown(kind: &'static str, given: &str, known: &[&str]) -> RunError {
+    RunError::UnknownName { kind, given: given.to_owned(), known: known.join(", ") }
+}
+
+pub(super) fn impossible(what: String, hint: &str) -> RunError {
+    RunError::Impossible { what, hint: hint.to_owned() }
+}

@@ -1,0 +1,79 @@
+//! docs/scenario-files.md: every key that the reader knows is there, with the default that it has.
+
+use super::examples::folder;
+use super::read_alone;
+use std::collections::BTreeMap;
+use weft_sim::cost::{Category, Operation};
+use weft_sim::scenario::known_keys;
+use weft_sim::{assignment, congestion};
+
+/// The rows of the page's tables: first cell and second cell, by the table that the heading above names in backquotes.
+fn rows(page: &str) -> BTreeMap<String, Vec<(String, String)>> {
+    let mut rows: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut table = String::new();
+    for line in page.lines() {
+        if line.starts_with('#') {
+            table = line.split('`').nth(1).unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        }
+        let cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        if let [first, default, _, ..] = cells[..]
+            && let Some(key) = first.strip_prefix("| `").and_then(|key| key.strip_suffix('`'))
+        {
+            rows.entry(table.clone()).or_default().push((key.to_owned(), default.to_owned()));
+        }
+    }
+    rows
+}
+
+#[test]
+fn every_key_stands_in_the_page_with_its_default() {
+    let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");
+    let rows = rows(&page);
+    let mut missing = Vec::new();
+    for known in known_keys() {
+        // Qdiscs, schedulers and traffic have a table together: their keys stand there as `udp.rate`.
+        let quoted = [format!("`{}`", known.default), known.default.clone()];
+        let of = |table: &str, key: &str| {
+            rows.get(table)
+                .is_some_and(|rows| rows.iter().any(|(k, default)| k == key && quoted.contains(default)))
+        };
+        let choice = format!("{}.{}", known.table, known.key);
+        if !of(known.table, known.key) && !rows.keys().any(|table| of(table, &choice)) {
+            missing.push(known);
+        }
+    }
+    assert!(missing.is_empty(), "missing, or with another default: {missing:#?}");
+}
+
+#[test]
+fn the_page_has_no_keys_that_the_reader_does_not_know() {
+    let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");
+    let known: Vec<String> =
+        known_keys().into_iter().flat_map(|k| [k.key.to_owned(), format!("{}.{}", k.table, k.key)]).collect();
+    let words = rows(&page).into_values().flatten().map(|(key, _)| key);
+    let unknown: Vec<String> = words.filter(|key| !known.contains(key)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn names_and_operations_stand_in_the_page() {
+    let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");
+    let names = congestion::NAMES.iter().chain(assignment::NAMES.iter()).copied();
+    let costs = Operation::ALL.iter().map(|o| o.name()).chain(Category::ALL.iter().map(|c| c.name()));
+    let missing: Vec<&str> = names.chain(costs).filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// The page's whole examples, so that they cannot grow old.
+#[test]
+fn the_examples_of_the_page_read() {
+    let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 2, "{}", blocks.len());
+    for block in blocks {
+        if let Err(error) = read_alone(block) {
+            panic!("{}", error.render(false));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Scenario files: what is read, what is refused and how, and what is written.
+
+mod documentation;
+mod examples;
+mod fuzz;
+mod random;
+mod round_trip;
+mod wrong;
+
+use weft_sim::scenario::{Scenario, ScenarioError, read};
+
+/// Reads a scenario that names no cost file.
+fn read_alone(text: &str) -> Result<Scenario, ScenarioError> {
+    read(text, "a.toml", &mut |path| Err(format!("{path} does not exist")))
+}

@@ -1,0 +1,39 @@
+//! What is written reads back as the same scenario.
+
+use super::random::{Random, scenario};
+use super::read_alone;
+use weft_sim::scenario::{Scenario, write};
+
+/// Random scenarios tried.
+const ROUNDS: u64 = 500;
+
+#[test]
+fn random_scenarios_read_back_as_they_were_written() {
+    for seed in 0..ROUNDS {
+        let scenario = scenario(&mut Random(seed));
+        let text = write(&scenario);
+        match read_alone(&text) {
+            Ok(again) => assert_eq!(again, scenario, "seed {seed}:\n{text}"),
+            Err(error) => panic!("seed {seed}: {error}\n{text}"),
+        }
+    }
+}
+
+/// That the test above would notice a lost field: two scenarios that differ are written differently.
+#[test]
+fn scenarios_that_differ_are_written_differently() {
+    let one = scenario(&mut Random(1));
+    let changes: [fn(&mut Scenario); 6] = [
+        |s| s.seed ^= 1,
+        |s| s.network.loss += 1e-15,
+        |s| s.network.switch.alpha += 1.0,
+        |s| s.hosts[0].nic.transmit_ring ^= 1,
+        |s| s.flows[0].start.0 ^= 1,
+        |s| s.costs.contention.miss_per_flow += 1e-15,
+    ];
+    for (i, change) in changes.iter().enumerate() {
+        let mut other = one.clone();
+        change(&mut other);
+        assert_ne!(write(&other), write(&one), "change {i}");
+    }
+}
