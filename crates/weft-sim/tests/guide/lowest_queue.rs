@@ -1,0 +1,29 @@
+//! Strict priority by queue number: of the queues that have something, the lowest sends.
+
+use super::{NicScheduler, Pick};
+use std::collections::BTreeSet;
+use weft_units::{Bytes, Nanos, QueueId};
+
+/// Strict priority, queue 0 the most urgent.
+#[derive(Default, Debug)]
+pub struct LowestQueue {
+    active: BTreeSet<QueueId>,
+}
+
+impl NicScheduler for LowestQueue {
+    fn activate(&mut self, queue: QueueId, _: Nanos) {
+        self.active.insert(queue);
+    }
+
+    fn next(&mut self, _: Nanos) -> Pick {
+        self.active.first().copied().map_or(Pick::Idle, Pick::Queue)
+    }
+
+    fn finish(&mut self, queue: QueueId, _: Bytes, backlogged: bool, _: Nanos) {
+        if !backlogged {
+            self.active.remove(&queue);
+        }
+    }
+
+    fn set_weight(&mut self, _: QueueId, _: u32) {}
+}
