@@ -57,7 +57,7 @@ proptest! {
         let mut now = NOW;
         for (queue, what, len, more, pause) in steps {
             let flow = FlowId(queue);
-            now = now + Nanos(pause);
+            now += Nanos(pause);
             if what == 0 {
                 scheduler.set_weight(number(queue), queue % 5);
                 prop_assert_eq!(tree.set_weight(flow, weight((queue % 5).max(1))), Ok(()));

@@ -195,7 +195,7 @@ wrong! {
               hint: did you mean `cubic`? there are: reno, cubic, dctcp"#]];
         "[host.stack]\nqueue_assignment = \"magic\"\n" => expect![[r#"
             a.toml:2:20: error: there is no queue assignment `magic`
-              hint: there are: hash, dqa"#]];
+              hint: there are: hash, dqa, overflow, round-robin, two-choices"#]];
         "[host.stack]\nqdisc = \"pfifo-fast\"\n" => expect![[r#"
             a.toml:2:9: error: `pfifo-fast` is not a `qdisc`
               hint: did you mean `pfifo_fast`? there are: pfifo_fast, prio+sfq, fq_codel, htb, tbf, drr+prio+sfq"#]];
