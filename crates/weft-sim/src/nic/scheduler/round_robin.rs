@@ -5,7 +5,7 @@ use super::{NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, QueueId};
 
 /// Active queues in a ring, one turn each: a queue that becomes active, or has had its turn and has more, goes to the end. This is how
-/// a multiqueue NIC without weights shares the link (Titan TR, section 2). A turn costs constant time.
+/// a multiqueue NIC without weights shares the link (Intel 82599 data sheet, section 7.2). A turn costs constant time.
 #[derive(Debug)]
 pub struct RoundRobin {
     links: Links,
