@@ -158,6 +158,9 @@ pub struct Contention {
     pub miss_factor: f64,
     /// Factor on a byte's copy when application and NIC are on different NUMA nodes.
     pub numa_factor: f64,
+    /// Mean of the exponentially distributed time from an interrupt to its handler, nanoseconds: sleeping cores, sections with
+    /// interrupts off. Without it, runs lock into one order of events (docs/simulator.md).
+    pub interrupt_latency_ns: f64,
 }
 
 impl Costs {
@@ -171,6 +174,7 @@ impl Costs {
             miss_max: 0.0,
             miss_factor: 1.0,
             numa_factor: 1.0,
+            interrupt_latency_ns: 0.0,
         },
     };
 

@@ -25,6 +25,7 @@ keys! {
         miss_max: Share,
         miss_factor: AtLeastOne,
         numa_factor: AtLeastOne,
+        interrupt_latency_ns: Nanoseconds,
     }
 }
 

@@ -97,7 +97,13 @@ impl<O: Observer> World<'_, O> {
         if state.polling {
             return;
         }
-        let time = state.last.map_or(at, |last| at.max(last + interval));
+        let earliest = state.last.map_or(at, |last| at.max(last + interval));
+        if earliest >= state.due {
+            return;
+        }
+        let latency = self.scenario.costs.contention.interrupt_latency_ns;
+        let time = if latency > 0.0 { earliest + self.exponential(Nanos(latency as u64)) } else { earliest };
+        let state = &mut self.hosts[host as usize].vectors[vector as usize];
         if time < state.due {
             state.due = time;
             self.queue.push(time, Event::Interrupt { host, vector });

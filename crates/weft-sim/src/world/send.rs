@@ -50,18 +50,6 @@ impl<O: Observer> World<'_, O> {
         // `tcp_tso_autosize`: what the pacing rate sends in 1/1024 s, at least two packets.
         let autosized = ((pacing / 1024.0) as u32 / sender.mss).max(2);
         let most = autosized.min((self.size_goal(stream) / u64::from(sender.mss)) as u32).max(1);
-        if let Some(limit) = stack.small_queue {
-            // `tcp_small_queue_check`: by rate, with or without the floor of two segments, at most the limit.
-            let floor = if stack.small_queue_floor {
-                2.0 * f64::from(truesize(head.min(most * sender.mss)))
-            } else {
-                0.0
-            };
-            let limit = (pacing / 1024.0).max(floor).min(limit.0 as f64);
-            if self.streams[stream as usize].charged as f64 > limit {
-                return Allowed::SmallQueue;
-            }
-        }
         let mut payload = head.min(quota.min(room).min(most) * sender.mss);
         if payload < head {
             // `tso_fragment` at packet boundaries.
@@ -70,6 +58,14 @@ impl<O: Observer> World<'_, O> {
             let window_cuts = payload < most * sender.mss;
             if window_cuts && in_flight > 0 && quota < sender.window.cwnd / 3 {
                 return Allowed::Window;
+            }
+        }
+        if let Some(limit) = stack.small_queue {
+            // `tcp_small_queue_check`: by rate, with or without the floor of two segments, at most the limit.
+            let floor = if stack.small_queue_floor { 2.0 * f64::from(truesize(payload)) } else { 0.0 };
+            let limit = (pacing / 1024.0).max(floor).min(limit.0 as f64);
+            if self.streams[stream as usize].charged as f64 > limit {
+                return Allowed::SmallQueue;
             }
         }
         let last_is_small = payload < sender.mss && sender.resend == 0 && sender.queue.len() == 1;
@@ -81,6 +77,7 @@ impl<O: Observer> World<'_, O> {
 
     /// `tcp_write_xmit`: sends what windows and queues allow. With `run` unset the qdiscs are run by the caller, who is told of them.
     pub(super) fn push(&mut self, stream: u32, run: bool, touched: &mut Vec<QueueId>, work: &mut Work) {
+        let before = self.senders[stream as usize].next;
         let limited = loop {
             match self.allowed(stream) {
                 Allowed::Segment(payload) => {
@@ -97,7 +94,9 @@ impl<O: Observer> World<'_, O> {
                 Allowed::Nothing => break false,
             }
         };
-        self.senders[stream as usize].validate_window(limited);
+        if self.senders[stream as usize].next > before {
+            self.senders[stream as usize].validate_window(limited, work.now());
+        }
     }
 
     /// Pushes and runs the qdiscs at once.

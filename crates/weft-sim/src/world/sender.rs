@@ -64,6 +64,9 @@ pub(super) struct Sender {
     max_in_flight: u32,
     max_until: u64,
     window_limited: bool,
+    /// Most packets in flight since the window was full last, and when that was.
+    window_used: u32,
+    window_full: Nanos,
     pub(super) smoothed_rtt: Nanos,
     rtt_variation: Nanos,
     pub(super) progress: Nanos,
@@ -106,6 +109,8 @@ impl Sender {
             max_in_flight: 0,
             max_until: 0,
             window_limited: false,
+            window_used: 0,
+            window_full: Nanos::ZERO,
             smoothed_rtt: Nanos::ZERO,
             rtt_variation: Nanos::ZERO,
             progress: Nanos::ZERO,
@@ -212,14 +217,36 @@ impl Sender {
         }
     }
 
-    /// `tcp_cwnd_validate`: whether the window is what limits.
-    pub(super) fn validate_window(&mut self, limited: bool) {
+    /// `tcp_cwnd_validate`, after something was sent: whether the window is what limits; a window that was not full for a
+    /// retransmission timeout falls half-way to what was used of it (RFC 2861), unless the writer waits for buffer space
+    /// (`SOCK_NOSPACE`).
+    pub(super) fn validate_window(&mut self, limited: bool, now: Nanos) {
         let in_flight = self.in_flight();
         if self.top >= self.max_until || in_flight > self.max_in_flight {
             self.max_in_flight = in_flight;
             self.max_until = self.next;
             self.window_limited = limited;
         }
+        if self.is_window_limited() {
+            self.window_used = 0;
+            self.window_full = now;
+            return;
+        }
+        self.window_used = self.window_used.max(in_flight);
+        if now.saturating_sub(self.window_full).0 < self.timeout().0 {
+            return;
+        }
+        let waits_for_space = self.blocked && self.unwritten > 0;
+        if !waits_for_space && self.top >= self.recovery_until {
+            let used = self.window_used.max(Window::INITIAL.cwnd);
+            if used < self.window.cwnd {
+                // `tcp_current_ssthresh`.
+                self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);
+                self.window.cwnd = u32::midpoint(self.window.cwnd, used);
+            }
+            self.window_used = 0;
+        }
+        self.window_full = now;
     }
 
     /// `tcp_is_cwnd_limited`.

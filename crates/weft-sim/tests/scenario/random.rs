@@ -278,6 +278,7 @@ fn costs(random: &mut Random) -> Costs {
             miss_max: miss_base + (1.0 - miss_base) * random.share(),
             miss_factor: 1.0 + random.share(),
             numa_factor: 1.0 + random.share(),
+            interrupt_latency_ns: 1000.0 * random.share(),
         },
         ..Costs::FREE
     };
