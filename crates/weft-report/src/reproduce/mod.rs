@@ -1,0 +1,204 @@
+//! The document of `weft reproduce`: published beside simulated beside measured, with a verdict for each cell.
+//!
+//! What a document says follows from its cells, series and claims: verdicts and scores are computed here, from them.
+
+mod band;
+mod page;
+mod score;
+mod tables;
+
+pub use band::band_of_mean;
+pub use page::reproduce_html;
+pub use score::{Score, kendall_tau, score};
+
+use crate::record::{Document, Host};
+use crate::table::Table;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The document of `weft reproduce`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReproduceReport {
+    /// `weft-reproduce/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The first seed.
+    pub seed: u64,
+    /// The experiments in the order they ran.
+    pub experiments: Vec<Experiment>,
+}
+
+/// An experiment: a table or a figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// Its id, such as `titan-tr-table3`.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Paper and table or figure.
+    pub source: String,
+    /// Cells of its table.
+    pub cells: Vec<TableCell>,
+    /// Kendall's tau by column, over all rows and flow counts that have both values; null with less than two.
+    pub tau: BTreeMap<String, Option<f64>>,
+    /// Median over all cells that have both values of |simulated - published| / published, with the column's floor as the least
+    /// denominator.
+    pub median_relative_error: Option<f64>,
+    /// Scores by column.
+    pub scores: Vec<Score>,
+    /// Lines of its plots.
+    pub series: Vec<Series>,
+    /// What the paper says in words.
+    pub claims: Vec<Claim>,
+    /// What must be known to read it.
+    pub notes: Vec<String>,
+    /// Events of all its runs.
+    pub events: u64,
+    /// How long it took, in seconds.
+    pub wall_s: f64,
+}
+
+/// A cell: a row (configuration) and column (metric), at a number of flows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableCell {
+    /// Configuration.
+    pub row: String,
+    /// Metric.
+    pub column: String,
+    /// Number of flows, or of what the experiment varies.
+    pub flows: u32,
+    /// What the paper says.
+    pub published: Option<f64>,
+    /// Mean over the simulated runs.
+    pub simulated: Option<f64>,
+    /// What this machine, or the one that the measurement names, showed.
+    pub measured: Option<f64>,
+    /// Unit of the values.
+    pub unit: String,
+    /// 5th and 95th percentile of the mean of as many runs as the paper made.
+    pub band: Option<[f64; 2]>,
+    /// How many runs the paper made.
+    pub runs: u32,
+    /// How many runs were simulated.
+    pub seeds: u32,
+    /// The least denominator of the relative error, below which differences mean nothing.
+    pub floor: f64,
+    /// What follows.
+    pub verdict: Verdict,
+    /// Why it is off, where that is known.
+    pub note: Option<String>,
+}
+
+/// What a cell shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The published value lies in the band.
+    #[serde(rename = "inside band")]
+    InsideBand,
+    /// It lies outside, and within 25 % of the simulated mean.
+    #[serde(rename = "within 25 %")]
+    Within,
+    /// Neither.
+    #[serde(rename = "off")]
+    Off,
+    /// Nothing was published, or nothing was simulated.
+    #[default]
+    #[serde(rename = "not comparable")]
+    NotComparable,
+}
+
+/// A line of a plot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The plot that it belongs to.
+    pub plot: String,
+    /// Its name.
+    pub name: String,
+    /// What x is.
+    pub x_label: String,
+    /// What y is.
+    pub y_label: String,
+    /// `line`, `step`, `points` or `reference`.
+    pub kind: String,
+    /// x, ascending.
+    pub x: Vec<f64>,
+    /// y.
+    pub y: Vec<f64>,
+}
+
+/// What the paper says in words, and what was seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The statement.
+    pub statement: String,
+    /// What it asks of the figures.
+    pub expected: String,
+    /// The figures.
+    pub simulated: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+impl TableCell {
+    /// Relative error, where both values are there.
+    pub fn relative_error(&self) -> Option<f64> {
+        let (published, simulated) = self.published.zip(self.simulated)?;
+        Some((simulated - published).abs() / published.abs().max(self.floor))
+    }
+
+    fn judge(&mut self) {
+        self.verdict = match (self.published, self.band, self.relative_error()) {
+            (Some(published), Some([low, high]), _) if low <= published && published <= high => {
+                Verdict::InsideBand
+            }
+            (_, _, Some(error)) if error <= 0.25 => Verdict::Within,
+            (_, _, Some(_)) => Verdict::Off,
+            _ => Verdict::NotComparable,
+        };
+    }
+}
+
+impl Experiment {
+    /// An experiment without cells.
+    pub fn new(id: &str, title: &str, source: &str) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), source: source.to_owned(), ..Self::default() }
+    }
+
+    /// Adds a statement of the paper.
+    pub fn claim(&mut self, statement: &str, expected: &str, simulated: String, holds: bool) {
+        let (statement, expected) = (statement.to_owned(), expected.to_owned());
+        self.claims.push(Claim { statement, expected, simulated, holds });
+    }
+
+    /// Judges the cells and computes the scores.
+    #[must_use]
+    pub fn finish(mut self) -> Self {
+        for cell in &mut self.cells {
+            cell.judge();
+        }
+        let mut columns: Vec<String> = Vec::new();
+        for cell in &self.cells {
+            if !columns.contains(&cell.column) {
+                columns.push(cell.column.clone());
+            }
+        }
+        self.scores = columns.iter().map(|column| score(column, &self.cells)).collect();
+        self.tau = self.scores.iter().map(|score| (score.column.clone(), score.tau)).collect();
+        let errors: Vec<f64> = self.cells.iter().filter_map(TableCell::relative_error).collect();
+        self.median_relative_error = crate::stats::median(&errors);
+        self
+    }
+}
+
+impl Document for ReproduceReport {
+    const SCHEMA: &'static str = "weft-reproduce/1";
+
+    fn tables(&self) -> Vec<Table> {
+        self.experiments
+            .iter()
+            .flat_map(tables::of_experiment)
+            .chain([tables::summary(&self.experiments)])
+            .collect()
+    }
+}

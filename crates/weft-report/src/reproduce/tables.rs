@@ -1,0 +1,169 @@
+//! Reproductions as text.
+
+use super::{Experiment, TableCell, Verdict};
+use crate::human;
+use crate::table::{Cell, Column, Table, Tone};
+
+/// All tables of an experiment.
+pub(super) fn of_experiment(experiment: &Experiment) -> Vec<Table> {
+    let mut flows: Vec<u32> = experiment.cells.iter().map(|cell| cell.flows).collect();
+    flows.sort_unstable();
+    flows.dedup();
+    let mut tables: Vec<Table> = flows.into_iter().map(|flows| cells_table(experiment, flows)).collect();
+    if !experiment.scores.is_empty() && experiment.scores.iter().any(|score| score.cells > 0) {
+        tables.push(scores_table(experiment));
+    }
+    if !experiment.claims.is_empty() {
+        tables.push(claims_table(experiment));
+    }
+    if let Some(last) = tables.last_mut() {
+        for note in &experiment.notes {
+            last.note(note);
+        }
+    }
+    tables
+}
+
+/// One flow count: rows and columns as in the paper, each cell `published | simulated [band]`, and `| measured` where there is one.
+fn cells_table(experiment: &Experiment, flows: u32) -> Table {
+    let here = || experiment.cells.iter().filter(|cell| cell.flows == flows);
+    let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for cell in here() {
+        push_new(&mut rows, &cell.row);
+        push_new(&mut columns, &cell.column);
+    }
+    let title = format!("{}: {} ({flows}); published | simulated [band]", experiment.id, experiment.title);
+    let heads =
+        std::iter::once(Column::left("row")).chain(columns.iter().map(|column| Column::right(*column)));
+    let mut table = Table::new(title).columns(heads);
+    for row in rows {
+        let mut cells = vec![Cell::plain(row)];
+        for column in &columns {
+            let found = here().find(|cell| cell.row == row && cell.column == *column);
+            cells.push(found.map_or_else(|| Cell::plain(human::NONE), shown));
+        }
+        table.row(cells);
+    }
+    for cell in here() {
+        if let Some(note) = &cell.note {
+            table.note(format!("{}, {}: {note}", cell.row, cell.column));
+        }
+    }
+    table
+}
+
+fn push_new<'a>(list: &mut Vec<&'a str>, name: &'a str) {
+    if !list.contains(&name) {
+        list.push(name);
+    }
+}
+
+/// A value in as many digits as tell something.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn shown(cell: &TableCell) -> Cell {
+    let value = |value: Option<f64>| human::or_none(value, number);
+    let mark = match cell.verdict {
+        Verdict::InsideBand => "=",
+        Verdict::Within => "~",
+        Verdict::Off => "x",
+        Verdict::NotComparable => " ",
+    };
+    let band =
+        cell.band.map_or_else(String::new, |[low, high]| format!(" [{} {}]", number(low), number(high)));
+    let measured = cell.measured.map_or_else(String::new, |measured| format!(" | {}", number(measured)));
+    let text = format!("{} | {}{band}{measured} {mark}", value(cell.published), value(cell.simulated));
+    match cell.verdict {
+        Verdict::InsideBand => Cell::toned(text, Tone::Good),
+        Verdict::Off => Cell::toned(text, Tone::Bad),
+        _ => Cell::plain(text),
+    }
+}
+
+fn scores_table(experiment: &Experiment) -> Table {
+    let mut table = Table::new(format!("{}: scores", experiment.id)).columns([
+        Column::left("column"),
+        Column::right("cells"),
+        Column::right("Kendall's tau"),
+        Column::right("tau, distinguishable pairs"),
+        Column::right("in band"),
+        Column::right("in band or within 25 %"),
+        Column::right("median error"),
+    ]);
+    for score in &experiment.scores {
+        let share = |count: usize| human::percent(count as f64 / score.cells.max(1) as f64);
+        table.row([
+            Cell::plain(&score.column),
+            Cell::plain(score.cells.to_string()),
+            Cell::plain(human::or_none(score.tau, number)),
+            Cell::plain(match score.tau_distinguishable {
+                Some(tau) => format!("{tau:.2} of {}", score.pairs_distinguishable),
+                None => human::NONE.to_owned(),
+            }),
+            Cell::plain(share(score.inside_band)),
+            Cell::plain(share(score.close)),
+            Cell::plain(human::or_none(score.median_relative_error, human::percent)),
+        ]);
+    }
+    table.note("= published value inside the 5-95 % band of a mean of the paper's number of runs, ~ within 25 %, x neither");
+    table
+}
+
+fn claims_table(experiment: &Experiment) -> Table {
+    let mut table = Table::new(format!("{}: {}", experiment.id, experiment.title)).columns([
+        Column::left(""),
+        Column::left("the paper says"),
+        Column::left("expected"),
+        Column::left("simulated"),
+    ]);
+    for claim in &experiment.claims {
+        table.row([
+            Cell::verdict(claim.holds, "ok", "NO"),
+            Cell::plain(&claim.statement),
+            Cell::plain(&claim.expected),
+            Cell::plain(&claim.simulated),
+        ]);
+    }
+    table
+}
+
+/// All experiments in a line each.
+pub(super) fn summary(experiments: &[Experiment]) -> Table {
+    let mut table = Table::new("Summary").columns([
+        Column::left("experiment"),
+        Column::right("cells"),
+        Column::right("in band or within 25 %"),
+        Column::right("mean tau"),
+        Column::right("median error"),
+        Column::right("claims that hold"),
+        Column::right("events"),
+        Column::right("took"),
+    ]);
+    for experiment in experiments {
+        let cells: usize = experiment.scores.iter().map(|score| score.cells).sum();
+        let close: usize = experiment.scores.iter().map(|score| score.close).sum();
+        let taus: Vec<f64> = experiment.tau.values().flatten().copied().collect();
+        let held = experiment.claims.iter().filter(|claim| claim.holds).count();
+        let of = |some: bool, text: String| if some { text } else { human::NONE.to_owned() };
+        table.row([
+            Cell::plain(&experiment.id),
+            Cell::plain(of(cells > 0, cells.to_string())),
+            Cell::plain(of(
+                cells > 0,
+                format!("{close} ({})", human::percent(close as f64 / cells.max(1) as f64)),
+            )),
+            Cell::plain(human::or_none(crate::stats::mean(&taus), number)),
+            Cell::plain(human::or_none(experiment.median_relative_error, human::percent)),
+            Cell::plain(of(!experiment.claims.is_empty(), format!("{held} of {}", experiment.claims.len()))),
+            Cell::plain(human::count(experiment.events)),
+            Cell::plain(human::time(experiment.wall_s)),
+        ]);
+    }
+    table
+}
