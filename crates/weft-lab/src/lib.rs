@@ -7,4 +7,7 @@ pub mod demo;
 pub mod host_facts;
 pub mod ledger;
 pub mod operate;
+pub mod overlay;
 pub mod replay;
+pub mod reproduce;
+pub mod simulate;

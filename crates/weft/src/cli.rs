@@ -16,6 +16,7 @@ Examples:
   weft demo                                  a policy holds on real traffic
   weft policy check policies/tenants.weft    is the policy right?
   weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
+  weft reproduce titan-tr-table3             a paper's table beside the simulator's
   weft doctor                                what does this host offer?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Demo(commands::demo::Args),
     Run(commands::run::Args),
     Replay(commands::replay::Args),
+    Reproduce(commands::reproduce::Args),
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
@@ -46,6 +48,7 @@ impl Command {
             Self::Demo(args) => commands::demo::run(args),
             Self::Run(args) => commands::run::run(args),
             Self::Replay(args) => commands::replay::run(args),
+            Self::Reproduce(args) => commands::reproduce::run(args),
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),

@@ -7,4 +7,5 @@ pub(crate) mod doctor;
 pub(crate) mod man;
 pub(crate) mod policy;
 pub(crate) mod replay;
+pub(crate) mod reproduce;
 pub(crate) mod run;

@@ -1,0 +1,206 @@
+//! The files of experiments.
+
+use super::catalogue;
+use crate::overlay;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use thiserror::Error;
+use toml::{Table, Value};
+
+/// Why an experiment's files cannot be used. They are part of the program, so this is a defect of ours, found by a test.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// A file that is not there.
+    #[error("{0}: there is no such file among the experiments")]
+    Missing(String),
+    /// A file that is not what it should be.
+    #[error("{file}: {reason}")]
+    Wrong {
+        /// Which.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// An experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExperimentFile {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) source: String,
+    /// A parameter file: base scenario, presets and configurations that several experiments share.
+    pub(super) parameters: String,
+    /// The parameter file's preset.
+    pub(super) preset: Option<String>,
+    /// Rows, in the paper's order: names of configurations.
+    pub(super) rows: Vec<String>,
+    /// What the experiment varies beside the configuration: numbers that [`Self::flows_key`] is set to.
+    pub(super) flows: Vec<u32>,
+    /// The scenario's key for that number; with none, the number is only a label.
+    #[serde(default)]
+    pub(super) flows_key: Option<String>,
+    /// Flows between all pairs of hosts instead of the scenario's; the number of hosts is the varied number.
+    #[serde(default)]
+    pub(super) all_to_all: Option<AllToAll>,
+    /// Runs that the paper averages; the band is that of a mean of so many.
+    pub(super) runs: u32,
+    /// The paper shows the best of its runs and not their mean.
+    #[serde(default)]
+    pub(super) best: bool,
+    /// Seeds by default, where the runs are long.
+    #[serde(default)]
+    pub(super) seeds: Option<u32>,
+    pub(super) columns: Vec<Column>,
+    /// Published values by table of `published/titan.csv`.
+    #[serde(default)]
+    pub(super) published: Vec<String>,
+    #[serde(default)]
+    pub(super) claims: Vec<ClaimText>,
+    #[serde(default)]
+    pub(super) plots: Vec<Plot>,
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+    /// Why single cells are off, by `row/column/flows`.
+    #[serde(default)]
+    pub(super) cell_notes: BTreeMap<String, String>,
+}
+
+/// A column.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) unit: String,
+    /// What is computed from a run: see `metric`.
+    pub(super) value: String,
+    /// Least denominator of the relative error.
+    #[serde(default)]
+    pub(super) floor: f64,
+}
+
+/// Flows between all pairs of hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AllToAll {
+    /// Bytes of each pair; bulk flows without it.
+    pub(super) size: Option<String>,
+}
+
+/// A statement of the paper in words, and what it asks of the cells.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClaimText {
+    pub(super) statement: String,
+    /// Conditions, all of which must hold: see `claim`.
+    pub(super) holds: Vec<String>,
+}
+
+/// A plot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plot {
+    pub(super) title: String,
+    /// `columns`: a column over the varied number, a line per row. `classes`: throughput over time of one row. `completion`:
+    /// distribution of completion times. `spread`: of each host's last less first completion. `requests`: latency over time.
+    pub(super) kind: String,
+    /// The column of a `columns` plot; the row of a `classes` plot.
+    #[serde(default)]
+    pub(super) of: String,
+}
+
+/// Base scenario, presets, configurations.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    pub(super) scenario: String,
+    /// By preset: settings, in order.
+    #[serde(default)]
+    pub(super) presets: BTreeMap<String, Table>,
+    /// By configuration: settings. `"also"` names configurations that it builds on.
+    pub(super) configurations: BTreeMap<String, Table>,
+    /// By preset, then configuration: settings that hold for the one in the other only.
+    #[serde(default)]
+    pub(super) in_preset: BTreeMap<String, BTreeMap<String, Table>>,
+}
+
+pub(super) fn experiment(id: &str) -> Result<ExperimentFile, FileError> {
+    let file = format!("{id}.toml");
+    parse(&file, catalogue::text(&file)?)
+}
+
+pub(super) fn parameters(file: &str) -> Result<Parameters, FileError> {
+    parse(file, catalogue::text(file)?)
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, FileError> {
+    toml::from_str(text)
+        .map_err(|error| FileError::Wrong { file: file.to_owned(), reason: error.to_string() })
+}
+
+impl Parameters {
+    /// The scenario's document with the settings of a preset and a configuration.
+    pub(super) fn document(&self, preset: Option<&str>, configuration: &str) -> Result<Table, FileError> {
+        let text = catalogue::text(&self.scenario)?;
+        let mut document: Table = parse(&self.scenario, text)?;
+        if let Some(preset) = preset {
+            let settings =
+                self.presets.get(preset).ok_or_else(|| self.wrong(format!("there is no preset {preset}")))?;
+            self.set(&mut document, settings)?;
+        }
+        self.configure(&mut document, configuration)?;
+        let special =
+            preset.and_then(|preset| self.in_preset.get(preset)).and_then(|all| all.get(configuration));
+        special.map_or(Ok(()), |settings| self.set(&mut document, settings))?;
+        Ok(document)
+    }
+
+    fn configure(&self, document: &mut Table, configuration: &str) -> Result<(), FileError> {
+        let settings = self
+            .configurations
+            .get(configuration)
+            .ok_or_else(|| self.wrong(format!("there is no configuration {configuration}")))?;
+        if let Some(Value::Array(also)) = settings.get("also") {
+            for name in also.iter().filter_map(Value::as_str) {
+                self.configure(document, name)?;
+            }
+        }
+        self.set(document, settings)
+    }
+
+    fn set(&self, document: &mut Table, settings: &Table) -> Result<(), FileError> {
+        for (path, value) in settings.iter().filter(|(path, _)| *path != "also") {
+            overlay::apply(document, path, value.clone()).map_err(|error| self.wrong(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, reason: String) -> FileError {
+        FileError::Wrong { file: self.scenario.clone(), reason }
+    }
+}
+
+/// Published values: by row, flows and column.
+pub(super) fn published(tables: &[String]) -> Result<BTreeMap<(String, u32, String), f64>, FileError> {
+    let file = "published/titan.csv";
+    let text = catalogue::text(file)?;
+    let wrong = |reason: String| FileError::Wrong { file: file.to_owned(), reason };
+    let mut lines = text.lines();
+    let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let mut values = BTreeMap::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [table, row, flows, ..] = fields[..] else { return Err(wrong(format!("a short line: {line}"))) };
+        if !tables.iter().any(|wanted| wanted == table) {
+            continue;
+        }
+        let flows: u32 = flows.parse().map_err(|_| wrong(format!("flows of {line}")))?;
+        for (column, text) in heads.iter().zip(&fields).skip(3) {
+            let value: f64 = text.parse().map_err(|_| wrong(format!("{column} of {line}")))?;
+            values.insert((row.to_owned(), flows, (*column).to_owned()), value);
+        }
+    }
+    Ok(values)
+}

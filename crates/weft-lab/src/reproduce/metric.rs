@@ -1,0 +1,156 @@
+//! What is computed from a run for a cell.
+
+use weft_report::stats;
+use weft_sim::cost::Category;
+use weft_sim::outcome::Outcome;
+use weft_sim::scenario::Scenario;
+use weft_units::Nanos;
+
+/// The value of a metric in a run; `Err` for a name that there is not, `Ok(None)` where the run has no such value.
+///
+/// | metric | value |
+/// |---|---|
+/// | `throughput_gbps` | payload received, all flows |
+/// | `link_use` | bytes on the first host's wire over what it carries |
+/// | `cpu_percent:H` | busy percent of host H's processors, summed |
+/// | `cpu_share:H:CATEGORY` | share of a category in host H's work |
+/// | `gbps_per_core:H` | throughput over host H's busy processors |
+/// | `nfm:INTERVAL` | mean NFM over the scenario's fairness interval of so many microseconds |
+/// | `probe_p90_ms:P`, `probe_p99_ms:P`, `probe_half_mean_us:P` | of probe P |
+/// | `request_p50_us:GROUP`, `request_p90_us:GROUP`, `request_p99_us:GROUP`, `request_mean_us:GROUP` | request latencies of a group of flows |
+/// | `group_gbps:GROUP` | payload received by a group's flows |
+/// | `share_error:A,B,..` | greatest deviation of these groups' bytes from their mean, over it |
+/// | `class_gbps:CLASS:FROM:TO` | a class's bytes on the wire between two times in milliseconds |
+/// | `completion_p50_s`, `completion_p90_s`, `completion_p99_s` | completion times |
+/// | `spread_s` | last less first completion of a host's flows, mean over hosts |
+/// | `receive_skb_kb` | mean size of received skbs |
+/// | `doorbells_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching over ours |
+pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Result<Option<f64>, String> {
+    let mut parts = metric.split(':');
+    let name = parts.next().unwrap_or_default();
+    let arguments: Vec<&str> = parts.collect();
+    let unknown = || format!("there is no metric `{metric}`");
+    let host = || arguments.first().and_then(|text| text.parse::<usize>().ok()).ok_or_else(unknown);
+    let seconds = outcome.measured.as_secs_f64();
+    let received: f64 = outcome.flows.iter().map(|flow| flow.received.0 as f64).sum();
+    let gbps = received * 8e-9 / seconds;
+    Ok(match name {
+        "throughput_gbps" => Some(gbps),
+        "link_use" => {
+            Some(outcome.throughput().0 as f64 * (1538.0 / 1514.0) / scenario.network.rate.0 as f64)
+        }
+        "cpu_percent" => Some(outcome.busy(host()?) * 100.0),
+        "cpu_share" => {
+            let category =
+                arguments.get(1).and_then(|name| Category::ALL.iter().position(|c| c.name() == *name));
+            let work = outcome.work(host()?);
+            let sum: f64 = work.iter().sum();
+            category.map(|index| work[index] / sum).filter(|share| share.is_finite())
+        }
+        "gbps_per_core" => Some(gbps / outcome.busy(host()?)),
+        "nfm" => {
+            let micros = arguments.first().and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
+            let fairness =
+                outcome.fairness.iter().find(|fairness| fairness.interval == Nanos::from_micros(micros));
+            fairness.and_then(|fairness| fairness.mean)
+        }
+        "probe_p90_ms" | "probe_p99_ms" | "probe_half_mean_us" => {
+            let probe = outcome.probes.get(host()?).ok_or_else(unknown)?;
+            latency(name.trim_start_matches("probe_"), &probe.samples)
+        }
+        "request_p50_us" | "request_p90_us" | "request_p99_us" | "request_mean_us" => {
+            let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
+            let samples: Vec<Nanos> =
+                flows_of(outcome, group).flat_map(|flow| flow.requests.samples.clone()).collect();
+            latency(name.trim_start_matches("request_"), &samples)
+        }
+        "group_gbps" => {
+            let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
+            Some(flows_of(outcome, group).map(|flow| flow.received.0 as f64).sum::<f64>() * 8e-9 / seconds)
+        }
+        "share_error" => share_error(scenario, outcome, arguments.first().copied().unwrap_or_default()),
+        "class_gbps" => class_gbps(scenario, outcome, &arguments).ok_or_else(unknown)?,
+        "completion_p50_s" | "completion_p90_s" | "completion_p99_s" => {
+            let times: Vec<f64> =
+                outcome.flows.iter().filter_map(|flow| flow.completion).map(Nanos::as_secs_f64).collect();
+            let percent =
+                name.trim_start_matches("completion_p").trim_end_matches("_s").parse().unwrap_or(50.0);
+            stats::percentile(&times, percent)
+        }
+        "spread_s" => stats::mean(&spreads(scenario, outcome)),
+        "receive_skb_kb" => mean_skb(outcome),
+        "doorbells_per_packet" => {
+            Some(outcome.counters.doorbells as f64 / outcome.counters.packets.max(1) as f64)
+        }
+        "doorbell_ratio" => {
+            Some(outcome.counters.doorbells_unbatched as f64 / outcome.counters.doorbells.max(1) as f64)
+        }
+        _ => return Err(unknown()),
+    })
+}
+
+fn group(scenario: &Scenario, name: Option<&str>) -> Option<u32> {
+    scenario.flows.iter().position(|group| Some(group.name.as_str()) == name).map(|index| index as u32)
+}
+
+fn flows_of(outcome: &Outcome, group: u32) -> impl Iterator<Item = &weft_sim::outcome::FlowOutcome> {
+    outcome.flows.iter().filter(move |flow| flow.group == group)
+}
+
+/// A statistic of latencies by the end of its metric's name.
+fn latency(what: &str, samples: &[Nanos]) -> Option<f64> {
+    let values: Vec<f64> = samples.iter().map(|sample| sample.as_secs_f64()).collect();
+    match what {
+        "p90_ms" => stats::percentile(&values, 90.0).map(|s| s * 1e3),
+        "p99_ms" => stats::percentile(&values, 99.0).map(|s| s * 1e3),
+        "half_mean_us" => stats::mean(&values).map(|s| s * 5e5),
+        "mean_us" => stats::mean(&values).map(|s| s * 1e6),
+        "p50_us" => stats::percentile(&values, 50.0).map(|s| s * 1e6),
+        "p90_us" => stats::percentile(&values, 90.0).map(|s| s * 1e6),
+        _ => stats::percentile(&values, 99.0).map(|s| s * 1e6),
+    }
+}
+
+fn share_error(scenario: &Scenario, outcome: &Outcome, names: &str) -> Option<f64> {
+    let bytes = |name| {
+        let index = group(scenario, Some(name))?;
+        Some(flows_of(outcome, index).map(|flow| flow.bytes.0 as f64).sum::<f64>())
+    };
+    let shares: Vec<f64> = names.split(',').map(bytes).collect::<Option<_>>()?;
+    let mean = stats::mean(&shares)?;
+    shares.iter().map(|share| (share - mean).abs() / mean).reduce(f64::max)
+}
+
+/// Throughput of a class between two times; the outer option is none for arguments that cannot be read.
+fn class_gbps(scenario: &Scenario, outcome: &Outcome, arguments: &[&str]) -> Option<Option<f64>> {
+    let [class, from, to] = arguments else { return None };
+    let class = scenario.classes.iter().position(|name| name == class)?;
+    let (from, to) = (Nanos::from_millis(from.parse().ok()?), Nanos::from_millis(to.parse().ok()?));
+    let (mut bytes, mut span) = (0.0, 0.0);
+    for sample in outcome.samples.iter().filter(|sample| sample.at > from && sample.at <= to) {
+        bytes += sample.bytes.get(class)?.0 as f64;
+        span += sample.window.as_secs_f64();
+    }
+    Some((span > 0.0).then(|| bytes * 8e-9 / span))
+}
+
+/// By sending host: time from its first to its last flow's completion.
+pub(super) fn spreads(scenario: &Scenario, outcome: &Outcome) -> Vec<f64> {
+    let hosts = scenario.hosts.len();
+    let mut ends: Vec<Vec<f64>> = vec![Vec::new(); hosts];
+    for flow in &outcome.flows {
+        if let (Some(completion), Some(group)) = (flow.completion, scenario.flows.get(flow.group as usize)) {
+            ends[group.from as usize].push(completion.as_secs_f64());
+        }
+    }
+    ends.iter().filter_map(|times| Some(stats::max(times)? - stats::min(times)?)).collect()
+}
+
+/// Mean size of received skbs in kB, each step of the histogram counted at its middle.
+fn mean_skb(outcome: &Outcome) -> Option<f64> {
+    let counts = outcome.counters.receive_skb;
+    let total: u64 = counts.iter().sum();
+    let middle = |step: usize| step as f64 * 5.0 + 2.5;
+    let sum: f64 = counts.iter().enumerate().map(|(step, count)| middle(step) * *count as f64).sum();
+    (total > 0).then(|| sum / total as f64)
+}

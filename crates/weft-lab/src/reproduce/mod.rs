@@ -1,0 +1,15 @@
+//! Experiments: a file for each published table or figure, run in the simulator and set beside what was published.
+//!
+//! `experiments/*.toml` say what is run and what is compared (docs/reproducing.md); they are part of the program, so that it needs no
+//! source tree. An experiment's runs differ in configuration, number of flows and seed, and are independent: all of them go over all
+//! processors at once.
+
+mod catalogue;
+mod claim;
+mod file;
+mod generate;
+mod metric;
+mod run;
+
+pub use catalogue::{ids, title};
+pub use run::{Options, ReproduceError, run};

@@ -1,0 +1,392 @@
+//! Running experiments: all runs of all of them go over all processors, and runs that experiments share are made once.
+
+use super::catalogue;
+use super::claim::{self, Values};
+use super::file::{self, ExperimentFile, FileError};
+use super::{generate, metric};
+use crate::simulate::sweep;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use thiserror::Error;
+use toml::{Table, Value};
+use weft_report::reproduce::{Experiment, Series, TableCell, band_of_mean};
+use weft_report::stats;
+use weft_sim::outcome::Outcome;
+use weft_sim::run::{RunError, simulate};
+use weft_sim::scenario::{self, Scenario};
+
+/// What is reproduced, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Ids of experiments; all without any.
+    pub ids: Vec<String>,
+    /// Runs of each cell; the experiment's own number, 200 where it says none, without it.
+    pub seeds: Option<u32>,
+    /// The number of flows (or hosts) instead of the experiment's.
+    pub flows: Option<u32>,
+    /// The first seed.
+    pub seed: u64,
+    /// Bytes that each pair of a shuffle transfers, such as `10MB`, instead of the experiment's.
+    pub transfer: Option<String>,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// Why nothing was reproduced.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReproduceError {
+    /// An id that there is not.
+    #[error("there is no experiment `{given}`; there are: {known}")]
+    Unknown {
+        /// The id given.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// An experiment's files are wrong.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A scenario cannot run.
+    #[error("{id}, {row} with {flows}: {error}")]
+    Run {
+        /// The experiment.
+        id: String,
+        /// Its row.
+        row: String,
+        /// Its flow count.
+        flows: u32,
+        /// Why.
+        error: RunError,
+    },
+    /// Stopped by the user.
+    #[error("stopped before all runs were made")]
+    Stopped,
+}
+
+/// Seeds where nobody says how many.
+const SEEDS: u32 = 200;
+
+/// A configuration at a number of flows, with all that experiments want to know of it.
+struct Unit {
+    scenario: Scenario,
+    seeds: u32,
+    metrics: Vec<String>,
+    label: (String, String, u32),
+}
+
+/// What is kept of a run.
+struct Run {
+    values: Vec<Option<f64>>,
+    events: u64,
+    seconds: f64,
+    /// Of the first seed only.
+    outcome: Option<Outcome>,
+}
+
+/// An experiment and the units of its rows and flow counts, in order.
+struct Plan {
+    file: ExperimentFile,
+    cells: Vec<(String, u32, usize)>,
+}
+
+/// Runs experiments. `progress` is told how many of how many runs are done.
+///
+/// # Errors
+/// An id is unknown, a scenario cannot run, or `cancelled` said so.
+pub fn run(
+    options: &Options,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Vec<Experiment>, ReproduceError> {
+    let all = || catalogue::ids().iter().map(|id| (*id).to_owned()).collect();
+    let ids: Vec<String> = if options.ids.is_empty() { all() } else { options.ids.clone() };
+    let mut units = Units::default();
+    let plans: Vec<Plan> = ids.iter().map(|id| units.plan(id, options)).collect::<Result<_, _>>()?;
+    let units = units.units;
+    let jobs: Vec<(usize, u32)> = units
+        .iter()
+        .enumerate()
+        .flat_map(|(index, unit)| (0..unit.seeds).map(move |seed| (index, seed)))
+        .collect();
+    let work = |job: usize| {
+        let (index, seed) = jobs[job];
+        run_once(&units[index], options.seed, seed)
+    };
+    let done = sweep(jobs.len(), options.threads, cancelled, work, |count| progress(count, jobs.len()));
+    let mut runs: Vec<Vec<Run>> = units.iter().map(|_| Vec::new()).collect();
+    for ((index, _), result) in jobs.iter().zip(done) {
+        let run = result.ok_or(ReproduceError::Stopped)?.map_err(|error| {
+            let (id, row, flows) = units[*index].label.clone();
+            ReproduceError::Run { id, row, flows, error }
+        })?;
+        runs[*index].push(run);
+    }
+    plans.iter().map(|plan| conclude(plan, &units, &runs, options)).collect()
+}
+
+fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {
+    let begin = Instant::now();
+    let outcome = simulate(&unit.scenario, first + u64::from(seed))?;
+    // A metric's name has been tried when the plan was made, so an error cannot come any more.
+    let values = unit
+        .metrics
+        .iter()
+        .map(|name| metric::value(name, &unit.scenario, &outcome).unwrap_or(None))
+        .collect();
+    let events = outcome.events;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(Run { values, events, seconds, outcome: (seed == 0).then_some(outcome) })
+}
+
+#[derive(Default)]
+struct Units {
+    units: Vec<Unit>,
+    /// By the scenario's text.
+    known: BTreeMap<String, usize>,
+}
+
+impl Units {
+    fn plan(&mut self, id: &str, options: &Options) -> Result<Plan, ReproduceError> {
+        if !catalogue::ids().contains(&id) {
+            let known = catalogue::ids().join(", ");
+            return Err(ReproduceError::Unknown { given: id.to_owned(), known });
+        }
+        let mut file = file::experiment(id)?;
+        if let Some(flows) = options.flows {
+            file.flows = vec![flows];
+        }
+        if let (Some(size), Some(pattern)) = (&options.transfer, &mut file.all_to_all) {
+            pattern.size = pattern.size.as_ref().map(|_| size.clone());
+        }
+        let parameters = file::parameters(&file.parameters)?;
+        let mut cells = Vec::new();
+        for &flows in &file.flows {
+            for row in &file.rows {
+                let mut document = parameters.document(file.preset.as_deref(), row)?;
+                vary(&mut document, &file, flows)?;
+                let seeds = options.seeds.or(file.seeds).unwrap_or(SEEDS);
+                let metrics: Vec<String> = file.columns.iter().map(|column| column.value.clone()).collect();
+                let label = (file.id.clone(), row.clone(), flows);
+                cells.push((row.clone(), flows, self.unit(&document, seeds, &metrics, label)?));
+            }
+        }
+        Ok(Plan { file, cells })
+    }
+
+    fn unit(
+        &mut self,
+        document: &Table,
+        seeds: u32,
+        metrics: &[String],
+        label: (String, String, u32),
+    ) -> Result<usize, ReproduceError> {
+        let text = document.to_string();
+        let index = match self.known.get(&text) {
+            Some(&index) => index,
+            None => {
+                let name = format!("{} of {}", label.1, label.0);
+                let scenario = scenario::read(&text, &name, &mut |path| catalogue::cost_file(path))
+                    .map_err(|error| FileError::Wrong { file: name.clone(), reason: error.to_string() })?;
+                for metric in metrics {
+                    metric::value(metric, &scenario, &Outcome::default())
+                        .or_else(|reason| {
+                            if reason.contains("no metric") && metric.contains("probe") {
+                                Ok(None)
+                            } else {
+                                Err(reason)
+                            }
+                        })
+                        .map_err(|reason| FileError::Wrong { file: name.clone(), reason })?;
+                }
+                self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
+                self.known.insert(text, self.units.len() - 1);
+                self.units.len() - 1
+            }
+        };
+        let unit = &mut self.units[index];
+        unit.seeds = unit.seeds.max(seeds);
+        for metric in metrics {
+            if !unit.metrics.contains(metric) {
+                unit.metrics.push(metric.clone());
+            }
+        }
+        Ok(index)
+    }
+}
+
+/// Sets what the experiment varies.
+fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> Result<(), FileError> {
+    if let Some(pattern) = &file.all_to_all {
+        generate::all_to_all(document, pattern, flows);
+    }
+    if let Some(key) = &file.flows_key {
+        crate::overlay::apply(document, key, Value::Integer(i64::from(flows)))
+            .map_err(|error| FileError::Wrong { file: file.id.clone(), reason: error.to_string() })?;
+    }
+    Ok(())
+}
+
+/// Makes the experiment's record from its runs.
+fn conclude(
+    plan: &Plan,
+    units: &[Unit],
+    runs: &[Vec<Run>],
+    options: &Options,
+) -> Result<Experiment, ReproduceError> {
+    let file = &plan.file;
+    let published = file::published(&file.published)?;
+    let mut experiment = Experiment::new(&file.id, &file.title, &file.source);
+    experiment.notes.clone_from(&file.notes);
+    let mut values = Values::new();
+    for (row, flows, unit) in &plan.cells {
+        let (unit, runs) = (&units[*unit], &runs[*unit]);
+        for column in &file.columns {
+            let metric = unit.metrics.iter().position(|metric| *metric == column.value).unwrap_or(usize::MAX);
+            let all: Vec<f64> =
+                runs.iter().filter_map(|run| run.values.get(metric).copied().flatten()).collect();
+            let (of_means, mean_of) = if file.best { (best(&all, file.runs), 1) } else { (all, file.runs) };
+            let simulated = stats::mean(&of_means);
+            if let Some(value) = simulated {
+                values.insert((row.clone(), column.name.clone(), *flows), value);
+            }
+            experiment.cells.push(TableCell {
+                row: row.clone(),
+                column: column.name.clone(),
+                flows: *flows,
+                published: published.get(&(row.clone(), *flows, column.name.clone())).copied(),
+                simulated,
+                unit: column.unit.clone(),
+                band: band_of_mean(&of_means, mean_of),
+                runs: file.runs,
+                seeds: runs.len() as u32,
+                floor: column.floor,
+                note: file.cell_notes.get(&format!("{row}/{}/{flows}", column.name)).cloned(),
+                ..TableCell::default()
+            });
+        }
+        experiment.events += runs.iter().map(|run| run.events).sum::<u64>();
+        experiment.wall_s += runs.iter().map(|run| run.seconds).sum::<f64>() / options.threads.max(1) as f64;
+        let first = runs.first().and_then(|run| run.outcome.as_ref());
+        experiment
+            .series
+            .extend(first.into_iter().flat_map(|outcome| outcome_series(file, row, *flows, unit, outcome)));
+    }
+    claims(file, &values, &mut experiment)?;
+    column_series(file, &mut experiment);
+    Ok(experiment.finish())
+}
+
+/// The least of each so many runs: what a paper shows that gives its best run.
+fn best(values: &[f64], runs: u32) -> Vec<f64> {
+    values.chunks(runs.max(1) as usize).filter_map(stats::min).collect()
+}
+
+fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -> Result<(), FileError> {
+    for claim in &file.claims {
+        let mut texts = Vec::new();
+        let mut all_hold = true;
+        let mut missing = false;
+        for condition in &claim.holds {
+            match claim::evaluate(condition, values) {
+                Ok(evaluated) => {
+                    all_hold &= evaluated.holds;
+                    texts.push(evaluated.text);
+                }
+                Err(reason) if reason.starts_with("there is no cell") => missing = true,
+                Err(reason) => return Err(FileError::Wrong { file: file.id.clone(), reason }),
+            }
+        }
+        // With other flow counts than the paper's, its statements are about other cells.
+        if !missing {
+            experiment.claim(&claim.statement, &claim.holds.join("; "), texts.join("; "), all_hold);
+        }
+    }
+    Ok(())
+}
+
+/// Plots of a column over the varied number.
+fn column_series(file: &ExperimentFile, experiment: &mut Experiment) {
+    for plot in file.plots.iter().filter(|plot| plot.kind == "columns") {
+        for row in &file.rows {
+            let points: Vec<(f64, f64)> = experiment
+                .cells
+                .iter()
+                .filter(|cell| cell.row == *row && cell.column == plot.of)
+                .filter_map(|cell| Some((f64::from(cell.flows), cell.simulated?)))
+                .collect();
+            let (x, y) = points.into_iter().unzip();
+            experiment.series.push(line(&plot.title, row, ("flows", &plot.of), (x, y)));
+        }
+    }
+}
+
+fn line(plot: &str, name: &str, (x_label, y_label): (&str, &str), (x, y): (Vec<f64>, Vec<f64>)) -> Series {
+    let text = str::to_owned;
+    Series {
+        plot: text(plot),
+        name: text(name),
+        x_label: text(x_label),
+        y_label: text(y_label),
+        kind: text("line"),
+        x,
+        y,
+    }
+}
+
+/// Plots of the first seed's run.
+fn outcome_series(
+    file: &ExperimentFile,
+    row: &str,
+    flows: u32,
+    unit: &Unit,
+    outcome: &Outcome,
+) -> Vec<Series> {
+    let mut lines = Vec::new();
+    for plot in &file.plots {
+        let title = format!("{} ({flows})", plot.title);
+        match plot.kind.as_str() {
+            "classes" if plot.of == row => {
+                let x: Vec<f64> = outcome.samples.iter().map(|sample| sample.at.as_secs_f64()).collect();
+                for (class, name) in unit.scenario.classes.iter().enumerate() {
+                    let gbps = |sample: &weft_sim::outcome::ClassSample| {
+                        sample.bytes[class].0 as f64 * 8e-9 / sample.window.as_secs_f64()
+                    };
+                    let y = outcome.samples.iter().map(gbps).collect();
+                    lines.push(line(&plot.title, name, ("time (s)", "Gb/s"), (x.clone(), y)));
+                }
+            }
+            "completion" => {
+                let times =
+                    outcome.flows.iter().filter_map(|flow| flow.completion).map(|time| time.as_secs_f64());
+                lines.push(line(
+                    &title,
+                    row,
+                    ("completion time (s)", "share of flows"),
+                    distribution(times.collect()),
+                ));
+            }
+            "spread" => {
+                let spreads = metric::spreads(&unit.scenario, outcome);
+                let labels = ("last less first completion of a server (s)", "share of servers");
+                lines.push(line(&title, row, labels, distribution(spreads)));
+            }
+            "requests" => {
+                let latencies = outcome.flows.iter().flat_map(|flow| &flow.requests.samples);
+                let millis = latencies.map(|sample| sample.as_secs_f64() * 1e3).collect();
+                lines.push(line(&title, row, ("latency (ms)", "share of requests"), distribution(millis)));
+            }
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// The distribution function of values, in at most 200 points.
+fn distribution(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    let points = count.min(200);
+    let at = |point: usize| ((point + 1) * count).div_ceil(points.max(1)) - 1;
+    (0..points).map(|point| (values[at(point)], (at(point) + 1) as f64 / count as f64)).unzip()
+}
