@@ -10,6 +10,7 @@ use super::{Event, Pool, Stream, World, policy};
 use crate::assignment::{self, Occupancy};
 use crate::byte_queue_limit::ByteQueue;
 use crate::congestion;
+use crate::cost::Operation;
 use crate::event_queue::EventQueue;
 use crate::network::Fabric;
 use crate::nic::scheduler;
@@ -34,6 +35,7 @@ impl<'a, O: Observer> World<'a, O> {
             observer,
             queue: EventQueue::new(),
             now: Nanos::ZERO,
+            totals: Operation::ALL.map(|operation| scenario.costs.total(operation)),
             events: 0,
             end: scenario.warm_up + scenario.duration,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -46,6 +48,7 @@ impl<'a, O: Observer> World<'a, O> {
             probes: Vec::new(),
             skbs: Pool::new(),
             packets: Pool::new(),
+            acks: Pool::new(),
             dropped: Vec::new(),
             counters: Counters::default(),
             measure: Measurements::new(

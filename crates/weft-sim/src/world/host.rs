@@ -3,6 +3,7 @@
 use super::Packet;
 use crate::assignment::{Occupancy, QueueAssignment};
 use crate::byte_queue_limit::ByteQueue;
+use crate::cost::Costs;
 use crate::nic::scheduler::NicScheduler;
 use crate::outcome::Amount;
 use crate::qdisc::Qdisc;
@@ -140,11 +141,24 @@ pub(super) struct Core {
     pub(super) ready: VecDeque<Task>,
     /// When softirqs last left the processor to a thread.
     pub(super) thread_ran: Nanos,
-    /// Work by category, nanoseconds, in the measured part.
-    pub(super) work: [f64; 8],
+    /// Units of each operation done in the measured part.
+    pub(super) done: [f64; 17],
+    /// Time by category beside that of operations, nanoseconds, in the measured part.
+    pub(super) extra: [f64; 8],
 }
 
 impl Core {
+    /// Work by category, nanoseconds, in the measured part.
+    pub(super) fn work(&self, costs: &Costs) -> [f64; 8] {
+        let mut work = self.extra;
+        for (row, units) in costs.table.iter().zip(self.done) {
+            for (sum, cost) in work.iter_mut().zip(row) {
+                *sum += cost * units;
+            }
+        }
+        work
+    }
+
     pub(super) fn has_work(&self) -> bool {
         !(self.net_tx.is_empty() && self.polls.is_empty() && self.tasklet.is_empty() && self.ready.is_empty())
     }

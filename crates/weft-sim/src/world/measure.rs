@@ -116,7 +116,8 @@ impl<O: Observer> World<'_, O> {
         }
         for host in &mut self.hosts {
             for core in &mut host.cores {
-                core.work = [0.0; 8];
+                core.done = [0.0; 17];
+                core.extra = [0.0; 8];
             }
         }
         for index in 0..self.measure.intervals.len() {
@@ -192,13 +193,14 @@ impl<O: Observer> World<'_, O> {
         let span = measured.0.max(1) as f64;
         self.counters.standing =
             self.measure.standing.iter().map(|(_, _, integral)| Bytes((integral / span) as u64)).collect();
+        let costs = &self.scenario.costs;
         let outcome = Outcome {
             events: self.events,
             measured,
             flows,
             fairness,
             probes: self.probes.iter_mut().map(|probe| std::mem::take(&mut probe.latencies)).collect(),
-            cpu: self.hosts.iter().map(|host| host.cores.iter().map(|core| core.work).collect()).collect(),
+            cpu: self.hosts.iter().map(|host| host.cores.iter().map(|core| core.work(costs)).collect()).collect(),
             samples: self.measure.samples,
             counters: self.counters,
             books,

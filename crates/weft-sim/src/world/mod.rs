@@ -79,7 +79,8 @@ pub(crate) enum Body {
     /// A datagram.
     Datagram { number: u64 },
     /// An acknowledgement for the stream's reverse.
-    Ack(Ack),
+    /// Its content is in a pool of its own, which keeps packets small.
+    Ack { content: u32 },
     /// A probe's message; `asked` is when its round began.
     Probe { probe: u32, reply: bool, asked: Nanos },
 }
@@ -173,6 +174,8 @@ pub(crate) struct World<'a, O> {
     observer: O,
     queue: EventQueue<Event>,
     now: Nanos,
+    /// Nanoseconds of a unit of each operation.
+    totals: [f64; 17],
     events: u64,
     /// When the run ends.
     end: Nanos,
@@ -186,6 +189,7 @@ pub(crate) struct World<'a, O> {
     probes: Vec<ProbeState>,
     skbs: Pool<Skb>,
     packets: Pool<Packet>,
+    acks: Pool<Ack>,
     /// Segments that a qdisc drops are collected here.
     dropped: Vec<Segment>,
     /// Room for lists that units of work make, kept between them.

@@ -110,22 +110,17 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Charges `units` of an operation.
+    /// Charges `units` of an operation. What is done is counted, and turned into categories at the end.
     #[inline]
     pub(super) fn charge(&mut self, operation: Operation, units: f64, work: &mut Work) {
-        let row = &self.scenario.costs.table[operation as usize];
         let state = &mut self.hosts[work.host as usize].cores[work.core as usize];
-        let mut total = 0.0;
-        for (sum, cost) in state.work.iter_mut().zip(row) {
-            *sum += cost * units;
-            total += cost;
-        }
-        work.at += total * units;
+        state.done[operation as usize] += units;
+        work.at += self.totals[operation as usize] * units;
     }
 
     /// Charges time of one category.
     pub(super) fn charge_time(&mut self, category: Category, nanos: f64, work: &mut Work) {
-        self.hosts[work.host as usize].cores[work.core as usize].work[category as usize] += nanos;
+        self.hosts[work.host as usize].cores[work.core as usize].extra[category as usize] += nanos;
         work.at += nanos;
     }
 

@@ -153,12 +153,10 @@ impl<O: Observer> World<'_, O> {
         self.counters.weight_updates += u64::from(written);
         // The writes are made by whichever core changed the weights; over time all of them do.
         let core = self.counters.weight_updates as usize % self.hosts[host as usize].cores.len();
-        let nanos = self.scenario.costs.table[Operation::RegisterWrite as usize];
         let state = &mut self.hosts[host as usize].cores[core];
-        for (sum, cost) in state.work.iter_mut().zip(nanos) {
-            *sum += cost * f64::from(written);
-        }
-        state.free += Nanos((nanos.iter().sum::<f64>() * f64::from(written)) as u64);
+        state.done[Operation::RegisterWrite as usize] += f64::from(written);
+        let nanos = self.totals[Operation::RegisterWrite as usize] * f64::from(written);
+        state.free += Nanos(nanos as u64);
     }
 
     /// A queue's lock was with another core: its cache line moves here.
@@ -197,6 +195,7 @@ impl<O: Observer> World<'_, O> {
                 };
                 self.observe(host, PacketEventKind::Dropped, now, &packet, Some(queue));
             }
+            self.forget(self.skbs[segment.skb].body);
             self.release(host, queue, segment, now);
         }
     }

@@ -28,20 +28,12 @@ pub(super) struct Merged {
 impl<O: Observer> World<'_, O> {
     /// A packet leaves a host's wire at `departure`.
     #[inline]
-    pub(super) fn travel(
-        &mut self,
-        host: u32,
-        to: u32,
-        hash: u32,
-        ecn: bool,
-        packet: Packet,
-        departure: Nanos,
-    ) {
+    pub(super) fn travel(&mut self, host: u32, to: u32, packet: Packet, departure: Nanos) {
         if self.scenario.network.loss > 0.0 && self.chance(self.scenario.network.loss) {
             self.measure.lost(&packet);
+            self.forget(packet.body);
             return;
         }
-        let _ = (hash, ecn);
         match self.fabric.leave_host(host, departure) {
             (arrives, Hop::Host(peer)) => {
                 debug_assert_eq!(peer, to);
@@ -54,6 +46,13 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
+    /// A packet is lost for good: what it alone refers to is free.
+    pub(super) fn forget(&mut self, body: Body) {
+        if let Body::Ack { content } = body {
+            self.acks.remove(content);
+        }
+    }
+
     /// A packet reaches a switch.
     pub(super) fn at_switch(&mut self, switch: SwitchId, index: u32) {
         let packet = self.packets.items[index as usize];
@@ -63,6 +62,7 @@ impl<O: Observer> World<'_, O> {
         match self.fabric.forward(switch, to, stream.hash, Bytes(u64::from(packet.len)), ecn, self.now) {
             Forward::Dropped => {
                 self.packets.remove(index);
+                self.forget(packet.body);
                 if O::WANTED {
                     self.observe(to, PacketEventKind::Dropped, self.now, &packet, None);
                 }
@@ -222,7 +222,10 @@ impl<O: Observer> World<'_, O> {
                         self.receive_data(flushed, work);
                     }
                 }
-                Body::Ack(ack) => self.receive_ack(reverse(packet.stream), ack, work),
+                Body::Ack { content } => {
+                    let ack = self.acks.remove(content);
+                    self.receive_ack(reverse(packet.stream), ack, work);
+                }
                 Body::Datagram { .. } => self.receive_datagram(&packet, work),
                 Body::Probe { probe, reply, asked } => self.receive_probe(probe, reply, asked, work),
             }
@@ -267,6 +270,9 @@ impl<O: Observer> World<'_, O> {
         queue.accepted += fit as u32;
         for (_, packet) in queue.ring.drain(first + fit..first + arrived) {
             host::count(&mut state.receive_books.dropped, 1, u64::from(packet.len));
+            if let Body::Ack { content } = packet.body {
+                self.acks.remove(content);
+            }
         }
     }
 }

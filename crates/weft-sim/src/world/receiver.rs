@@ -80,8 +80,9 @@ impl<O: Observer> World<'_, O> {
             marked: receiver.marked,
             window: receiver.advertised,
         };
+        let body = Body::Ack { content: self.acks.insert(ack) };
         self.emit(
-            Outgoing { stream: reverse(stream), body: Body::Ack(ack), payload: 0, packet_payload: 0 },
+            Outgoing { stream: reverse(stream), body, payload: 0, packet_payload: 0 },
             true,
             work,
         );

@@ -18,7 +18,7 @@ const SMALLEST_FRAME: u32 = 60;
 #[inline]
 pub(super) fn frame(body: Body, payload: u32) -> u32 {
     let headers = match body {
-        Body::Data { .. } | Body::Ack(_) => TCP_HEADERS,
+        Body::Data { .. } | Body::Ack { .. } => TCP_HEADERS,
         Body::Datagram { .. } | Body::Probe { .. } => UDP_HEADERS,
     };
     (payload + headers).max(SMALLEST_FRAME)
@@ -108,13 +108,13 @@ impl<O: Observer> World<'_, O> {
         let departure = self.hosts[host as usize].nic.wire.send(self.now, packet.len + FRAMING);
         let stream = &mut self.streams[packet.stream as usize];
         stream.sent += u64::from(packet.len);
-        let (hash, to, ecn) = (stream.hash, stream.to, self.senders[packet.stream as usize].uses_ecn());
+        let to = stream.to;
         self.counters.packets += 1;
         self.measure.sent(class, packet.len);
         if O::WANTED {
             self.observe(host, PacketEventKind::Sent, departure, &packet, Some(queue));
         }
-        self.travel(host, to, hash, ecn, packet, departure);
+        self.travel(host, to, packet, departure);
     }
 
     /// Tells the observer of a packet.
@@ -130,7 +130,7 @@ impl<O: Observer> World<'_, O> {
         let number = match packet.body {
             Body::Data { first } => first,
             Body::Datagram { number } => number,
-            Body::Ack(ack) => ack.top,
+            Body::Ack { content } => self.acks.items[content as usize].top,
             Body::Probe { asked, .. } => asked.0,
         };
         let group = self.group_of(stream.flow);
