@@ -21,10 +21,23 @@ files! {
     "titan-tr-table4.toml",
     "titan-tr-table5.toml",
     "titan-atc17-table3.toml",
+    "scenarios/loom-isolation.toml",
+    "loom-isolation.toml",
+    "loom-fig9.toml",
+    "loom-fig10.toml",
+    "loom-fig12.toml",
 }
 
 /// The experiments, in the order in which they run.
-const IDS: &[&str] = &["titan-tr-table3", "titan-tr-table4", "titan-tr-table5", "titan-atc17-table3"];
+const IDS: &[&str] = &[
+    "titan-tr-table3",
+    "titan-tr-table4",
+    "titan-tr-table5",
+    "titan-atc17-table3",
+    "loom-fig9",
+    "loom-fig10",
+    "loom-fig12",
+];
 
 /// The text of a file.
 pub(super) fn text(name: &str) -> Result<&'static str, FileError> {

@@ -18,8 +18,10 @@ use weft_units::Nanos;
 /// | `nfm:INTERVAL` | mean NFM over the scenario's fairness interval of so many microseconds |
 /// | `probe_p90_ms:P`, `probe_p99_ms:P`, `probe_half_mean_us:P` | of probe P |
 /// | `request_p50_us:GROUP`, `request_p90_us:GROUP`, `request_p99_us:GROUP`, `request_mean_us:GROUP` | request latencies of a group of flows |
+/// | the same with `:FROM:TO` | of the requests that ended between two times in milliseconds |
+/// | `class_share_error:FROM:TO:A,B,..` | greatest deviation of these classes' bytes on the wire from their mean, over it |
+/// | `link_gbps:FROM:TO` | frames of all classes on the wire |
 /// | `group_gbps:GROUP` | payload received by a group's flows |
-/// | `share_error:A,B,..` | greatest deviation of these groups' bytes from their mean, over it |
 /// | `class_gbps:CLASS:FROM:TO` | a class's bytes on the wire between two times in milliseconds |
 /// | `completion_p50_s`, `completion_p90_s`, `completion_p99_s` | completion times |
 /// | `spread_s` | last less first completion of a host's flows, mean over hosts |
@@ -60,16 +62,32 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
         }
         "request_p50_us" | "request_p90_us" | "request_p99_us" | "request_mean_us" => {
             let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
+            let (from, to) = span(&arguments[1..]).ok_or_else(unknown)?;
+            let requests = flows_of(outcome, group).map(|flow| &flow.requests);
+            let timed = requests.flat_map(|requests| requests.at.iter().zip(&requests.samples));
             let samples: Vec<Nanos> =
-                flows_of(outcome, group).flat_map(|flow| flow.requests.samples.clone()).collect();
+                timed.filter(|(at, _)| **at > from && **at <= to).map(|(_, sample)| *sample).collect();
             latency(name.trim_start_matches("request_"), &samples)
         }
         "group_gbps" => {
             let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
             Some(flows_of(outcome, group).map(|flow| flow.received.0 as f64).sum::<f64>() * 8e-9 / seconds)
         }
-        "share_error" => share_error(scenario, outcome, arguments.first().copied().unwrap_or_default()),
-        "class_gbps" => class_gbps(scenario, outcome, &arguments).ok_or_else(unknown)?,
+        "class_share_error" => {
+            let [from, to, names] = arguments[..] else { return Err(unknown()) };
+            let rates = names.split(',').map(|name| class_gbps(scenario, outcome, name, &[from, to]));
+            let rates: Option<Option<Vec<f64>>> = rates.collect();
+            rates.ok_or_else(unknown)?.and_then(|rates| deviation(&rates))
+        }
+        "class_gbps" => {
+            let class = arguments.first().copied().unwrap_or_default();
+            class_gbps(scenario, outcome, class, &arguments[1..]).ok_or_else(unknown)?
+        }
+        "link_gbps" => {
+            let rates = scenario.classes.iter().map(|name| class_gbps(scenario, outcome, name, &arguments));
+            let rates: Option<Option<Vec<f64>>> = rates.collect();
+            rates.ok_or_else(unknown)?.map(|rates| rates.iter().sum())
+        }
         "completion_p50_s" | "completion_p90_s" | "completion_p99_s" => {
             let times: Vec<f64> =
                 outcome.flows.iter().filter_map(|flow| flow.completion).map(Nanos::as_secs_f64).collect();
@@ -111,27 +129,32 @@ fn latency(what: &str, samples: &[Nanos]) -> Option<f64> {
     }
 }
 
-fn share_error(scenario: &Scenario, outcome: &Outcome, names: &str) -> Option<f64> {
-    let bytes = |name| {
-        let index = group(scenario, Some(name))?;
-        Some(flows_of(outcome, index).map(|flow| flow.bytes.0 as f64).sum::<f64>())
-    };
-    let shares: Vec<f64> = names.split(',').map(bytes).collect::<Option<_>>()?;
-    let mean = stats::mean(&shares)?;
+/// Greatest deviation from the mean, over it.
+fn deviation(shares: &[f64]) -> Option<f64> {
+    let mean = stats::mean(shares)?;
     shares.iter().map(|share| (share - mean).abs() / mean).reduce(f64::max)
 }
 
-/// Throughput of a class between two times; the outer option is none for arguments that cannot be read.
-fn class_gbps(scenario: &Scenario, outcome: &Outcome, arguments: &[&str]) -> Option<Option<f64>> {
-    let [class, from, to] = arguments else { return None };
+/// Two times in milliseconds; everything without them.
+fn span(arguments: &[&str]) -> Option<(Nanos, Nanos)> {
+    match arguments {
+        [] => Some((Nanos::ZERO, Nanos::MAX)),
+        [from, to] => Some((Nanos::from_millis(from.parse().ok()?), Nanos::from_millis(to.parse().ok()?))),
+        _ => None,
+    }
+}
+
+/// Throughput of a class between two times; the outer option is none for arguments that cannot be read, the inner one for a time that
+/// the run does not have.
+fn class_gbps(scenario: &Scenario, outcome: &Outcome, class: &str, times: &[&str]) -> Option<Option<f64>> {
     let class = scenario.classes.iter().position(|name| name == class)?;
-    let (from, to) = (Nanos::from_millis(from.parse().ok()?), Nanos::from_millis(to.parse().ok()?));
-    let (mut bytes, mut span) = (0.0, 0.0);
+    let (from, to) = span(times)?;
+    let (mut bytes, mut seconds) = (0.0, 0.0);
     for sample in outcome.samples.iter().filter(|sample| sample.at > from && sample.at <= to) {
         bytes += sample.bytes.get(class)?.0 as f64;
-        span += sample.window.as_secs_f64();
+        seconds += sample.window.as_secs_f64();
     }
-    Some((span > 0.0).then(|| bytes * 8e-9 / span))
+    Some((seconds > 0.0).then(|| bytes * 8e-9 / seconds))
 }
 
 /// By sending host: time from its first to its last flow's completion.

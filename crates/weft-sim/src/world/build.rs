@@ -213,6 +213,10 @@ impl<'a, O: Observer> World<'a, O> {
             ring: std::collections::VecDeque::new(),
             active: false,
             last_core: u32::MAX,
+            unlocked: Nanos::ZERO,
+            running: Nanos::ZERO,
+            runner: 0,
+            rerun: false,
             retry: Nanos::ZERO,
             last_flow: u32::MAX,
         });

@@ -60,6 +60,12 @@ pub(super) struct TransmitQueue {
     pub(super) active: bool,
     /// The core that held the queue's lock last.
     pub(super) last_core: u32,
+    /// When its holder gives the lock back.
+    pub(super) unlocked: Nanos,
+    /// Until when, and on which core, its qdisc is run; and whether that core is to run it again.
+    pub(super) running: Nanos,
+    pub(super) runner: u32,
+    pub(super) rerun: bool,
     /// When the qdisc will be run again because of a rate limit.
     pub(super) retry: Nanos,
     /// Flow of the segment handed over last, for counting doorbells.

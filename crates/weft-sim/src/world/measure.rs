@@ -200,7 +200,11 @@ impl<O: Observer> World<'_, O> {
             flows,
             fairness,
             probes: self.probes.iter_mut().map(|probe| std::mem::take(&mut probe.latencies)).collect(),
-            cpu: self.hosts.iter().map(|host| host.cores.iter().map(|core| core.work(costs)).collect()).collect(),
+            cpu: self
+                .hosts
+                .iter()
+                .map(|host| host.cores.iter().map(|core| core.work(costs)).collect())
+                .collect(),
             samples: self.measure.samples,
             counters: self.counters,
             books,

@@ -33,8 +33,6 @@ impl<O: Observer> World<'_, O> {
     /// Gives the queue.
     pub(super) fn emit(&mut self, outgoing: Outgoing, run: bool, work: &mut Work) -> QueueId {
         let queue = self.queue_of(outgoing.stream, work);
-        self.charge(Operation::TransmitSegment, 1.0, work);
-        self.lock_queue(queue, work);
         let stream = &mut self.streams[outgoing.stream as usize];
         let packets = outgoing.payload.div_ceil(outgoing.packet_payload.max(1)).max(1);
         let last = outgoing.payload - (packets - 1) * outgoing.packet_payload.min(outgoing.payload);
@@ -68,7 +66,9 @@ impl<O: Observer> World<'_, O> {
             };
             self.observe(work.host, PacketEventKind::Queued, work.now(), &packet, Some(queue));
         }
+        self.lock_queue(queue, work);
         self.enqueue(work.host, queue, segment, work.now());
+        self.hosts[work.host as usize].queues[queue.index()].unlocked = work.now();
         if run {
             self.qdisc_run(queue, work);
         }
@@ -159,11 +159,16 @@ impl<O: Observer> World<'_, O> {
         state.free += Nanos(nanos as u64);
     }
 
-    /// A queue's lock was with another core: its cache line moves here.
+    /// Takes a queue's lock (`qdisc_lock`): spins until its holder is done, and moves its cache line from the core that had it.
     fn lock_queue(&mut self, queue: QueueId, work: &mut Work) {
         let state = &mut self.hosts[work.host as usize].queues[queue.index()];
-        if state.last_core != work.core {
-            state.last_core = work.core;
+        let spin = state.unlocked.saturating_sub(work.now());
+        let moved = state.last_core != work.core;
+        state.last_core = work.core;
+        if spin > Nanos::ZERO {
+            self.charge_time(Category::Lock, spin.0 as f64, work);
+        }
+        if moved {
             self.charge_time(Category::Lock, self.scenario.costs.contention.lock_transfer_ns, work);
         }
     }
@@ -200,9 +205,28 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
+    /// Runs a queue's qdisc, unless another core does (`qdisc_run_begin`): then that one goes on with what has come.
+    pub(super) fn qdisc_run(&mut self, queue: QueueId, work: &mut Work) {
+        let state = &mut self.hosts[work.host as usize].queues[queue.index()];
+        if state.running > work.now() && state.runner != work.core {
+            let (runner, until) = (state.runner, state.running);
+            if !state.rerun {
+                state.rerun = true;
+                self.hosts[work.host as usize].cores[runner as usize].net_tx.push_back(queue);
+                self.wake(work.host, runner, until);
+            }
+            return;
+        }
+        state.rerun = false;
+        self.run_qdisc(queue, work);
+        let state = &mut self.hosts[work.host as usize].queues[queue.index()];
+        state.running = work.now();
+        state.runner = work.core;
+    }
+
     /// Moves segments from a queue's qdisc to its ring while the byte queue limit and the ring have room (`__qdisc_run`), and rings
     /// the doorbell once.
-    pub(super) fn qdisc_run(&mut self, queue: QueueId, work: &mut Work) {
+    fn run_qdisc(&mut self, queue: QueueId, work: &mut Work) {
         let host = work.host;
         let config = &self.scenario.hosts[host as usize];
         let ring_size = config.nic.transmit_ring as usize;
@@ -217,7 +241,7 @@ impl<O: Observer> World<'_, O> {
             match transmit.qdisc.dequeue(work.now(), &mut dropped) {
                 Dequeued::Segment(segment) => {
                     transmit.limit.queued(Bytes(u64::from(segment.len)));
-                    changes += u64::from(handed > 0 && transmit.last_flow != segment.flow.0);
+                                        changes += u64::from(handed > 0 && transmit.last_flow != segment.flow.0);
                     transmit.last_flow = segment.flow.0;
                     handed += 1;
                     host::count(
@@ -248,6 +272,7 @@ impl<O: Observer> World<'_, O> {
         }
         self.drop_all(host, queue, &mut dropped, work.now());
         self.dropped = dropped;
+        self.charge(Operation::TransmitSegment, handed as f64, work);
         if handed > 0 {
             self.doorbell(queue, handed, changes, work);
         }

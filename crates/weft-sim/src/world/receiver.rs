@@ -81,11 +81,7 @@ impl<O: Observer> World<'_, O> {
             window: receiver.advertised,
         };
         let body = Body::Ack { content: self.acks.insert(ack) };
-        self.emit(
-            Outgoing { stream: reverse(stream), body, payload: 0, packet_payload: 0 },
-            true,
-            work,
-        );
+        self.emit(Outgoing { stream: reverse(stream), body, payload: 0, packet_payload: 0 }, true, work);
     }
 
     /// The delay of an acknowledgement is over.

@@ -110,7 +110,9 @@ impl<O: Observer> World<'_, O> {
         stream.sent += u64::from(packet.len);
         let to = stream.to;
         self.counters.packets += 1;
-        self.measure.sent(class, packet.len);
+        if stream.flow != u32::MAX {
+            self.measure.sent(class, packet.len);
+        }
         if O::WANTED {
             self.observe(host, PacketEventKind::Sent, departure, &packet, Some(queue));
         }
