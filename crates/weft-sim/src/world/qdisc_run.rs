@@ -241,7 +241,7 @@ impl<O: Observer> World<'_, O> {
             match transmit.qdisc.dequeue(work.now(), &mut dropped) {
                 Dequeued::Segment(segment) => {
                     transmit.limit.queued(Bytes(u64::from(segment.len)));
-                                        changes += u64::from(handed > 0 && transmit.last_flow != segment.flow.0);
+                    changes += u64::from(handed > 0 && transmit.last_flow != segment.flow.0);
                     transmit.last_flow = segment.flow.0;
                     handed += 1;
                     host::count(
