@@ -16,6 +16,7 @@ Examples:
   weft demo                                  a policy holds on real traffic
   weft policy check policies/tenants.weft    is the policy right?
   weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
+  weft sim my-scenario.toml                  hosts, NICs and a network, simulated
   weft reproduce titan-tr-table3             a paper's table beside the simulator's
   weft doctor                                what does this host offer?
 
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Demo(commands::demo::Args),
     Run(commands::run::Args),
     Replay(commands::replay::Args),
+    Sim(commands::sim::Args),
     Reproduce(commands::reproduce::Args),
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
@@ -48,6 +50,7 @@ impl Command {
             Self::Demo(args) => commands::demo::run(args),
             Self::Run(args) => commands::run::run(args),
             Self::Replay(args) => commands::replay::run(args),
+            Self::Sim(args) => commands::sim::run(args),
             Self::Reproduce(args) => commands::reproduce::run(args),
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),

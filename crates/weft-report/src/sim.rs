@@ -1,0 +1,227 @@
+//! The document of `weft sim`: what one scenario came to, over its seeds.
+
+use crate::record::{Conservation, Document, Host};
+use crate::table::{Cell, Column, Table};
+use crate::{human, stats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The document of `weft sim`. Of several seeds, flows, latencies and processors are those of the first, and `spread` tells of all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimReport {
+    /// `weft-sim/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds were run.
+    pub seeds: u32,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Events of all runs.
+    pub events: u64,
+    /// How long they took, in seconds.
+    pub wall_s: f64,
+    /// Simulated time that was measured in one run, in seconds.
+    pub sim_s: f64,
+    /// Rate at which flows' frames left, in bits per second.
+    pub throughput_bps: f64,
+    /// Flows of the first seed.
+    pub flows: Vec<SimFlow>,
+    /// NFM by interval.
+    pub nfm: BTreeMap<String, SimFairness>,
+    /// Round-trip times of probes, and latencies of requests by group, in seconds.
+    pub latency_s: BTreeMap<String, SimLatency>,
+    /// Busy seconds by host, core and category.
+    pub cpu: Vec<Vec<BTreeMap<String, f64>>>,
+    /// Means and ranges over the seeds, by quantity.
+    pub spread: BTreeMap<String, SimSpread>,
+    /// The books.
+    pub conservation: Conservation,
+    /// Counters of the run.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimFlow {
+    /// Its group.
+    pub group: String,
+    /// Frame bytes that left in the measured part.
+    pub bytes: u64,
+    /// Their rate in bits per second.
+    pub bps: f64,
+    /// Payload that the receiver got, in bytes.
+    pub received_bytes: u64,
+    /// From start to completion in seconds, for a flow that has an end and reached it.
+    pub completion_s: Option<f64>,
+    /// Packets sent again.
+    pub retransmitted: u64,
+}
+
+/// NFM over an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimFairness {
+    /// Mean over windows; null without a window.
+    pub mean: Option<f64>,
+    /// Greatest.
+    pub max: Option<f64>,
+    /// Windows.
+    pub windows: u64,
+}
+
+/// Percentiles of a latency, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimLatency {
+    /// Samples.
+    pub samples: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+}
+
+/// Mean and range over seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimSpread {
+    /// Mean.
+    pub mean: f64,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+impl SimLatency {
+    /// Percentiles of samples in seconds; none without a sample.
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let at = |p| stats::percentile(samples, p);
+        Some(Self {
+            samples: samples.len() as u64,
+            mean: stats::mean(samples)?,
+            p50: at(50.0)?,
+            p90: at(90.0)?,
+            p99: at(99.0)?,
+            p999: at(99.9)?,
+        })
+    }
+}
+
+impl SimSpread {
+    /// Mean and range; none without a value.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        Some(Self { mean: stats::mean(values)?, min: stats::min(values)?, max: stats::max(values)? })
+    }
+}
+
+impl Document for SimReport {
+    const SCHEMA: &'static str = "weft-sim/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.overview(), self.flows_table()];
+        tables.extend([self.latency_table(), self.cpu_table()].into_iter().filter(|table| !table.is_empty()));
+        tables.push(self.conservation.table("Conservation, first seed"));
+        tables
+    }
+}
+
+impl SimReport {
+    fn overview(&self) -> Table {
+        let mut table = Table::new(format!(
+            "{}: {} simulated, seed {}",
+            self.scenario,
+            human::time(self.sim_s),
+            self.seed
+        ))
+        .columns([Column::left("what"), Column::right("value")]);
+        table.row(["throughput".to_owned(), human::rate(self.throughput_bps)]);
+        for (interval, fairness) in &self.nfm {
+            let mean = human::or_none(fairness.mean, |mean| format!("{mean:.3}"));
+            table.row([format!("NFM over {interval}, mean"), mean]);
+        }
+        for (quantity, spread) in self.spread.iter().filter(|_| self.seeds > 1) {
+            let text = format!("{:.4} ({:.4} .. {:.4})", spread.mean, spread.min, spread.max);
+            table.row([format!("{quantity}, mean of {} seeds", self.seeds), text]);
+        }
+        table.row(["events".to_owned(), human::count(self.events)]);
+        let rate = self.events as f64 / self.wall_s.max(1e-9) / 1e6;
+        table.row(["took".to_owned(), format!("{} ({rate:.1} M events/s)", human::time(self.wall_s))]);
+        table
+    }
+
+    /// A line for each group of flows.
+    fn flows_table(&self) -> Table {
+        let mut table = Table::new("Flows").columns([
+            Column::left("group"),
+            Column::right("flows"),
+            Column::right("rate, sum"),
+            Column::right("least"),
+            Column::right("median"),
+            Column::right("most"),
+            Column::right("complete"),
+            Column::right("last after"),
+            Column::right("sent again"),
+        ]);
+        let mut groups: Vec<&str> = Vec::new();
+        for flow in &self.flows {
+            if groups.last() != Some(&flow.group.as_str()) {
+                groups.push(&flow.group);
+            }
+        }
+        for group in groups {
+            let here = || self.flows.iter().filter(|flow| flow.group == group);
+            let rates: Vec<f64> = here().map(|flow| flow.bps).collect();
+            let done: Vec<f64> = here().filter_map(|flow| flow.completion_s).collect();
+            table.row([
+                group.to_owned(),
+                rates.len().to_string(),
+                human::rate(rates.iter().sum()),
+                human::or_none(stats::min(&rates), human::rate),
+                human::or_none(stats::median(&rates), human::rate),
+                human::or_none(stats::max(&rates), human::rate),
+                done.len().to_string(),
+                human::or_none(stats::max(&done), human::time),
+                human::count(here().map(|flow| flow.retransmitted).sum()),
+            ]);
+        }
+        table
+    }
+
+    fn latency_table(&self) -> Table {
+        let heads = ["mean", "p50", "p90", "p99", "p99.9"].map(Column::right);
+        let mut table = Table::new("Latency")
+            .columns([Column::left("of"), Column::right("samples")].into_iter().chain(heads));
+        for (name, latency) in &self.latency_s {
+            let values = [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999].map(human::time);
+            let cells = [name.clone(), human::count(latency.samples)].into_iter().chain(values);
+            table.row(cells.map(Cell::plain));
+        }
+        table
+    }
+
+    /// A line for each host that worked: busy processors and the share of each category.
+    fn cpu_table(&self) -> Table {
+        let categories: Vec<&String> =
+            self.cpu.iter().flatten().next().map(|core| core.keys().collect()).unwrap_or_default();
+        let heads = categories.iter().map(|category| Column::right(category.as_str()));
+        let mut table = Table::new("Processors")
+            .columns([Column::left("host"), Column::right("busy processors")].into_iter().chain(heads));
+        for (host, cores) in self.cpu.iter().enumerate() {
+            let of = |category: &String| -> f64 { cores.iter().filter_map(|core| core.get(category)).sum() };
+            let total: f64 = categories.iter().map(|category| of(category)).sum();
+            if total > 0.0 {
+                let shares = categories.iter().map(|category| human::percent(of(category) / total));
+                let busy = format!("{:.2}", total / self.sim_s.max(1e-9));
+                table.row([host.to_string(), busy].into_iter().chain(shares).map(Cell::plain));
+            }
+        }
+        table
+    }
+}
