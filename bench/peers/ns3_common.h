@@ -20,11 +20,11 @@ namespace peers
 inline void
 UseScheduler(const std::string& name)
 {
-    static const std::map<std::string, std::string> types = {
-        {"map", "ns3::MapScheduler"},
-        {"heap", "ns3::HeapScheduler"},
-        {"calendar", "ns3::CalendarScheduler"},
-        {"priority-queue", "ns3::PriorityQueueScheduler"},
+    static const std::map<std::string, ns3::TypeId> types = {
+        {"map", ns3::MapScheduler::GetTypeId()},
+        {"heap", ns3::HeapScheduler::GetTypeId()},
+        {"calendar", ns3::CalendarScheduler::GetTypeId()},
+        {"priority-queue", ns3::PriorityQueueScheduler::GetTypeId()},
     };
     auto found = types.find(name);
     if (found == types.end())

@@ -38,7 +38,7 @@ BuildTwoHosts()
     stack.Install(net.hosts);
 
     TrafficControlHelper qdisc;
-    qdisc.SetRootQueueDisc("ns3::FqCodelQueueDisc");
+    qdisc.SetRootQueueDisc(FqCoDelQueueDisc::GetTypeId().GetName());
     qdisc.Install(devices);
 
     // RFC 5737's network for examples; nothing leaves the program.
