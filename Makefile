@@ -5,14 +5,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CARGO := scripts/cargo
-# Passed on to the command of `make demo` and `make bench`.
+# Passed on to the command of `make demo`, `make bench` and `make bench-peers`.
 ARGS ?=
 # How long `make fuzz` runs each target, in seconds.
 FUZZ_SECONDS ?= 600
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing: Debian packages and Rust
@@ -42,6 +42,10 @@ fmt: setup ## Format the sources
 .PHONY: bench
 bench: setup ## Measure the engine; options by ARGS=
 	$(CARGO) bench --package weft-sched $(ARGS)
+
+.PHONY: bench-peers
+bench-peers: setup ## Compare the simulator's speed with ns-3 (installs it); options by ARGS='--json FILE'
+	@scripts/bench-peers $(ARGS)
 
 .PHONY: fuzz
 fuzz: setup ## Fuzz the parsers, FUZZ_SECONDS=600 each (needs nightly Rust and cargo-fuzz)
