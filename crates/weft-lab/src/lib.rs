@@ -2,6 +2,7 @@
 
 pub mod bench_engine;
 pub mod bench_port;
+pub mod bench_sim;
 pub mod cgroups;
 pub mod demo;
 pub mod host_facts;

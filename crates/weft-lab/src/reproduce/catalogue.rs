@@ -102,7 +102,7 @@ pub(super) fn text(name: &str) -> Result<&'static str, FileError> {
 }
 
 /// A cost file that a scenario names relative to `scenarios/`.
-pub(super) fn cost_file(path: &str) -> Result<String, String> {
+pub(crate) fn cost_file(path: &str) -> Result<String, String> {
     let name = path.trim_start_matches("../");
     text(name).map(str::to_owned).map_err(|error| error.to_string())
 }

@@ -11,5 +11,6 @@ mod generate;
 mod metric;
 mod run;
 
+pub(crate) use catalogue::cost_file;
 pub use catalogue::{ids, title};
 pub use run::{Options, ReproduceError, run};

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::{cleanup_stale, require_network_rights};
-use weft_lab::{bench_engine, bench_port, host_facts};
+use weft_lab::{bench_engine, bench_port, bench_sim, host_facts};
 use weft_policy::CompileOptions;
 use weft_report::bench::{BenchCase, BenchReport};
 use weft_report::record::Document;
@@ -19,6 +19,7 @@ use weft_report::record::Document;
 Examples:
   weft bench engine
   weft bench port
+  weft bench sim-hold sim-udp sim-tcp
   weft bench engine --runs 9 --json bench.json")]
 pub(crate) struct Args {
     /// What to measure; everything without it.
@@ -39,6 +40,12 @@ enum Case {
     Engine,
     /// A port with real TCP: 340 flows in MTU-size segments, and 4 flows in whole super-packets. Needs root and iperf3.
     Port,
+    /// The simulator's event queue: the hold model with 100 to 100,000 pending events. Its figures are events a second.
+    SimHold,
+    /// The simulator: 9 Gb/s of datagrams through `fq_codel`.
+    SimUdp,
+    /// The simulator with its whole host model: twelve TCP flows.
+    SimTcp,
 }
 
 /// Runs the command.
@@ -50,6 +57,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         match case {
             Case::Engine => engine(args.runs, &mut measured)?,
             Case::Port => port(args.runs, &mut measured)?,
+            Case::SimHold => {
+                measured.extend(bench_sim::PENDING.map(|pending| bench_sim::hold(pending, args.runs)))
+            }
+            Case::SimUdp => measured.push(bench_sim::udp(args.runs)?),
+            Case::SimTcp => measured.push(bench_sim::tcp(args.runs)?),
         }
     }
     let report = BenchReport {

@@ -14,7 +14,7 @@ use weft_lab::simulate::{self, ReadError, Run, sweep};
 use weft_report::record::Document;
 use weft_sim::run::{RunError, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
-use weft_sim::trace::{CsvTrace, Ends, PcapTrace, Point};
+use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PcapTrace, Point};
 
 /// Simulate hosts, NICs and a network as a scenario file describes them.
 #[derive(Debug, clap::Args)]
@@ -111,9 +111,20 @@ fn trace(args: &Args, scenario: &Scenario, seed: u64) -> anyhow::Result<()> {
             mss: scenario.hosts[group.from as usize].stack.mtu.0.saturating_sub(40).min(65_000) as u32,
         });
         let capture = PcapTrace::new(create(path)?, ends.collect(), Point::Senders, SNAPLEN)?;
-        let (_, written) = simulate_observed(scenario, seed, capture)?;
-        written.finish()?;
+        let (_, written) = simulate_observed(scenario, seed, FlowsOnly(capture))?;
+        written.0.finish()?;
         output::note(&format!("packets of seed {seed}: {}", path.display()));
     }
     Ok(())
+}
+
+/// Passes on what belongs to a group of flows: acknowledgements and probes have no place in a capture of the flows' data.
+struct FlowsOnly<T>(T);
+
+impl<T: Observer> Observer for FlowsOnly<T> {
+    fn packet(&mut self, event: &PacketEvent) {
+        if event.group != u32::MAX {
+            self.0.packet(event);
+        }
+    }
 }
