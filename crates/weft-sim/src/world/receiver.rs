@@ -39,18 +39,21 @@ impl<O: Observer> World<'_, O> {
     pub(super) fn receive_data(&mut self, data: Merged, work: &mut Work) {
         self.charge(Operation::ReceiveSegment, 1.0, work);
         self.counters.receive_skb[(data.payload as usize / 5000).min(12)] += 1;
+        let written = self.senders[data.stream as usize].written;
         let receiver = &mut self.receivers[data.stream as usize];
+        // A packet that was taken for lost and sent again although it had arrived is no new data.
+        let fresh = u64::from(data.payload).min(written - receiver.bytes);
         let gap = data.first > receiver.top;
         if data.first < receiver.top {
             self.counters.reordered += u64::from(data.packets);
         }
         receiver.top = receiver.top.max(data.first + u64::from(data.packets));
         receiver.packets += u64::from(data.packets);
-        receiver.bytes += u64::from(data.payload);
+        receiver.bytes += fresh;
         receiver.marked = receiver.marked.wrapping_add(data.marked);
         receiver.created = data.created;
         receiver.unacknowledged += data.packets;
-        receiver.unread += u64::from(data.payload);
+        receiver.unread += fresh;
         let empty = data.payload == 0;
         let at_once = gap || empty || receiver.unacknowledged >= 2;
         if !receiver.reading && receiver.unread > 0 {

@@ -212,6 +212,9 @@ impl<O: Observer> World<'_, O> {
         let newly_lost = lost.saturating_sub(sender.lost_bytes);
         sender.resend = (sender.resend + lost).saturating_sub(sender.lost_bytes);
         sender.lost_bytes = lost;
+        if sender.buffered() == 0 {
+            sender.resend = 0;
+        }
         let recovering = sender.top < sender.recovery_until;
         if newly_lost > 0 && !recovering {
             sender.recovery_until = sender.next;

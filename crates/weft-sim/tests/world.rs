@@ -1,0 +1,358 @@
+//! Whole runs: conservation, determinism, closed forms.
+
+use expect_test::expect;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use weft_sim::cost::Costs;
+use weft_sim::outcome::Outcome;
+use weft_sim::run::simulate;
+use weft_sim::scenario::{
+    ByteQueueLimit, FlowGroup, Host, Probe, QdiscKind, ReceiveSteering, Scenario, SchedulerKind, Topology,
+    Traffic,
+};
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    simulate(scenario, seed).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn titan_costs() -> Costs {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/costs/xeon-e5-1410.toml");
+    let text = std::fs::read_to_string(path).expect("the file is there");
+    Costs::read(&text, "costs").expect("it is right")
+}
+
+/// One bulk flow per entry of `counts`, between the two hosts of `Scenario::default`.
+fn bulk(count: u32) -> Scenario {
+    let flows = vec![FlowGroup { name: "bulk".to_owned(), count, ..FlowGroup::default() }];
+    Scenario {
+        warm_up: Nanos::from_millis(100),
+        duration: Nanos::from_millis(400),
+        flows,
+        ..Scenario::default()
+    }
+}
+
+fn bits(outcome: &Outcome) -> f64 {
+    let received: u64 = outcome.flows.iter().map(|flow| flow.received.0).sum();
+    received as f64 * 8.0 / outcome.measured.as_secs_f64()
+}
+
+fn check_books(outcome: &Outcome, name: &str) {
+    for station in &outcome.books {
+        assert!(station.balances(), "{name}: {station:?}");
+    }
+}
+
+fn pick<T: Clone>(random: &mut Pcg64Mcg, of: &[T]) -> T {
+    of[random.next_u64() as usize % of.len()].clone()
+}
+
+fn random_host(random: &mut Pcg64Mcg) -> Host {
+    let mut host = Host { cores: pick(random, &[1, 2, 5, 8]), ..Host::default() };
+    let stack = &mut host.stack;
+    stack.congestion_control = pick(random, &["reno", "cubic", "dctcp"]).to_owned();
+    stack.mtu = pick(random, &[Bytes(1500), Bytes(9000)]);
+    stack.gso = pick(random, &[Bytes(9000), Bytes(16_384), Bytes(65_536)]);
+    (stack.tso, stack.gro, stack.xps) =
+        (pick(random, &[true, false]), pick(random, &[true, false]), pick(random, &[true, false]));
+    stack.small_queue = pick(random, &[None, Some(Bytes(128 << 10))]);
+    stack.small_queue_floor = pick(random, &[true, false]);
+    stack.dynamic_segment = pick(random, &[None, Some(Bytes(16_384))]);
+    stack.transmit_batching = pick(random, &[true, false]);
+    stack.queue_assignment = pick(random, weft_sim::assignment::NAMES).to_owned();
+    stack.byte_queue_limit =
+        pick(random, &[ByteQueueLimit::Off, ByteQueueLimit::Dynamic, ByteQueueLimit::Fixed(Bytes(65_536))]);
+    let rate = BitsPerSec(700_000_000);
+    stack.qdisc = pick(
+        random,
+        &[
+            QdiscKind::PfifoFast,
+            QdiscKind::FqCodel,
+            QdiscKind::PrioSfq { quantum: Bytes(1514) },
+            QdiscKind::DrrPrioSfq { quantum: Bytes(1514) },
+            QdiscKind::Htb { rate },
+            QdiscKind::Tbf { rate, burst: Bytes(100_000) },
+        ],
+    );
+    let nic = &mut host.nic;
+    nic.transmit_queues = pick(random, &[0, 1, 3, 8]);
+    nic.receive_queues = pick(random, &[1, 4, 8]);
+    nic.transmit_ring = pick(random, &[4, 512]);
+    nic.receive_ring = pick(random, &[16, 512]);
+    nic.interleaving = pick(random, &[true, false]);
+    nic.queue_weights = pick(random, &[true, false]);
+    nic.weight_interval = pick(random, &[Nanos::ZERO, Nanos::from_micros(100)]);
+    nic.receive_steering = pick(
+        random,
+        &[ReceiveSteering::Rss, ReceiveSteering::ToApplication, ReceiveSteering::AwayFromApplication],
+    );
+    nic.scheduler = pick(
+        random,
+        &[
+            SchedulerKind::RoundRobin,
+            SchedulerKind::Deficit { quantum: Bytes(3000) },
+            SchedulerKind::Dcb { classes: 2, strict: true },
+            SchedulerKind::Dcb { classes: 2, strict: false },
+        ],
+    );
+    host
+}
+
+/// A scenario of everything, from a seed.
+fn random_scenario(seed: u64) -> Scenario {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut scenario =
+        Scenario { warm_up: Nanos::from_millis(3), duration: Nanos::from_millis(15), ..Scenario::default() };
+    let hosts = pick(&mut random, &[2, 4]);
+    let topologies =
+        [Topology::Star, Topology::Dumbbell { left: 1 }, Topology::LeafSpine { leaves: 2, spines: 2 }];
+    scenario.network.topology =
+        if hosts == 2 { Topology::BackToBack } else { pick(&mut random, &topologies) };
+    scenario.network.loss = pick(&mut random, &[0.0, 0.0, 0.01]);
+    scenario.network.switch.buffer = pick(&mut random, &[Bytes(60_000), Bytes(4_000_000)]);
+    scenario.network.switch.ecn_threshold = pick(&mut random, &[None, Some(Bytes(90_000))]);
+    scenario.classes = vec!["a".to_owned(), "b".to_owned()];
+    scenario.hosts = (0..hosts).map(|_| random_host(&mut random)).collect();
+    scenario.costs = if pick(&mut random, &[true, false]) { titan_costs() } else { Costs::FREE };
+    let kinds = [
+        Traffic::Bulk,
+        Traffic::Transfer { size: Bytes(300_000) },
+        Traffic::RequestResponse {
+            request: Bytes(100),
+            response: Bytes(20_000),
+            outstanding: 2,
+            think: Nanos(20_000),
+        },
+        Traffic::Short { size: Bytes(15_000), interval: Nanos(500_000) },
+        Traffic::Udp { size: Bytes(1000), rate: BitsPerSec(300_000_000), poisson: true },
+    ];
+    for _ in 0..4 {
+        let from = random.next_u64() as u32 % hosts as u32;
+        scenario.flows.push(FlowGroup {
+            name: "group".to_owned(),
+            count: pick(&mut random, &[1, 3, 9]),
+            from,
+            to: (from + 1) % hosts as u32,
+            traffic: pick(&mut random, &kinds),
+            class: pick(&mut random, &[0, 1]),
+            band: pick(&mut random, &[0, 1]),
+            pinned: pick(&mut random, &[true, false]),
+            stop: pick(&mut random, &[Nanos::MAX, Nanos::from_millis(9)]),
+            ..FlowGroup::default()
+        });
+    }
+    scenario.probes = vec![Probe {
+        closed_loop: pick(&mut random, &[true, false]),
+        in_kernel: pick(&mut random, &[true, false]),
+        ..Probe::default()
+    }];
+    scenario
+}
+
+#[test]
+fn nothing_is_lost_unseen_in_any_scenario() {
+    let mut packets = 0;
+    for seed in 0..300 {
+        let outcome = run(&random_scenario(seed), seed);
+        check_books(&outcome, &format!("seed {seed}"));
+        packets += outcome.counters.packets;
+        for core in outcome.cpu.iter().flatten() {
+            let busy: f64 = core.iter().sum();
+            // A unit of work that began before the end is counted whole.
+            assert!(busy <= outcome.measured.0 as f64 + 3e6, "seed {seed}: {busy}");
+        }
+    }
+    assert!(packets > 1_000_000, "{packets}");
+}
+
+#[test]
+fn a_seed_makes_a_run_and_another_seed_another() {
+    for seed in [3, 77] {
+        let scenario = random_scenario(seed);
+        assert_eq!(run(&scenario, 5), run(&scenario, 5));
+        assert_ne!(run(&scenario, 5), run(&scenario, 6));
+    }
+}
+
+/// Changes when the model does; read the difference before taking it over.
+#[test]
+fn the_golden_run_stays_what_it_was() {
+    let mut scenario = bulk(12);
+    scenario.costs = titan_costs();
+    scenario.duration = Nanos::from_millis(50);
+    let outcome = run(&scenario, 1);
+    let bytes: Vec<u64> = outcome.flows.iter().map(|flow| flow.bytes.0).collect();
+    let text = format!("{} events, {} packets, {bytes:?}", outcome.events, outcome.counters.packets);
+    expect!["289085 events, 144002 packets, [3807710, 3806196, 3807710, 3807710, 7689606, 7689606, 7691120, 7691120, 3883410, 3883410, 3883410, 3883410]"].assert_eq(&text);
+}
+
+#[test]
+fn bulk_flows_fill_the_link_with_payload() {
+    for flows in [1, 2, 16] {
+        let goodput = bits(&run(&bulk(flows), 1));
+        let expected = 10e9 * 1448.0 / 1538.0;
+        assert!((goodput / expected - 1.0).abs() < 0.01, "{flows} flows: {goodput}");
+    }
+}
+
+/// Queues of one flow each with weights 1, 2 and 4: what a queue has is the weight of its flows.
+#[test]
+fn queue_weights_divide_the_link() {
+    let mut scenario = bulk(0);
+    scenario.flows = [1, 2, 4]
+        .map(|weight| FlowGroup { name: weight.to_string(), weight, ..FlowGroup::default() })
+        .to_vec();
+    for host in &mut scenario.hosts {
+        host.stack.queue_assignment = "dqa".to_owned();
+        host.stack.xps = false;
+        host.nic.queue_weights = true;
+        host.nic.scheduler = SchedulerKind::Deficit { quantum: Bytes(3072) };
+    }
+    let outcome = run(&scenario, 1);
+    let sent: Vec<f64> = outcome.flows.iter().map(|flow| flow.bytes.0 as f64).collect();
+    let total: f64 = sent.iter().sum();
+    for (flow, weight) in sent.iter().zip([1.0, 2.0, 4.0]) {
+        assert!((flow / total * 7.0 / weight - 1.0).abs() < 0.01, "{sent:?}");
+    }
+}
+
+#[test]
+fn dynamic_assignment_is_fair_where_queues_suffice_and_the_hash_is_not() {
+    let nfm = |assignment: &str, flows: u32, seed: u64| {
+        let mut scenario = bulk(flows);
+        for host in &mut scenario.hosts {
+            host.stack.queue_assignment = assignment.to_owned();
+            host.stack.xps = false;
+        }
+        run(&scenario, seed).fairness[0].mean.unwrap_or(f64::NAN)
+    };
+    assert!(nfm("dqa", 8, 1) < 0.02);
+    let hashed: f64 = (0..20).map(|seed| nfm("hash", 8, seed)).sum::<f64>() / 20.0;
+    assert!(hashed > 0.5, "{hashed}");
+}
+
+/// M/D/1: datagrams of Poisson arrivals wait for the wire by rho / (2 mu (1 - rho)) on average. They stand in the qdiscs and rings as long
+/// as they wait and are sent, so by Little's law the standing bytes tell the wait.
+#[test]
+fn poisson_datagrams_wait_for_the_wire_as_theory_says() {
+    for rho in [0.5, 0.8] {
+        let mut scenario = bulk(0);
+        let size = Bytes(1472);
+        let wire = 1538.0 * 8.0 / 10e9;
+        let rate = BitsPerSec((rho * 1472.0 * 8.0 / wire) as u64);
+        let traffic = Traffic::Udp { size, rate, poisson: true };
+        scenario.flows = vec![FlowGroup { name: "udp".to_owned(), traffic, ..FlowGroup::default() }];
+        scenario.duration = Nanos::from_secs(2);
+        for host in &mut scenario.hosts {
+            host.nic.transmit_queues = 1;
+            // No buffer between scheduler and wire, no limit before the ring: a datagram waits in the ring until the wire is free.
+            host.nic.transmit_buffer = Bytes(1);
+            host.nic.interrupt_interval = Nanos::ZERO;
+            host.stack.byte_queue_limit = ByteQueueLimit::Off;
+        }
+        let outcome = run(&scenario, 1);
+        check_books(&outcome, "udp");
+        let arrivals = rho / wire;
+        // A packet leaves the ring when its transmission begins, and its memory one interrupt later, which is at once here.
+        let waited = outcome.counters.standing[0].0 as f64 / 1514.0 / arrivals;
+        let expected = rho * wire / (2.0 * (1.0 - rho));
+        assert!((waited / expected - 1.0).abs() < 0.05, "rho {rho}: {waited} against {expected}");
+    }
+}
+
+/// Loss p and a long round trip without queues: Reno's rate is MSS / RTT x sqrt(3 / (2 p)) (Mathis et al. 1997).
+#[test]
+fn reno_under_random_loss_follows_the_square_root_law() {
+    for loss in [1e-3, 1e-2] {
+        let mut scenario = bulk(1);
+        scenario.network.loss = loss;
+        scenario.network.delay = Nanos::from_millis(10);
+        (scenario.warm_up, scenario.duration) = (Nanos::from_secs(5), Nanos::from_secs(100));
+        for host in &mut scenario.hosts {
+            host.stack.congestion_control = "reno".to_owned();
+        }
+        let measured: f64 = (0..4).map(|seed| bits(&run(&scenario, seed))).sum::<f64>() / 4.0;
+        let expected = 1448.0 * 8.0 / 0.02 * (1.5f64 / loss).sqrt();
+        assert!((measured / expected - 1.0).abs() < 0.35, "loss {loss}: {measured} against {expected}");
+    }
+}
+
+#[test]
+fn a_transfer_arrives_whole_under_loss() {
+    for seed in 0..30 {
+        let mut scenario = bulk(0);
+        let size = Bytes(1_000_000);
+        scenario.network.loss = 0.02;
+        scenario.flows =
+            vec![FlowGroup { count: 3, traffic: Traffic::Transfer { size }, ..FlowGroup::default() }];
+        (scenario.warm_up, scenario.duration) = (Nanos::ZERO, Nanos::from_secs(60));
+        let outcome = run(&scenario, seed);
+        check_books(&outcome, "transfer");
+        for flow in &outcome.flows {
+            assert!(flow.completion.is_some(), "seed {seed}: {flow:?}");
+            assert_eq!(flow.received, size, "seed {seed}");
+        }
+    }
+}
+
+/// DCTCP holds the switch's queue near its threshold; CUBIC fills the buffer.
+#[test]
+fn dctcp_keeps_the_queue_short() {
+    let rtt = |control: &str, threshold| {
+        let mut scenario = bulk(0);
+        scenario.hosts = vec![Host::default(); 4];
+        scenario.network.topology = Topology::Star;
+        scenario.network.switch.ecn_threshold = threshold;
+        scenario.flows =
+            (1..4).map(|from| FlowGroup { count: 2, from, to: 0, ..FlowGroup::default() }).collect();
+        for host in &mut scenario.hosts {
+            host.stack.congestion_control = control.to_owned();
+        }
+        scenario.probes =
+            vec![Probe { from: 0, to: 1, ..Probe::default() }, Probe { from: 1, to: 0, ..Probe::default() }];
+        let outcome = run(&scenario, 1);
+        check_books(&outcome, control);
+        (outcome.probes[1].mean_s().unwrap_or(f64::NAN), bits(&outcome))
+    };
+    let (short, fast) = rtt("dctcp", Some(Bytes(100_000)));
+    let (long, _) = rtt("cubic", None);
+    // 100 kB at 10 Gb/s are 80 us.
+    assert!(short < 600e-6 && long > 3.0 * short, "dctcp {short}, cubic {long}");
+    assert!(fast > 9.2e9, "{fast}");
+}
+
+#[test]
+fn nothing_overtakes_within_a_flow() {
+    for (assignment, seed) in [("hash", 1), ("dqa", 2), ("dqa", 3), ("two-choices", 4)] {
+        let mut scenario = bulk(20);
+        scenario.costs = titan_costs();
+        scenario.flows.push(FlowGroup {
+            name: "short".to_owned(),
+            count: 50,
+            traffic: Traffic::Short { size: Bytes(20_000), interval: Nanos::from_millis(1) },
+            ..FlowGroup::default()
+        });
+        for host in &mut scenario.hosts {
+            host.stack.queue_assignment = assignment.to_owned();
+            host.stack.xps = false;
+        }
+        let outcome = run(&scenario, seed);
+        assert_eq!(outcome.counters.reordered, 0, "{assignment}");
+        assert!(outcome.flows[30].requests.samples.len() > 10);
+    }
+}
+
+#[test]
+fn a_full_receive_ring_drops_and_counts() {
+    let mut scenario = bulk(4);
+    scenario.costs = titan_costs();
+    scenario.hosts[1].nic.receive_ring = 8;
+    scenario.hosts[1].nic.interrupt_interval = Nanos::from_millis(1);
+    let outcome = run(&scenario, 1);
+    check_books(&outcome, "ring");
+    let ring =
+        outcome.books.iter().find(|station| station.name == "host 1 receive rings").expect("it is there");
+    assert!(ring.dropped.packets.0 > 0);
+    assert!(outcome.flows.iter().map(|flow| flow.retransmitted).sum::<u64>() > 0);
+}
