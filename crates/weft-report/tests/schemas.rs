@@ -48,6 +48,8 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::policy_check_report());
     check(&fixture::doctor_report());
     check(&fixture::run_report());
+    check(&fixture::simulated::sim_report());
+    check(&fixture::simulated::reproduce_report());
 }
 
 /// What `CONTRACT` promises to readers from outside, by path.
@@ -91,6 +93,45 @@ fn the_promised_fields_are_there() {
     let bench = serde_json::to_value(fixture::bench_report()).expect("JSON");
     assert_eq!(bench.pointer("/cases/0/ratio_median"), Some(&json!(2.2)));
     assert_eq!(bench.pointer("/cases/1/peer"), Some(&Value::Null), "null, not absent");
+    let reproduce = serde_json::to_value(fixture::simulated::reproduce_report()).expect("JSON");
+    for field in [
+        "/experiments/0/id",
+        "/experiments/0/cells/0/row",
+        "/experiments/0/tau/latency",
+        "/experiments/0/median_relative_error",
+    ] {
+        assert!(reproduce.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
+    }
+    assert_eq!(reproduce.pointer("/experiments/0/cells/3/published"), Some(&Value::Null), "null, not absent");
+    let verdicts: Vec<&str> = (0..4)
+        .filter_map(|i| reproduce.pointer(&format!("/experiments/0/cells/{i}/verdict"))?.as_str())
+        .collect();
+    assert_eq!(verdicts, ["inside band", "within 25 %", "off", "not comparable"]);
+    let sim = serde_json::to_value(fixture::simulated::sim_report()).expect("JSON");
+    for field in [
+        "/events",
+        "/wall_s",
+        "/sim_s",
+        "/flows/0/bytes",
+        "/flows/0/bps",
+        "/nfm/1ms",
+        "/latency_s/ping/p99",
+        "/cpu/0/0/data_copy",
+    ] {
+        assert!(sim.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
+    }
+}
+
+#[test]
+fn a_reproduction_s_page_stands_alone_and_shows_all_cells() {
+    let page = weft_report::reproduce::reproduce_html(&fixture::simulated::reproduce_report());
+    assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"), "{}", &page[..40]);
+    for text in
+        ["a-table", "Latency of three", "A is faster than B", "published", "the paper&#39;s run lost packets"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!page.contains("src=\"http"));
 }
 
 #[test]

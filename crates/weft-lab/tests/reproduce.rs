@@ -1,0 +1,99 @@
+//! Experiments: all files fit, and a small reproduction says what its cells say.
+
+use weft_lab::reproduce::{self, Options, ReproduceError};
+
+fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
+    let ids = ids.iter().map(|id| (*id).to_owned()).collect();
+    Options { ids, seeds: Some(seeds), flows, seed: 1, transfer: Some("100KB".to_owned()), threads: 2 }
+}
+
+/// Plans every experiment, which reads all files, all scenarios and all metrics, and stops before the first run.
+#[test]
+fn every_experiment_s_files_fit_together() {
+    let stopped = reproduce::run(&options(&[], 1, None), &|| true, |_, _| ());
+    assert!(
+        matches!(stopped, Err(ReproduceError::Stopped)),
+        "{:?}",
+        stopped.err().map(|error| error.to_string())
+    );
+    for id in reproduce::ids() {
+        assert!(
+            reproduce::title(id).is_some_and(|(title, source)| !title.is_empty() && !source.is_empty()),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_experiment_is_named_with_those_that_there_are() {
+    let error =
+        reproduce::run(&options(&["titan-tr-table9"], 1, None), &|| false, |_, _| ()).expect_err("unknown");
+    let text = error.to_string();
+    assert!(text.contains("titan-tr-table9") && text.contains("titan-tr-table3"), "{text}");
+}
+
+#[test]
+fn a_table_has_all_cells_with_what_was_published() {
+    let mut told = Vec::new();
+    let done = reproduce::run(&options(&["titan-tr-table3"], 2, Some(3)), &|| false, |done, of| {
+        told.push((done, of))
+    });
+    let experiment = &done.expect("it runs")[0];
+    assert_eq!(told.last(), Some(&(32, 32)), "sixteen rows, two seeds");
+    assert_eq!(experiment.cells.len(), 16 * 5);
+    assert!(
+        experiment
+            .cells
+            .iter()
+            .all(|cell| cell.published.is_some() && cell.simulated.is_some() && cell.band.is_some())
+    );
+    let cell = |row: &str, column: &str| {
+        experiment.cells.iter().find(|cell| cell.row == row && cell.column == column).expect("it is there")
+    };
+    assert_eq!(cell("T1", "nfm_1ms").published, Some(0.0));
+    // With a queue for each flow nothing is unfair, and the link is full.
+    assert!(cell("T1", "nfm_1s").simulated.is_some_and(|nfm| nfm < 0.01));
+    assert!(cell("C6", "throughput_gbps").simulated.is_some_and(|gbps| (gbps - 9.41).abs() < 0.05));
+    assert!(experiment.tau.contains_key("latency") && experiment.scores.len() == 5);
+}
+
+#[test]
+fn other_flow_counts_run_without_published_values() {
+    let done =
+        reproduce::run(&options(&["titan-tr-fig2"], 1, Some(20)), &|| false, |_, _| ()).expect("it runs");
+    assert!(
+        done[0]
+            .cells
+            .iter()
+            .all(|cell| cell.flows == 20 && cell.published.is_none() && cell.simulated.is_some())
+    );
+    // What the paper says is about other counts.
+    assert!(done[0].claims.is_empty());
+}
+
+#[test]
+fn a_shuffle_takes_its_size_from_the_option_and_completes() {
+    let done = reproduce::run(&options(&["titan-tr-fig8"], 1, None), &|| false, |_, _| ()).expect("it runs");
+    let experiment = &done[0];
+    let time = experiment
+        .cells
+        .iter()
+        .find(|cell| cell.column == "completion_p99_s")
+        .and_then(|cell| cell.simulated);
+    assert!(time.is_some_and(|time| time < 0.5), "{time:?}");
+    // A distribution of 30 completion times for each of three configurations.
+    assert_eq!(experiment.series.iter().map(|series| series.x.len()).collect::<Vec<_>>(), [30, 30, 30]);
+    assert!(experiment.series.iter().all(|series| series.y.last() == Some(&1.0)));
+}
+
+#[test]
+fn seeds_make_the_result() {
+    let run = |seed| {
+        let options = Options { seed, ..options(&["titan-atc17-memcached"], 2, None) };
+        let mut done = reproduce::run(&options, &|| false, |_, _| ()).expect("it runs");
+        done[0].wall_s = 0.0;
+        done
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}

@@ -1,0 +1,114 @@
+//! `weft sim` and `weft reproduce` as a user meets them.
+
+mod common;
+
+use common::{file, run};
+use serde_json::Value;
+
+const SCENARIO: &str = "duration = \"20ms\"\nwarm_up = \"5ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
+
+fn scenario(folder: &tempfile::TempDir) -> String {
+    file(folder, "small.toml", SCENARIO)
+}
+
+#[test]
+fn a_wrong_scenario_is_named_with_place_and_hint() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = file(&folder, "wrong.toml", "[host.nic]\ntransmit_queus = 8\n");
+    let said = run(&["sim", &path]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert!(
+        said.err.contains("wrong.toml:2:1: error") && said.err.contains("transmit_queues"),
+        "{}",
+        said.err
+    );
+    let said = run(&["sim", "absent.toml"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("absent.toml"), "{}", said.err);
+}
+
+#[test]
+fn wrong_settings_and_options_say_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = scenario(&folder);
+    for (args, code, named) in [
+        (&["sim", &path, "--set", "flows.7.count=2"][..], 1, "flows.7"),
+        (&["sim", &path, "--set", "host.nic.transmit_queues=0"], 1, "transmit_queues"),
+        (&["sim", &path, "--set", "nonsense"], 2, "KEY=VALUE"),
+        (&["sim", &path, "--seeds", "0"], 2, "--seeds"),
+        (&["reproduce", "titan-tr-table9"], 2, "titan-tr-table9"),
+        (&["reproduce", "--flows", "0"], 2, "--flows"),
+        (&["reproduce", "titan-tr-fig8", "--transfer", "0KB"], 2, "--transfer"),
+    ] {
+        let said = run(args);
+        assert_eq!(said.code, code, "{args:?}: {}", said.err);
+        assert!(said.err.contains(named), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_scenario_s_json_has_the_promised_fields() {
+    let folder = tempfile::tempdir().expect("folder");
+    let said = run(&["sim", &scenario(&folder), "--seeds", "2", "--seed", "9", "--json", "-"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).expect("JSON and nothing else");
+    for field in [
+        "/events",
+        "/wall_s",
+        "/sim_s",
+        "/flows/2/bytes",
+        "/flows/0/bps",
+        "/nfm/1ms",
+        "/latency_s",
+        "/cpu/1/7/tcpip",
+        "/host/kernel",
+    ] {
+        assert!(document.pointer(field).is_some_and(|value| !value.is_null()), "{field}");
+    }
+    assert_eq!((document["seed"].as_u64(), document["seeds"].as_u64()), (Some(9), Some(2)));
+    assert!(said.err.contains("Conservation") && !said.err.contains("off by"), "{}", said.err);
+}
+
+#[test]
+fn settings_change_the_scenario_and_show_prints_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = scenario(&folder);
+    let said = run(&["sim", &path, "--set", "host.stack.queue_assignment=dqa", "--show"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("queue_assignment = \"dqa\""), "{}", said.out);
+    // What is shown is a scenario.
+    let again = run(&["sim", &file(&folder, "shown.toml", &said.out), "--show"]);
+    assert_eq!((again.code, again.out), (0, said.out));
+}
+
+#[test]
+fn traces_and_captures_have_content() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let said =
+        run(&["sim", &scenario(&folder), "--trace", &path("events.csv"), "--pcap", &path("packets.pcap")]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let events = std::fs::read_to_string(path("events.csv")).expect("the trace");
+    assert!(events.lines().count() > 1000 && events.contains("queued") && events.contains("delivered"));
+    let capture = std::fs::read(path("packets.pcap")).expect("the capture");
+    assert!(capture.len() > 100_000, "{}", capture.len());
+}
+
+#[test]
+fn a_reproduction_writes_table_json_and_page() {
+    let folder = tempfile::tempdir().expect("folder");
+    let page = folder.path().join("page.html").display().to_string();
+    let said = run(&["reproduce", "loom-fig2", "--seeds", "1", "--json", "-", "--html", &page]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).expect("JSON and nothing else");
+    let experiment = &document["experiments"][0];
+    assert_eq!(experiment["id"], "loom-fig2");
+    for field in ["row", "column", "flows", "published", "simulated", "measured"] {
+        assert!(experiment["cells"][0].get(field).is_some(), "{field}");
+    }
+    assert!(experiment.get("tau").is_some() && experiment.get("median_relative_error").is_some());
+    assert!(said.err.contains("Summary"), "{}", said.err);
+    assert!(std::fs::read_to_string(page).expect("the page").contains("loom-fig2"));
+    let list = run(&["reproduce", "--list"]);
+    assert!(list.out.contains("titan-tr-table3") && list.out.contains("hoststack-outcast"), "{}", list.out);
+}
