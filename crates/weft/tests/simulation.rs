@@ -112,3 +112,31 @@ fn a_reproduction_writes_table_json_and_page() {
     let list = run(&["reproduce", "--list"]);
     assert!(list.out.contains("titan-tr-table3") && list.out.contains("hoststack-outcast"), "{}", list.out);
 }
+
+/// What the real demo shows too: Loom shares within 5 %, and orders of latency MQ, QPF, Loom.
+#[test]
+fn the_demo_can_be_simulated_without_rights() {
+    let said =
+        run(&["demo", "--simulated", "--duration", "8", "--rate", "300mbps", "--json", "-", "--no-html"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).expect("JSON and nothing else");
+    let mode = |name: &str| {
+        let modes = document["modes"].as_array().expect("modes");
+        modes.iter().find(|mode| mode["mode"] == name).expect("the mode").clone()
+    };
+    let figure =
+        |name: &str, place: &str| mode(name).pointer(place).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    assert!(figure("loom", "/share_error_p95") < 0.05);
+    assert!(figure("mq", "/share_error_p95") > 0.5 && figure("qpf", "/share_error_p95") > 0.5);
+    let p90 = |name: &str| figure(name, "/latency_s/p90");
+    assert!(
+        p90("loom") < 0.2 * p90("qpf") && p90("qpf") < p90("mq"),
+        "{} {} {}",
+        p90("loom"),
+        p90("qpf"),
+        p90("mq")
+    );
+    let wrong = run(&["demo", "--simulated", "--figure", "11"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
+    assert!(wrong.err.contains("loom-fig11"), "{}", wrong.err);
+}

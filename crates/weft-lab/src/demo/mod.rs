@@ -6,6 +6,7 @@
 mod qdisc;
 mod run;
 mod scenario;
+pub mod simulated;
 mod summary;
 
 mod traffic;

@@ -3,7 +3,7 @@
 mod record;
 mod sweep;
 
-pub use record::{Run, report};
+pub use record::{Run, conservation, report};
 pub use sweep::sweep;
 
 use crate::overlay::{self, OverlayError, Setting};

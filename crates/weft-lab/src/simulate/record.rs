@@ -104,7 +104,8 @@ fn spread(runs: &[Run]) -> BTreeMap<String, SimSpread> {
     values.into_iter().filter_map(|(name, values)| Some((name, SimSpread::of(&values)?))).collect()
 }
 
-fn conservation(outcome: &Outcome) -> Conservation {
+/// The books of a run, as reports have them.
+pub fn conservation(outcome: &Outcome) -> Conservation {
     let ledger = |station: &weft_sim::outcome::Station| Ledger {
         in_packets: station.entered.packets.0,
         in_bytes: station.entered.bytes.0,

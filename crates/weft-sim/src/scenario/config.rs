@@ -267,7 +267,7 @@ pub struct FlowGroup {
     pub start: Nanos,
     /// The starts are spread at random over this time.
     pub start_spread: Nanos,
-    /// When they stop sending; `Nanos::MAX` for the end of the run.
+    /// When their applications are ended; `Nanos::MAX` for the end of the run.
     pub stop: Nanos,
 }
 

@@ -82,13 +82,13 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A flow stops sending; what it has written is still delivered.
+    /// A flow's application is ended: what has not left its socket is gone, as when iperf3 is stopped.
     pub(super) fn stop(&mut self, stream: u32) {
         if !self.applications[flow_of(stream)].running {
             return;
         }
         self.ended(stream);
-        self.senders[stream as usize].unwritten = 0;
+        self.senders[stream as usize].abort();
     }
 
     fn ended(&mut self, stream: u32) {

@@ -42,7 +42,7 @@ impl<O: Observer> World<'_, O> {
         let written = self.senders[data.stream as usize].written;
         let receiver = &mut self.receivers[data.stream as usize];
         // A packet that was taken for lost and sent again although it had arrived is no new data.
-        let fresh = u64::from(data.payload).min(written - receiver.bytes);
+        let fresh = u64::from(data.payload).min(written.saturating_sub(receiver.bytes));
         let gap = data.first > receiver.top;
         if data.first < receiver.top {
             self.counters.reordered += u64::from(data.packets);

@@ -145,6 +145,15 @@ impl Sender {
         self.recovery_until = 0;
     }
 
+    /// Drops what has not been sent, or is to be sent again.
+    pub(super) fn abort(&mut self) {
+        self.unwritten = 0;
+        self.written -= self.queued + self.resend;
+        self.queued = 0;
+        self.resend = 0;
+        self.queue.clear();
+    }
+
     /// Puts written bytes into the write queue, in skbs of at most `goal` bytes (`tcp_sendmsg`).
     pub(super) fn append(&mut self, mut bytes: u64, goal: u64) {
         self.written += bytes;

@@ -36,6 +36,7 @@ Examples:
   weft demo
   weft demo --modes qpf,loom --duration 30 --rate 200mbps
   weft demo --figure 11 --json figure11.json
+  weft demo --simulated
   weft demo --json - --no-html | jq '.modes[] | {mode, share_error_p95}'")]
 pub(crate) struct Args {
     /// The figure of the paper to repeat.
@@ -95,6 +96,12 @@ pub(crate) struct Args {
     /// Print plain lines instead of the live view.
     #[arg(long)]
     plain: bool,
+    /// Simulate instead of sending packets: needs no rights and no programs (Figure 9 only).
+    #[arg(long)]
+    simulated: bool,
+    /// Seed of the simulation.
+    #[arg(long, default_value_t = 1, requires = "simulated")]
+    seed: u64,
 }
 
 /// The names of the modes.
@@ -118,6 +125,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut policy = text.load(&CompileOptions::default())?;
     let json = Target::open(args.json.as_deref())?;
     let html = Target::open((!args.no_html).then_some(args.html.as_path()))?;
+    if args.simulated {
+        return simulate(&args, &options, &text.text, json, html);
+    }
     require_host(&options)?;
     let stop = Stop::install()?;
     let cleaned = cleanup_stale();
@@ -183,6 +193,24 @@ fn require_host(options: &DemoOptions) -> anyhow::Result<()> {
     }
     require_network_rights()?;
     Ok(())
+}
+
+fn simulate(
+    args: &Args,
+    options: &DemoOptions,
+    policy: &str,
+    json: Target,
+    html: Target,
+) -> anyhow::Result<ExitCode> {
+    if args.figure == "11" {
+        return Err(failure::usage(
+            "--simulated knows Figure 9; `weft reproduce loom-fig11` simulates Figure 11",
+        ));
+    }
+    let mut report = demo::simulated::report(policy, options, args.seed)?;
+    report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+    finish(&report, &[], json, html)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn finish(report: &DemoReport, outcomes: &[Outcome], json: Target, html: Target) -> anyhow::Result<()> {
