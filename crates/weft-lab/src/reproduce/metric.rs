@@ -57,8 +57,9 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
             fairness.and_then(|fairness| fairness.mean)
         }
         "probe_p90_ms" | "probe_p99_ms" | "probe_half_mean_us" => {
-            let probe = outcome.probes.get(host()?).ok_or_else(unknown)?;
-            latency(name.trim_start_matches("probe_"), &probe.samples)
+            let index = host().ok().filter(|index| *index < scenario.probes.len()).ok_or_else(unknown)?;
+            let probe = outcome.probes.get(index);
+            probe.and_then(|probe| latency(name.trim_start_matches("probe_"), &probe.samples))
         }
         "request_p50_us" | "request_p90_us" | "request_p99_us" | "request_mean_us" => {
             let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
@@ -73,20 +74,8 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
             let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
             Some(flows_of(outcome, group).map(|flow| flow.received.0 as f64).sum::<f64>() * 8e-9 / seconds)
         }
-        "class_share_error" => {
-            let [from, to, names] = arguments[..] else { return Err(unknown()) };
-            let rates = names.split(',').map(|name| class_gbps(scenario, outcome, name, &[from, to]));
-            let rates: Option<Option<Vec<f64>>> = rates.collect();
-            rates.ok_or_else(unknown)?.and_then(|rates| deviation(&rates))
-        }
-        "class_gbps" => {
-            let class = arguments.first().copied().unwrap_or_default();
-            class_gbps(scenario, outcome, class, &arguments[1..]).ok_or_else(unknown)?
-        }
-        "link_gbps" => {
-            let rates = scenario.classes.iter().map(|name| class_gbps(scenario, outcome, name, &arguments));
-            let rates: Option<Option<Vec<f64>>> = rates.collect();
-            rates.ok_or_else(unknown)?.map(|rates| rates.iter().sum())
+        "class_share_error" | "class_gbps" | "link_gbps" => {
+            of_classes(name, &arguments, scenario, outcome).ok_or_else(unknown)?
         }
         "completion_p50_s" | "completion_p90_s" | "completion_p99_s" => {
             let times: Vec<f64> =
@@ -104,6 +93,24 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
             Some(outcome.counters.doorbells_unbatched as f64 / outcome.counters.doorbells.max(1) as f64)
         }
         _ => return Err(unknown()),
+    })
+}
+
+/// Metrics of classes' bytes on the wire; the outer option is none for arguments that cannot be read.
+fn of_classes(name: &str, arguments: &[&str], scenario: &Scenario, outcome: &Outcome) -> Option<Option<f64>> {
+    let rates = |names: &mut dyn Iterator<Item = &str>, times: &[&str]| -> Option<Option<Vec<f64>>> {
+        names.map(|name| class_gbps(scenario, outcome, name, times)).collect()
+    };
+    Some(match name {
+        "class_share_error" => {
+            let [from, to, names] = arguments[..] else { return None };
+            rates(&mut names.split(','), &[from, to])?.and_then(|rates| deviation(&rates))
+        }
+        "class_gbps" => class_gbps(scenario, outcome, arguments.first()?, &arguments[1..])?,
+        _ => {
+            let names = scenario.classes.iter().map(String::as_str);
+            rates(&mut { names }, arguments)?.map(|rates| rates.iter().sum())
+        }
     })
 }
 
