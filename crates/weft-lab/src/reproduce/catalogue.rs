@@ -63,6 +63,9 @@ files! {
     "loom-doorbells.toml",
     "hoststack-outcast.toml",
     "hoststack-all-to-all.toml",
+    "scenarios/kernel-tcp.toml",
+    "kernel-tcp-parameters.toml",
+    "kernel-tcp.toml",
 }
 
 /// The experiments, in the order in which they run.
@@ -93,6 +96,7 @@ const IDS: &[&str] = &[
     "loom-doorbells",
     "hoststack-outcast",
     "hoststack-all-to-all",
+    "kernel-tcp",
 ];
 
 /// The text of a file.

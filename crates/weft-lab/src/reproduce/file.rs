@@ -63,6 +63,9 @@ pub(super) struct ExperimentFile {
     pub(super) plots: Vec<Plot>,
     #[serde(default)]
     pub(super) notes: Vec<String>,
+    /// Measured values, by `row/column/flows`; the file's comments say where and how.
+    #[serde(default)]
+    pub(super) measured: BTreeMap<String, f64>,
     /// Why single cells are off, by `row/column/flows`.
     #[serde(default)]
     pub(super) cell_notes: BTreeMap<String, String>,

@@ -10,13 +10,13 @@ use weft_units::Nanos;
 ///
 /// | metric | value |
 /// |---|---|
-/// | `throughput_gbps` | payload received, all flows |
+/// | `throughput_gbps`, `throughput_mbps` | payload received, all flows |
 /// | `link_use` | bytes on the first host's wire over what it carries |
 /// | `cpu_percent:H` | busy percent of host H's processors, summed |
 /// | `cpu_share:H:CATEGORY` | share of a category in host H's work |
 /// | `gbps_per_core:H` | throughput over host H's busy processors |
 /// | `nfm:INTERVAL` | mean NFM over the scenario's fairness interval of so many microseconds |
-/// | `probe_p90_ms:P`, `probe_p99_ms:P`, `probe_half_mean_us:P` | of probe P |
+/// | `probe_mean_ms:P`, `probe_p90_ms:P`, `probe_p99_ms:P`, `probe_half_mean_us:P` | of probe P |
 /// | `request_p50_us:GROUP`, `request_p90_us:GROUP`, `request_p99_us:GROUP`, `request_mean_us:GROUP` | request latencies of a group of flows |
 /// | the same with `:FROM:TO` | of the requests that ended between two times in milliseconds |
 /// | `class_share_error:FROM:TO:A,B,..` | greatest deviation of these classes' bytes on the wire from their mean, over it |
@@ -49,6 +49,7 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
             let sum: f64 = work.iter().sum();
             category.map(|index| work[index] / sum).filter(|share| share.is_finite())
         }
+        "throughput_mbps" => Some(gbps * 1e3),
         "gbps_per_core" => Some(gbps / outcome.busy(host()?)),
         "nfm" => {
             let micros = arguments.first().and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
@@ -56,7 +57,7 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
                 outcome.fairness.iter().find(|fairness| fairness.interval == Nanos::from_micros(micros));
             fairness.and_then(|fairness| fairness.mean)
         }
-        "probe_p90_ms" | "probe_p99_ms" | "probe_half_mean_us" => {
+        "probe_mean_ms" | "probe_p90_ms" | "probe_p99_ms" | "probe_half_mean_us" => {
             let index = host().ok().filter(|index| *index < scenario.probes.len()).ok_or_else(unknown)?;
             let probe = outcome.probes.get(index);
             probe.and_then(|probe| latency(name.trim_start_matches("probe_"), &probe.samples))
@@ -126,6 +127,7 @@ fn flows_of(outcome: &Outcome, group: u32) -> impl Iterator<Item = &weft_sim::ou
 fn latency(what: &str, samples: &[Nanos]) -> Option<f64> {
     let values: Vec<f64> = samples.iter().map(|sample| sample.as_secs_f64()).collect();
     match what {
+        "mean_ms" => stats::mean(&values).map(|s| s * 1e3),
         "p90_ms" => stats::percentile(&values, 90.0).map(|s| s * 1e3),
         "p99_ms" => stats::percentile(&values, 99.0).map(|s| s * 1e3),
         "half_mean_us" => stats::mean(&values).map(|s| s * 5e5),

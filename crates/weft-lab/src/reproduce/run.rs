@@ -255,6 +255,7 @@ fn conclude(
                 runs: file.runs,
                 seeds: runs.len() as u32,
                 floor: column.floor,
+                measured: file.measured.get(&format!("{row}/{}/{flows}", column.name)).copied(),
                 note: file.cell_notes.get(&format!("{row}/{}/{flows}", column.name)).cloned(),
                 ..TableCell::default()
             });
