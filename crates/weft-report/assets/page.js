@@ -111,7 +111,7 @@
     };
     const y = { ...look, label: chart.y.label + unit, size: 54, values: (u, vs) => vs.map(tick) };
     if (log) y.filter = filter;
-    return [{ ...look, label: chart.x.label + " [s]", size: 34, values: (u, vs) => vs.map((v) => digits(v)) }, y];
+    return [{ ...look, label: chart.x.label + (chart.x.unit === "seconds" ? " [s]" : ""), size: 34, values: (u, vs) => vs.map((v) => digits(v)) }, y];
   }
 
   function scales(chart) {

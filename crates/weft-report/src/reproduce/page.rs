@@ -43,7 +43,8 @@ fn section(experiment: &Experiment) -> Section {
 /// A chart for each column and flow count: configurations in the paper's order along x, published and simulated with its band.
 fn cell_charts(experiment: &Experiment) -> Vec<Chart> {
     let mut kinds: Vec<(&str, u32)> = Vec::new();
-    for cell in &experiment.cells {
+    // Without anything to lay beside them, the table says as much.
+    for cell in experiment.cells.iter().filter(|cell| cell.published.or(cell.measured).is_some()) {
         if !kinds.contains(&(cell.column.as_str(), cell.flows)) {
             kinds.push((&cell.column, cell.flows));
         }
