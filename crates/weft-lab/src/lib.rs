@@ -5,6 +5,7 @@ pub mod bench_port;
 pub mod cgroups;
 pub mod demo;
 pub mod host_facts;
+pub mod kernel_tcp;
 pub mod ledger;
 pub mod operate;
 pub mod replay;
