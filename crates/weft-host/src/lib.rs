@@ -25,6 +25,7 @@ pub mod run_id;
 pub mod sysctl;
 pub mod tap;
 mod tap_queue;
+pub mod tbf;
 mod tc;
 pub mod testing;
 

@@ -79,3 +79,9 @@ pub(crate) fn dump_classes(netlink: &mut Netlink, link_index: u32) -> Result<Vec
     let place = Place { link_index, parent: 0, handle: 0 };
     netlink.request(RouteNetlinkMessage::GetTrafficClass(message(place, "", None)), NLM_F_DUMP)
 }
+
+/// The qdiscs of the namespace; the kernel does not look at the link's number.
+pub(crate) fn dump_qdiscs(netlink: &mut Netlink, link_index: u32) -> Result<Vec<Answer>, Refusal> {
+    let place = Place { link_index, parent: 0, handle: 0 };
+    netlink.request(RouteNetlinkMessage::GetQueueDiscipline(message(place, "", None)), NLM_F_DUMP)
+}

@@ -6,6 +6,7 @@ pub mod bench_sim;
 pub mod cgroups;
 pub mod demo;
 pub mod host_facts;
+pub mod kernel_tcp;
 pub mod ledger;
 pub mod operate;
 pub mod overlay;

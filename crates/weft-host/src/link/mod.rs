@@ -130,6 +130,12 @@ pub fn set_gso_max_size(ns: &NetNs, link: &str, size: u32) -> Result<()> {
     set(ns, link, LinkAttribute::GsoMaxSize(size), &format!("gso_max_size to {size}"))
 }
 
+/// Sets the number of packets that a segment which the stack hands to the link may be cut into. With 1, TCP hands over single
+/// packets.
+pub fn set_gso_max_segs(ns: &NetNs, link: &str, segments: u32) -> Result<()> {
+    set(ns, link, LinkAttribute::GsoMaxSegs(segments), &format!("gso_max_segs to {segments}"))
+}
+
 /// Sets the length of the transmit queue in packets; of a TAP or macvtap, that of each queue's ring.
 pub fn set_txqueuelen(ns: &NetNs, link: &str, packets: u32) -> Result<()> {
     set(ns, link, LinkAttribute::TxQueueLen(packets), &format!("txqueuelen to {packets}"))

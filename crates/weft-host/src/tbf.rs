@@ -1,0 +1,205 @@
+//! The kernel's token bucket filter (TBF) at a link's egress: a link of a known rate with one FIFO of a known number of bytes.
+//!
+//! The TBF makes that FIFO itself, a `bfifo` of `limit` bytes (`tbf_change` in `net/sched/sch_tbf.c`): a packet that does
+//! not fit whole is dropped, the last to come first. Its counters are read through a [`Reader`] that keeps its socket, so that
+//! a queue can be sampled every few milliseconds.
+
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+
+use crate::error::OsError;
+use crate::link::{self, LinkError};
+use crate::netlink::{Netlink, attributes, u32_at, u64_at};
+use crate::netns::{NetNs, NetNsError};
+use crate::tc::{self, Attributes, Place};
+
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const RTM_NEWQDISC: u16 = 36;
+const TCMSG_LEN: usize = 20;
+/// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no table of ours.
+const LINKLAYER_ETHERNET: u8 = 1;
+/// The kernel counts the older form of a bucket's depth in ticks of 64 ns (`PSCHED_SHIFT`).
+const NANOS_PER_TICK: u64 = 64;
+const HANDLE: u32 = 1 << 16;
+
+/// What can go wrong with a TBF.
+#[derive(Debug, thiserror::Error)]
+pub enum TbfError {
+    /// The kernel refused a call.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The link is not there.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The namespace could not be entered.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// The kernel lacks the qdisc.
+    #[error("this kernel has no tbf qdisc: neither built in nor loadable (CONFIG_NET_SCH_TBF)")]
+    NoQdisc,
+    /// The link has no TBF at its egress.
+    #[error("link {0} has no tbf qdisc")]
+    NotThere(String),
+    /// The description cannot be carried out.
+    #[error("TBF: {0}")]
+    Invalid(String),
+}
+
+/// A token bucket filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tbf {
+    /// The rate of the link.
+    pub rate: BitsPerSec,
+    /// Bytes added to each packet for what the wire carries besides the frame: 24 for Ethernet (preamble 8, checksum 4,
+    /// gap 12). It counts for the rate, not for the queue.
+    pub overhead: u16,
+    /// The depth of the bucket: what may pass at once after a pause. At least the largest frame with its overhead.
+    pub burst: Bytes,
+    /// The length of the FIFO in bytes of frames.
+    pub limit: Bytes,
+}
+
+/// The counters of a TBF since it was made, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TbfStats {
+    /// Bytes sent.
+    pub bytes: Bytes,
+    /// Packets sent.
+    pub packets: Packets,
+    /// Packets dropped because the FIFO was full.
+    pub dropped: Packets,
+    /// Bytes waiting.
+    pub backlog: Bytes,
+    /// Packets waiting.
+    pub waiting: Packets,
+}
+
+/// Puts the TBF at the link's egress. There must be no other qdisc of the user's.
+///
+/// # Errors
+/// Without CAP_NET_ADMIN, in a kernel without TBF, and for what the kernel's fields cannot hold.
+pub fn install(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
+    let options = options(tbf)?;
+    let root = Place { link_index: link::index(ns, link)?, parent: tc::ROOT, handle: HANDLE };
+    tc::add_qdisc(&mut Netlink::open(ns)?, root, "tbf", Some(options)).map_err(|e| {
+        if e.is(rustix::io::Errno::NOENT) {
+            TbfError::NoQdisc
+        } else {
+            e.during(format!("put a TBF at link {link} of {ns}")).into()
+        }
+    })
+}
+
+/// `struct tc_tbf_qopt` (rate, peak rate, limit, depth in ticks, an unused field), and what is newer.
+fn options(tbf: &Tbf) -> Result<Vec<u8>, TbfError> {
+    let word = |what: &str, bytes: Bytes| {
+        u32::try_from(bytes.0)
+            .ok()
+            .filter(|b| *b > 0)
+            .ok_or_else(|| TbfError::Invalid(format!("the {what} must be 1 byte to 4 GB, not {bytes}")))
+    };
+    let (limit, burst) = (word("limit", tbf.limit)?, word("burst", tbf.burst)?);
+    let rate = tbf.rate.0 / 8;
+    if rate == 0 {
+        return Err(TbfError::Invalid("the link needs a rate of at least 8 b/s".to_string()));
+    }
+    let mut parameters = [0; 36];
+    parameters[1] = LINKLAYER_ETHERNET;
+    parameters[2..4].copy_from_slice(&tbf.overhead.to_ne_bytes());
+    parameters[8..12].copy_from_slice(&u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
+    parameters[24..28].copy_from_slice(&limit.to_ne_bytes());
+    parameters[28..32].copy_from_slice(&ticks(tbf.rate.time_for(tbf.burst)).to_ne_bytes());
+    Ok(Attributes::default()
+        .with(TCA_TBF_PARMS, &parameters)
+        .with(TCA_TBF_RATE64, &rate.to_ne_bytes())
+        .with(TCA_TBF_BURST, &burst.to_ne_bytes())
+        .bytes())
+}
+
+fn ticks(depth: Nanos) -> u32 {
+    u32::try_from(depth.0 / NANOS_PER_TICK).unwrap_or(u32::MAX)
+}
+
+/// Reads the counters of one link's TBF again and again.
+pub struct Reader {
+    netlink: Netlink,
+    link_index: u32,
+    link: String,
+}
+
+impl Reader {
+    /// A reader of the TBF at `link`.
+    ///
+    /// # Errors
+    /// When the link is not there, or no socket can be had.
+    pub fn open(ns: &NetNs, link: &str) -> Result<Reader, TbfError> {
+        let link_index = link::index(ns, link)?;
+        Ok(Reader { netlink: Netlink::open(ns)?, link_index, link: format!("{link} of {ns}") })
+    }
+
+    /// The counters now.
+    ///
+    /// # Errors
+    /// When the TBF is gone.
+    pub fn read(&mut self) -> Result<TbfStats, TbfError> {
+        let answers = tc::dump_qdiscs(&mut self.netlink, self.link_index)
+            .map_err(|e| e.during(format!("read the qdisc of link {}", self.link)))?;
+        // The kernel answers for all links of the namespace.
+        let ours = |body: &[u8]| u32_at(body, 4) == self.link_index && u32_at(body, 8) == HANDLE;
+        let found = answers.iter().find(|(kind, body)| *kind == RTM_NEWQDISC && ours(body));
+        found.map(|(_, body)| parse(body)).ok_or_else(|| TbfError::NotThere(self.link.clone()))
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("link", &self.link).finish_non_exhaustive()
+    }
+}
+
+fn parse(body: &[u8]) -> TbfStats {
+    let mut stats = TbfStats::default();
+    let all = attributes(body.get(TCMSG_LEN..).unwrap_or_default()).find(|(kind, _)| *kind == TCA_STATS2);
+    for (kind, value) in all.into_iter().flat_map(|(_, nested)| attributes(nested)) {
+        match kind {
+            TCA_STATS_BASIC => {
+                stats.bytes = Bytes(u64_at(value, 0));
+                stats.packets = Packets(u32_at(value, 8).into());
+            }
+            TCA_STATS_QUEUE => {
+                stats.waiting = Packets(u32_at(value, 0).into());
+                stats.backlog = Bytes(u32_at(value, 4).into());
+                stats.dropped = Packets(u32_at(value, 8).into());
+            }
+            _ => {}
+        }
+    }
+    stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TBF: Tbf =
+        Tbf { rate: BitsPerSec(8_000_000), overhead: 24, burst: Bytes(2_000), limit: Bytes(10_000) };
+
+    #[test]
+    fn what_the_kernel_cannot_hold_is_refused() {
+        let text = |tbf| options(&tbf).expect_err("refused").to_string();
+        assert!(text(Tbf { rate: BitsPerSec(7), ..TBF }).contains("rate"));
+        assert!(text(Tbf { limit: Bytes(0), ..TBF }).contains("limit"));
+        assert!(text(Tbf { burst: Bytes(1 << 32), ..TBF }).contains("burst"));
+        assert_eq!(options(&TBF).expect("options").len(), 40 + 12 + 8);
+    }
+
+    #[test]
+    fn an_answer_without_counters_is_empty() {
+        assert_eq!(parse(&[]), TbfStats::default());
+        assert_eq!(parse(&[0; 19]), TbfStats::default());
+    }
+}

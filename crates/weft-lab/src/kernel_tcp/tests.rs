@@ -1,0 +1,67 @@
+//! What can be said without a kernel: descriptions, errors, and the figures from samples.
+
+use super::*;
+
+fn bottleneck() -> Bottleneck {
+    Bottleneck {
+        rate: BitsPerSec(153_800_000),
+        queue: Bytes(100_000),
+        delay: Nanos::ZERO,
+        flows: 1,
+        duration: Nanos::from_secs(3),
+        congestion_control: "cubic".to_owned(),
+        mtu: 1500,
+    }
+}
+
+#[test]
+fn the_payloads_share_of_the_wire() {
+    assert_eq!(bottleneck().segment(), Bytes(1448));
+    assert_eq!(bottleneck().payload_rate(), BitsPerSec(144_800_000));
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_made() {
+    let text = |b: Bottleneck| b.check().expect_err("refused").to_string();
+    let delayed = text(Bottleneck { delay: Nanos::from_millis(5), ..bottleneck() });
+    assert!(delayed.contains("5 ms") && delayed.contains("netem"), "{delayed}");
+    assert!(text(Bottleneck { flows: 0, ..bottleneck() }).contains("0 flows"));
+    assert!(text(Bottleneck { flows: MAX_FLOWS + 1, ..bottleneck() }).contains("1025 flows"));
+    assert!(text(Bottleneck { queue: Bytes(1513), ..bottleneck() }).contains("frame"));
+    assert!(text(Bottleneck { duration: Nanos::ZERO, ..bottleneck() }).contains("duration"));
+    assert!(text(Bottleneck { mtu: 100, ..bottleneck() }).contains("MTU"));
+    assert!(text(Bottleneck { rate: BitsPerSec(1), ..bottleneck() }).contains("rate"));
+    assert!(bottleneck().check().is_ok());
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let error = KernelTcpError::from(weft_host::RightsError { missing: vec!["CAP_NET_ADMIN"] });
+    let text = error.to_string();
+    assert!(text.starts_with("measuring the kernel's TCP: ") && text.contains("CAP_NET_ADMIN"), "{text}");
+    assert!(text.contains("run as root"), "{text}");
+}
+
+#[test]
+fn a_missing_congestion_control_is_named_with_those_there_are() {
+    if !weft_host::testing::privileged("a_missing_congestion_control_is_named_with_those_there_are") {
+        return;
+    }
+    let wanted = Bottleneck { congestion_control: "no-such".to_owned(), ..bottleneck() };
+    let text = measure(&wanted, &mut |_| {}).expect_err("none").to_string();
+    assert!(text.contains("no-such") && text.contains("reno"), "{text}");
+}
+
+#[test]
+fn the_queues_figures_are_those_of_its_samples() {
+    let samples: Vec<QueueSample> = (1..=100)
+        .map(|i| QueueSample { at: Nanos::from_millis(2 * i), backlog: Bytes(1000 * i), waiting: Packets(i) })
+        .collect();
+    let queue = standing_queue(&samples).expect("samples");
+    assert!((queue.mean - 50_500.0).abs() < 1e-6);
+    assert_eq!(queue.percentiles[2], (50.0, Bytes(50_000)));
+    assert_eq!(queue.percentiles[4], (99.0, Bytes(99_000)));
+    assert_eq!(queue.range, (Bytes(1000), Bytes(100_000)));
+    assert_eq!(queue.longest_gap, Nanos::from_millis(2));
+    assert_eq!(standing_queue(&[]), None);
+}
