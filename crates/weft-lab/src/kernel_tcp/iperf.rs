@@ -1,6 +1,6 @@
 //! iperf3 as the flows: several processes, since one takes at most 128 streams, and what their JSON says of the steady part.
 
-use super::path::{Path, RECEIVER};
+use super::testbed::{Path, RECEIVER};
 use super::{Bottleneck, KernelTcpError};
 use core::time::Duration;
 use serde::Deserialize;

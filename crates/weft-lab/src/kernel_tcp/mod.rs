@@ -8,12 +8,12 @@
 //! microseconds. Kernels without netem have no qdisc that delays, so a [`Bottleneck::delay`] other than zero is refused.
 
 mod iperf;
-mod path;
+mod testbed;
 
 use core::fmt;
 use core::time::Duration;
 use iperf::Flows;
-use path::Path;
+use testbed::Path;
 use weft_host::tbf::{Reader, TbfError, TbfStats};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
