@@ -1,7 +1,7 @@
 //! From a scenario and a seed to a world.
 
 use super::application::Application;
-use super::host::{Books, Core, HostState, NicState, TransmitQueue, Vector, Wire};
+use super::host::{Books, Core, HostState, NicState, TransmitQueue, Vector};
 use super::measure::Measurements;
 use super::probe::ProbeState;
 use super::receiver::Receiver;
@@ -18,6 +18,7 @@ use crate::outcome::Counters;
 use crate::qdisc;
 use crate::run::RunError;
 use crate::scenario::{FlowGroup, Host, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
+use crate::serial::Serializer;
 use crate::trace::Observer;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -256,7 +257,8 @@ impl<'a, O: Observer> World<'a, O> {
             pools: pools(config.cores, if queue_per_flow { 1 } else { queues }, stack.xps),
             nic: NicState {
                 scheduler,
-                wire: Wire::new(rate.0),
+                wire: Serializer::new(rate)
+                    .ok_or_else(|| impossible("the link has no rate".to_owned(), "give it one"))?,
                 pending: false,
                 next_fetch: Nanos::ZERO,
                 ahead: rate.time_for(nic.transmit_buffer),

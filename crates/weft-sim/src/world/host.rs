@@ -8,6 +8,7 @@ use crate::nic::scheduler::NicScheduler;
 use crate::outcome::Amount;
 use crate::qdisc::Qdisc;
 use crate::segment::Segment;
+use crate::serial::Serializer;
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos, Packets, QueueId};
 
@@ -75,7 +76,7 @@ pub(super) struct TransmitQueue {
 /// The NIC's transmit side.
 pub(super) struct NicState {
     pub(super) scheduler: Box<dyn NicScheduler>,
-    pub(super) wire: Wire,
+    pub(super) wire: Serializer,
     /// A [`super::Event::Transmit`] is pending.
     pub(super) pending: bool,
     /// No packet may be fetched before.
@@ -84,33 +85,6 @@ pub(super) struct NicState {
     pub(super) ahead: Nanos,
     /// A queue per flow: queues are made when streams first send.
     pub(super) queue_per_flow: bool,
-}
-
-/// When a link is free, with the fraction of a nanosecond carried along, so that the rate holds over any number of packets.
-#[derive(Clone, Copy)]
-pub(super) struct Wire {
-    pub(super) free: Nanos,
-    carry: u64,
-    bits_per_sec: u64,
-}
-
-impl Wire {
-    pub(super) const fn new(bits_per_sec: u64) -> Self {
-        Self { free: Nanos(0), carry: 0, bits_per_sec }
-    }
-
-    /// Occupies the wire from `now` on, or from when it is free, and gives the time of the last bit.
-    #[inline]
-    pub(super) fn send(&mut self, now: Nanos, wire_bytes: u32) -> Nanos {
-        if now > self.free {
-            self.free = now;
-            self.carry = 0;
-        }
-        let work = u64::from(wire_bytes) * 8_000_000_000 + self.carry;
-        self.free += Nanos(work / self.bits_per_sec);
-        self.carry = work % self.bits_per_sec;
-        self.free
-    }
 }
 
 /// A queue pair's interrupt, its completions, and its receive ring.

@@ -90,7 +90,7 @@ impl<O: Observer> World<'_, O> {
         state.queues[queue.index()].active = backlogged;
         state.nic.scheduler.finish(queue, Bytes(sent), backlogged, self.now);
         // The on-chip buffer lets the NIC fetch ahead of the wire by as much as it holds.
-        state.nic.next_fetch = state.nic.wire.free.saturating_sub(state.nic.ahead);
+        state.nic.next_fetch = state.nic.wire.free_at().saturating_sub(state.nic.ahead);
     }
 
     /// The last packet of the segment at a ring's front has been fetched: its descriptor is done.
@@ -105,7 +105,8 @@ impl<O: Observer> World<'_, O> {
 
     #[inline]
     fn put_on_wire(&mut self, host: u32, packet: Packet, class: u16, queue: QueueId) {
-        let departure = self.hosts[host as usize].nic.wire.send(self.now, packet.len + FRAMING);
+        let departure =
+            self.hosts[host as usize].nic.wire.occupy(self.now, Bytes(u64::from(packet.len + FRAMING)));
         let stream = &mut self.streams[packet.stream as usize];
         stream.sent += u64::from(packet.len);
         let to = stream.to;
