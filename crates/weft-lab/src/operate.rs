@@ -250,10 +250,11 @@ impl Operation {
         link::set_alias(&outside, &device, &run.alias())?;
         // The addresses are the port's: the stack around the uplink's device must not speak for it.
         let _ = sysctl::set(&outside, &format!("net.ipv6.conf.{device}.disable_ipv6"), "1");
-        let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
+        // Before the port comes up: whoever sees it running has routes through it.
         for (address, length) in &settings.addresses {
             link::add_address(&app, &settings.name, *address, *length)?;
         }
+        let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
         let names = policy.classes.iter().map(|class| class.name.clone()).collect();
         Ok(Self { nic, names, started: Instant::now(), recent: Vec::new(), _namespace: namespace })
     }

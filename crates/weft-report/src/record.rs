@@ -71,6 +71,22 @@ impl Ledger {
         let bytes = [self.out_bytes, self.dropped_bytes, self.held_bytes];
         u128::from(self.in_packets) == wide_sum(packets) && u128::from(self.in_bytes) == wide_sum(bytes)
     }
+
+    /// Adds the counters of another.
+    pub fn add(&mut self, other: &Ledger) {
+        for (into, from) in [
+            (&mut self.in_packets, other.in_packets),
+            (&mut self.in_bytes, other.in_bytes),
+            (&mut self.out_packets, other.out_packets),
+            (&mut self.out_bytes, other.out_bytes),
+            (&mut self.dropped_packets, other.dropped_packets),
+            (&mut self.dropped_bytes, other.dropped_bytes),
+            (&mut self.held_packets, other.held_packets),
+            (&mut self.held_bytes, other.held_bytes),
+        ] {
+            *into = into.saturating_add(from);
+        }
+    }
 }
 
 /// The sum of three counters, without overflow.

@@ -1,6 +1,6 @@
 //! The document of `weft sim`: what one scenario came to, over its seeds.
 
-use crate::record::{Conservation, Document, Host};
+use crate::record::{Conservation, Document, Host, Station};
 use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,12 @@ pub struct SimReport {
     pub conservation: Conservation,
     /// Counters of the run.
     pub counters: BTreeMap<String, u64>,
+    /// The user stopped it: more seeds were asked for than `seeds`, and only those that had ended are in the document.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+    /// Seeds of runs whose packets or bytes are not all accounted for: a defect of the simulator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbalanced_seeds: Vec<u64>,
 }
 
 /// A flow.
@@ -127,7 +133,7 @@ impl Document for SimReport {
     fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.overview(), self.flows_table()];
         tables.extend([self.latency_table(), self.cpu_table()].into_iter().filter(|table| !table.is_empty()));
-        tables.push(self.conservation.table("Conservation, first seed"));
+        tables.push(by_kind(&self.conservation).table("Conservation, first seed, with its warm-up"));
         tables
     }
 }
@@ -147,12 +153,24 @@ impl SimReport {
             table.row([format!("NFM over {interval}, mean"), mean]);
         }
         for (quantity, spread) in self.spread.iter().filter(|_| self.seeds > 1) {
-            let text = format!("{:.4} ({:.4} .. {:.4})", spread.mean, spread.min, spread.max);
+            let number = |value: f64| {
+                if quantity.ends_with("_bps") { human::rate(value) } else { format!("{value:.4}") }
+            };
+            let text = format!("{} ({} .. {})", number(spread.mean), number(spread.min), number(spread.max));
             table.row([format!("{quantity}, mean of {} seeds", self.seeds), text]);
         }
         table.row(["events".to_owned(), human::count(self.events)]);
         let rate = self.events as f64 / self.wall_s.max(1e-9) / 1e6;
         table.row(["took".to_owned(), format!("{} ({rate:.1} M events/s)", human::time(self.wall_s))]);
+        if self.stopped {
+            table.note(format!("stopped: only the {} runs that had ended are in the figures", self.seeds));
+        }
+        if !self.unbalanced_seeds.is_empty() {
+            table.note(format!(
+                "packets or bytes are NOT conserved with the seeds {:?}",
+                self.unbalanced_seeds
+            ));
+        }
         table
     }
 
@@ -223,5 +241,47 @@ impl SimReport {
             }
         }
         table
+    }
+}
+
+/// The books with a line for each kind of station: `host 3 qdiscs` is of the kind `qdiscs`, every port of a switch of `switch ports`.
+fn by_kind(all: &Conservation) -> Conservation {
+    let mut stations: Vec<Station> = Vec::new();
+    for station in &all.stations {
+        let kind = kind_of(&station.name);
+        match stations.iter_mut().find(|known| known.name == kind) {
+            Some(known) => known.ledger.add(&station.ledger),
+            None => stations.push(Station { name: kind.to_owned(), ledger: station.ledger }),
+        }
+    }
+    Conservation { total: all.total, drops: all.drops.clone(), stations }
+}
+
+/// A station's name without the number of its host or switch.
+fn kind_of(name: &str) -> &str {
+    if name.starts_with("switch ") {
+        return "switch ports";
+    }
+    let numbered = name.strip_prefix("host ").and_then(|rest| rest.split_once(' '));
+    numbered.map_or(name, |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Ledger;
+
+    #[test]
+    fn stations_of_a_kind_share_a_line() {
+        let station = |name: &str, packets| {
+            let ledger = Ledger { in_packets: packets, held_packets: packets, ..Ledger::default() };
+            Station { name: name.to_owned(), ledger }
+        };
+        let stations =
+            ["host 0 qdiscs", "host 0 receive rings", "host 11 qdiscs", "network", "switch 0 port to host 1"];
+        let stations = stations.into_iter().zip(1..).map(|(name, packets)| station(name, packets)).collect();
+        let books = by_kind(&Conservation { stations, ..Conservation::default() });
+        let lines: Vec<_> = books.stations.iter().map(|s| (s.name.as_str(), s.ledger.held_packets)).collect();
+        assert_eq!(lines, [("qdiscs", 4), ("receive rings", 2), ("network", 4), ("switch ports", 5)]);
     }
 }

@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{file, run};
+use common::{Running, assert_conserved, file, json, run, until, weft};
+use rustix::process::Signal;
 use serde_json::Value;
+use std::time::Duration;
 
 const SCENARIO: &str = "duration = \"20ms\"\nwarm_up = \"5ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
 
@@ -22,9 +24,11 @@ fn a_wrong_scenario_is_named_with_place_and_hint() {
         "{}",
         said.err
     );
+    assert_eq!(said.err.lines().count(), 2, "what and hint, once: {}", said.err);
     let said = run(&["sim", "absent.toml"]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("absent.toml"), "{}", said.err);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
 }
 
 #[test]
@@ -35,7 +39,14 @@ fn wrong_settings_and_options_say_what_is_wrong() {
         (&["sim", &path, "--set", "flows.7.count=2"][..], 1, "flows.7"),
         (&["sim", &path, "--set", "host.nic.transmit_queues=0"], 1, "transmit_queues"),
         (&["sim", &path, "--set", "nonsense"], 2, "KEY=VALUE"),
+        (&["sim", &path, "--set", "hots.nic.transmit_queues=4"], 1, "unknown key `hots`"),
+        (&["sim", &path, "--set", "seed.x=4"], 1, "`seed`"),
         (&["sim", &path, "--seeds", "0"], 2, "--seeds"),
+        (&["sim", &path, "--seed", "18446744073709551615"], 2, "seeds from"),
+        (&["sim"], 2, "SCENARIO.toml"),
+        (&["sim", "--example", "no-such-scenario"], 2, "titan-12-flows"),
+        (&["sim", "--example", "incast", "--seeds", "2"], 2, "--example"),
+        (&["sim", &path, "--trace", "/no-such-folder/t.csv"], 1, "/no-such-folder/t.csv"),
         (&["reproduce", "titan-tr-table9"], 2, "titan-tr-table9"),
         (&["reproduce", "--flows", "0"], 2, "--flows"),
         (&["reproduce", "titan-tr-fig8", "--transfer", "0KB"], 2, "--transfer"),
@@ -67,6 +78,77 @@ fn a_scenario_s_json_has_the_promised_fields() {
     }
     assert_eq!((document["seed"].as_u64(), document["seeds"].as_u64()), (Some(9), Some(2)));
     assert!(said.err.contains("Conservation") && !said.err.contains("off by"), "{}", said.err);
+    assert_conserved(&document["conservation"]);
+    assert!(document.get("stopped").is_none() && document.get("unbalanced_seeds").is_none());
+    assert!(
+        said.err.contains("throughput_bps, mean of 2 seeds") && said.err.contains("Gb/s ("),
+        "{}",
+        said.err
+    );
+}
+
+/// The same seed gives the same figures, alone or among others.
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = scenario(&folder);
+    let flows = |args: &[&str]| {
+        let said = run(&[&["sim", &path, "--json", "-"], args].concat());
+        let document: Value = serde_json::from_str(&said.out).expect("JSON");
+        document["flows"].clone()
+    };
+    let alone = flows(&["--seed", "5"]);
+    assert_eq!(alone, flows(&["--seed", "5", "--seeds", "3"]));
+    assert_ne!(alone, flows(&["--seed", "6"]));
+    let traced = folder.path().join("t.csv").display().to_string();
+    assert_eq!(alone, flows(&["--seed", "5", "--seeds", "2", "--trace", &traced]), "looking changes nothing");
+}
+
+#[test]
+fn an_example_is_a_scenario_that_stands_alone() {
+    let folder = tempfile::tempdir().expect("folder");
+    let printed = run(&["sim", "--example", "titan"]);
+    assert_eq!((printed.code, printed.err.as_str()), (0, ""));
+    assert!(printed.out.contains("[costs.") && !printed.out.contains("../costs"), "{}", printed.out);
+    let path = file(&folder, "titan.toml", &printed.out);
+    let short = ["--set", "warm_up=1ms", "--set", "duration=5ms"];
+    let said = run(&[&["sim", &path][..], &short].concat());
+    assert!(said.code == 0 && said.out.contains("Processors"), "{said:?}");
+    assert!(run(&["completions", "bash"]).out.contains("titan-12-flows"));
+}
+
+#[test]
+fn ctrl_c_ends_a_long_run_at_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = file(&folder, "long.toml", "duration = \"10m\"\n[[flows]]\n");
+    let document = folder.path().join("out.json").display().to_string();
+    let child = Running(weft().args(["sim", &path, "--json", &document]).spawn().expect("run"));
+    // The document's file is made before signals are listened for, just before.
+    assert!(until(Duration::from_secs(20), || std::path::Path::new(&document).exists()));
+    std::thread::sleep(Duration::from_millis(500));
+    child.signal(Signal::INT);
+    let said = child.wait(Duration::from_secs(10));
+    assert_eq!(said.code, 130, "{}", said.err);
+    assert!(said.err.contains("stopped after 0 of 1 runs") && said.out.is_empty(), "{said:?}");
+    assert!(!std::path::Path::new(&document).exists(), "no run, no document");
+}
+
+#[test]
+fn what_had_ended_before_ctrl_c_is_told_and_marked() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = scenario(&folder);
+    let (document, trace) =
+        (folder.path().join("out.json"), folder.path().join("t.csv").display().to_string());
+    let args = ["sim", &path, "--seeds", "1000000", "--trace", &trace, "--json"];
+    let child = Running(weft().args(args).arg(&document).spawn().expect("run"));
+    std::thread::sleep(Duration::from_secs(3));
+    child.signal(Signal::INT);
+    let said = child.wait(Duration::from_secs(20));
+    assert_eq!(said.code, 130, "{}", said.err);
+    assert!(said.err.contains("of 1000000 runs") && said.out.contains("stopped: only the"), "{said:?}");
+    let document = json(document);
+    assert_eq!(document["stopped"], true);
+    assert!(document["seeds"].as_u64().is_some_and(|seeds| (1..1_000_000).contains(&seeds)), "{document}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Scenarios of the simulator: reading them, running them with several seeds, and the record of what came out.
 
+mod examples;
 mod record;
 mod sweep;
 
+pub use examples::{example, examples};
 pub use record::{Run, conservation, report};
 pub use sweep::sweep;
 

@@ -2,10 +2,10 @@
 
 use crate::host_facts;
 use std::collections::BTreeMap;
-use weft_report::record::{Conservation, Document, Ledger, Station};
+use weft_report::record::{Conservation, Document, Drops, Ledger, Station};
 use weft_report::sim::{SimFairness, SimFlow, SimLatency, SimReport, SimSpread};
 use weft_sim::cost::Category;
-use weft_sim::outcome::{Latencies, Outcome};
+use weft_sim::outcome::{self, Latencies, Outcome};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
@@ -51,7 +51,18 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimRepor
         spread: spread(runs),
         conservation: conservation(outcome),
         counters: counters(outcome),
+        stopped: false,
+        unbalanced_seeds: unbalanced(runs),
     })
+}
+
+/// Seeds of runs whose books do not add up: at a station, or over the whole path.
+fn unbalanced(runs: &[Run]) -> Vec<u64> {
+    let balanced = |run: &&Run| {
+        let books = conservation(&run.outcome);
+        books.total.is_balanced() && books.stations.iter().all(|station| station.ledger.is_balanced())
+    };
+    runs.iter().filter(|run| !balanced(run)).map(|run| run.seed).collect()
 }
 
 fn by_category(core: &[f64; 8]) -> BTreeMap<String, f64> {
@@ -104,9 +115,50 @@ fn spread(runs: &[Run]) -> BTreeMap<String, SimSpread> {
     values.into_iter().filter_map(|(name, values)| Some((name, SimSpread::of(&values)?))).collect()
 }
 
-/// The books of a run, as reports have them.
+/// Stations on a packet's path, in its order, by how their names end; ports of switches are inside the network.
+const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
+
+/// The books of a run, as reports have them. The total is the whole path, from the qdiscs to the receivers' stacks.
 pub fn conservation(outcome: &Outcome) -> Conservation {
-    let ledger = |station: &weft_sim::outcome::Station| Ledger {
+    let stations: Vec<Station> = outcome
+        .books
+        .iter()
+        .map(|station| Station { name: station.name.clone(), ledger: ledger(station) })
+        .collect();
+    let mut sums = [Ledger::default(); PATH.len()];
+    let mut ports = Drops::default();
+    for Station { name, ledger } in &stations {
+        match place(name) {
+            Some(place) => sums[place].add(ledger),
+            None => {
+                ports.packets += ledger.dropped_packets;
+                ports.bytes += ledger.dropped_bytes;
+            }
+        }
+    }
+    let [qdiscs, rings, network, receive] = sums;
+    let mut drops: BTreeMap<String, Drops> = BTreeMap::new();
+    let lost = Drops {
+        packets: network.dropped_packets.saturating_sub(ports.packets),
+        bytes: network.dropped_bytes.saturating_sub(ports.bytes),
+    };
+    let of = |ledger: Ledger| Drops { packets: ledger.dropped_packets, bytes: ledger.dropped_bytes };
+    for (reason, dropped) in [
+        ("qdiscs", of(qdiscs)),
+        ("rings", of(rings)),
+        ("switch buffers", ports),
+        ("links", lost),
+        ("receive rings", of(receive)),
+    ] {
+        if dropped != Drops::default() {
+            drops.insert(reason.to_owned(), dropped);
+        }
+    }
+    Conservation { total: path(sums), drops, stations }
+}
+
+fn ledger(station: &outcome::Station) -> Ledger {
+    Ledger {
         in_packets: station.entered.packets.0,
         in_bytes: station.entered.bytes.0,
         out_packets: station.left.packets.0,
@@ -115,14 +167,35 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
         dropped_bytes: station.dropped.bytes.0,
         held_packets: station.held.packets.0,
         held_bytes: station.held.bytes.0,
-    };
-    let network = outcome.books.iter().find(|station| station.name == "network").map(ledger);
-    let stations =
-        outcome.books.iter().map(|station| Station { name: station.name.clone(), ledger: ledger(station) });
-    Conservation {
-        total: network.unwrap_or_default(),
-        stations: stations.collect(),
-        ..Conservation::default()
+    }
+}
+
+/// Where on the path a station is.
+fn place(name: &str) -> Option<usize> {
+    // " receive rings" ends with " rings" too.
+    (0..PATH.len()).rev().find(|place| name.ends_with(PATH[*place]))
+}
+
+/// The whole path as one station.
+fn path(sums: [Ledger; PATH.len()]) -> Ledger {
+    let mut all = Ledger::default();
+    for sum in &sums {
+        all.add(sum);
+    }
+    let [qdiscs, rings, network, receive] = sums;
+    // A ring holds a segment until its last packet has been fetched: packets before it are in the network's books too.
+    let twice = (
+        network.in_packets.saturating_sub(rings.out_packets),
+        network.in_bytes.saturating_sub(rings.out_bytes),
+    );
+    Ledger {
+        in_packets: qdiscs.in_packets,
+        in_bytes: qdiscs.in_bytes,
+        out_packets: receive.out_packets,
+        out_bytes: receive.out_bytes,
+        held_packets: all.held_packets.saturating_sub(twice.0),
+        held_bytes: all.held_bytes.saturating_sub(twice.1),
+        ..all
     }
 }
 
@@ -141,4 +214,46 @@ fn counters(outcome: &Outcome) -> BTreeMap<String, u64> {
         ("reordered", counters.reordered),
     ];
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_sim::run::simulate;
+
+    /// With drops at each kind of place: links, a switch's small buffer, a shaper's full queue.
+    #[test]
+    fn the_whole_path_balances_and_drops_have_reasons() {
+        let short = "warm_up = \"0s\"\nduration = \"15ms\"\n";
+        for (text, reasons) in [
+            ("[[flows]]\ncount = 12\n[[probes]]\n", &[][..]),
+            ("[network]\nloss = 0.01\n[[flows]]\ncount = 4\n", &["links"]),
+            (
+                "hosts = 5\n[network]\ntopology = \"star\"\n[network.switch]\nbuffer = \"60KB\"\n\
+                 [[flows]]\nto = 4\n[[flows]]\nfrom = 1\nto = 4\n[[flows]]\nfrom = 2\nto = 4\n",
+                &["switch buffers"],
+            ),
+            (
+                "[host.stack]\nqdisc = { tbf = { rate = \"1gbps\", burst = \"10KB\" } }\n\
+                 [[flows]]\ncount = 3\ntraffic = { udp = { rate = \"3gbps\" } }\n",
+                &["qdiscs"],
+            ),
+        ] {
+            let scenario = weft_sim::scenario::read(&format!("{short}{text}"), "a.toml", &mut |_| {
+                Err("no cost file".to_owned())
+            });
+            let scenario = scenario.expect("a scenario");
+            let books = conservation(&simulate(&scenario, 1).expect("runs"));
+            assert_eq!(books.violations(), [""; 0], "{text}");
+            assert_eq!(books.drops.keys().collect::<Vec<_>>(), reasons, "{text}");
+            assert!(books.total.out_packets > 1000 && books.total.out_packets < books.total.in_packets);
+        }
+    }
+
+    #[test]
+    fn stations_have_their_place() {
+        let names =
+            ["host 10 qdiscs", "host 1 rings", "network", "host 3 receive rings", "switch 0 port to host 1"];
+        assert_eq!(names.map(place), [Some(0), Some(1), Some(2), Some(3), None]);
+    }
 }

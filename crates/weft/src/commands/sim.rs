@@ -1,17 +1,24 @@
 //! `weft sim`: a scenario in the simulator.
 
+use crate::failure::{Reported, usage};
 use crate::output::{self, Target};
 use crate::signals::Stop;
 use anyhow::anyhow;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::BufWriter;
+use std::io::IsTerminal;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use weft_lab::overlay::Setting;
 use weft_lab::simulate::{self, ReadError, Run, sweep};
 use weft_report::record::Document;
+use weft_sim::outcome::Outcome;
 use weft_sim::run::{RunError, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
 use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PcapTrace, Point};
@@ -24,12 +31,17 @@ Examples:
   weft sim experiments/scenarios/titan.toml --set flows.0.count=48 --set host.stack.queue_assignment=dqa
   weft sim experiments/scenarios/incast.toml --seeds 20 --json -
   weft sim experiments/scenarios/incast.toml --set duration=20ms --trace events.csv --pcap packets.pcap
+  weft sim --example incast > my.toml
 
 docs/scenario-files.md has all keys of a scenario.")]
 pub(crate) struct Args {
     /// The scenario.
-    #[arg(value_name = "SCENARIO.toml")]
-    scenario: PathBuf,
+    #[arg(value_name = "SCENARIO.toml", required_unless_present = "example")]
+    scenario: Option<PathBuf>,
+    /// Print one of the shipped scenarios, to begin your own with, and end.
+    #[arg(long, value_name = "NAME", exclusive = true,
+          value_parser = PossibleValuesParser::new(simulate::examples()))]
+    example: Option<String>,
     /// Runs, each with a seed of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     seeds: u32,
@@ -56,75 +68,213 @@ pub(crate) struct Args {
 /// Bytes of each packet that a capture keeps: all headers.
 const SNAPLEN: u16 = 128;
 
+/// How often is looked for Ctrl-C, and progress shown.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let scenario = match simulate::read(&args.scenario, &args.set) {
-        Ok(scenario) => scenario,
-        Err(ReadError::Scenario(error)) => {
-            output::message(&format!("{error}"));
-            output::message(&error.render(output::stderr_color()));
-            return Ok(ExitCode::FAILURE);
-        }
-        Err(error) => return Err(error.into()),
-    };
+    if let Some(text) = args.example.as_deref().and_then(simulate::example) {
+        output::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(path) = &args.scenario else { return Err(usage("which scenario?")) };
+    let scenario = read(path, &args.set)?;
     if args.show {
         output::print(&scenario::write(&scenario))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let json = Target::open(args.json.as_deref())?;
-    let stop = Stop::install()?;
     let seed = args.seed.unwrap_or(scenario.seed);
-    trace(&args, &scenario, seed)?;
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if seed.checked_add(u64::from(args.seeds)).is_none() {
+        return Err(usage(format!(
+            "{} seeds from {seed} on are beyond the greatest, {}",
+            args.seeds,
+            u64::MAX
+        )));
+    }
+    let json = Target::open(args.json.as_deref())?;
+    let traces = Traces::open(&args, &scenario)?;
+    let stop = Stop::install()?;
     let begin = Instant::now();
-    let one = |job: usize| {
-        simulate(&scenario, seed + job as u64).map(|outcome| Run { seed: seed + job as u64, outcome })
+    let all = Job { scenario: scenario.clone(), seed, seeds: args.seeds, traces }.run(&stop)?;
+    let stopped = all.runs.len() < args.seeds as usize;
+    if stopped {
+        output::warn(&format!("stopped after {} of {} runs", all.runs.len(), args.seeds));
+    }
+    match all.traces {
+        Some(traces) => traces.finish(&args, seed)?,
+        None if args.trace.is_some() || args.pcap.is_some() => {
+            output::warn(&format!(
+                "the run with seed {seed} had not ended: what was traced of it is incomplete"
+            ));
+        }
+        None => {}
+    }
+    let Some(mut report) = simulate::report(&scenario, &all.runs, begin.elapsed().as_secs_f64()) else {
+        return Ok(stop.exit_code());
     };
-    let all = sweep(args.seeds as usize, threads, &|| stop.asked(), one, |_| ());
-    let runs: Vec<Run> = all.into_iter().flatten().collect::<Result<_, RunError>>()?;
-    if stop.asked() {
-        output::warn(&format!("stopped after {} of {} runs", runs.len(), args.seeds));
-    }
-    if let Some(report) = simulate::report(&scenario, &runs, begin.elapsed().as_secs_f64()) {
-        output::tables(&report.tables(), &json)?;
-        json.write_json(&report)?;
-    }
-    Ok(stop.exit_code())
+    report.stopped = stopped;
+    output::tables(&report.tables(), &json)?;
+    let wrong = !report.unbalanced_seeds.is_empty();
+    json.write_json(&report)?;
+    Ok(if wrong { ExitCode::FAILURE } else { stop.exit_code() })
 }
 
-/// Writes the traces that are asked for, from runs of their own.
-fn trace(args: &Args, scenario: &Scenario, seed: u64) -> anyhow::Result<()> {
-    let create = |path: &PathBuf| {
-        File::create(path)
-            .map(BufWriter::new)
-            .map_err(|error| anyhow!("cannot write to {}: {error}", path.display()))
-    };
-    if let Some(path) = &args.trace {
-        let (_, written) = simulate_observed(scenario, seed, CsvTrace::new(create(path)?))?;
-        written.finish()?;
-        output::note(&format!("events of seed {seed}: {}", path.display()));
+/// Reads the scenario; what is wrong with it is shown as what is wrong with a policy.
+fn read(path: &Path, settings: &[Setting]) -> anyhow::Result<Scenario> {
+    simulate::read(path, settings).map_err(|error| match error {
+        ReadError::Scenario(error) => {
+            let pretty = std::io::stderr().is_terminal();
+            output::message(&if pretty { error.render(output::stderr_color()) } else { error.to_string() });
+            Reported.into()
+        }
+        other => other.into(),
+    })
+}
+
+/// Runs of a scenario on all processors.
+struct Job {
+    scenario: Scenario,
+    seed: u64,
+    seeds: u32,
+    /// Of the first run.
+    traces: Option<Traces>,
+}
+
+/// What came of them.
+struct Done {
+    /// Those that ended, by seed.
+    runs: Vec<Run>,
+    /// When the first ended.
+    traces: Option<Traces>,
+}
+
+impl Job {
+    /// Runs them until all have ended or the user asks to stop. A run cannot be interrupted, so those under way are left to
+    /// themselves then: they hold nothing that must be taken down, and end with the process.
+    fn run(self, stop: &Stop) -> anyhow::Result<Done> {
+        let begin = Instant::now();
+        let bar = progress_bar(self.seeds);
+        let warm_up = self.scenario.warm_up;
+        let Self { scenario, seed, seeds, traces } = self;
+        let (sender, receiver) = mpsc::channel();
+        let told = stop.clone();
+        let workers = std::thread::Builder::new().name("weft-sim".to_owned()).spawn(move || {
+            let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+            let traces = Mutex::new(traces);
+            let one = |job: usize| {
+                let seed = seed + job as u64;
+                let traces = traces.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| job == 0);
+                // Nobody listens any more after Ctrl-C.
+                let _ = sender.send((seed, simulate_traced(&scenario, seed, traces)));
+            };
+            sweep(seeds as usize, threads, &|| told.asked(), one, |_| ());
+        });
+        let workers = workers.map_err(|e| anyhow!("the simulator's thread could not be started: {e}"))?;
+        let mut done = Done { runs: Vec::new(), traces: None };
+        let mut simulated = 0.0;
+        let ended = loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok((seed, result)) => {
+                    let (outcome, traces) = result?;
+                    simulated += (warm_up + outcome.measured).as_secs_f64();
+                    done.traces = done.traces.or(traces);
+                    done.runs.push(Run { seed, outcome });
+                    bar.inc(1);
+                    bar.set_message(format!("{:.2}", simulated / begin.elapsed().as_secs_f64()));
+                }
+                Err(RecvTimeoutError::Timeout) if stop.asked() => break false,
+                Err(RecvTimeoutError::Timeout) => bar.tick(),
+                Err(RecvTimeoutError::Disconnected) => break true,
+            }
+        };
+        bar.finish_and_clear();
+        if ended && let Err(panic) = workers.join() {
+            std::panic::resume_unwind(panic);
+        }
+        done.runs.sort_by_key(|run| run.seed);
+        Ok(done)
     }
-    if let Some(path) = &args.pcap {
+}
+
+/// Silent when standard error is not a terminal.
+fn progress_bar(runs: u32) -> ProgressBar {
+    let style = "{bar:30} {pos} of {len} runs, {msg} simulated seconds per second, {elapsed}";
+    let bar = ProgressBar::new(runs.into()).with_message("-");
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn simulate_traced(
+    scenario: &Scenario,
+    seed: u64,
+    traces: Option<Traces>,
+) -> Result<(Outcome, Option<Traces>), RunError> {
+    match traces {
+        None => simulate(scenario, seed).map(|outcome| (outcome, None)),
+        Some(traces) => {
+            simulate_observed(scenario, seed, traces).map(|(outcome, traces)| (outcome, Some(traces)))
+        }
+    }
+}
+
+/// The traces that are asked for.
+struct Traces {
+    events: Option<CsvTrace<BufWriter<File>>>,
+    packets: Option<PcapTrace<BufWriter<File>>>,
+}
+
+impl Traces {
+    /// Begins them; none when none is asked for.
+    fn open(args: &Args, scenario: &Scenario) -> anyhow::Result<Option<Self>> {
+        let create = |path: &PathBuf| {
+            File::create(path)
+                .map(BufWriter::new)
+                .map_err(|error| anyhow!("cannot write to {}: {error}", path.display()))
+        };
+        let events = args.trace.as_ref().map(create).transpose()?.map(CsvTrace::new);
         let ends = scenario.flows.iter().map(|group| Ends {
             from: group.from,
             to: group.to,
             mss: scenario.hosts[group.from as usize].stack.mtu.0.saturating_sub(40).min(65_000) as u32,
         });
-        let capture = PcapTrace::new(create(path)?, ends.collect(), Point::Senders, SNAPLEN)?;
-        let (_, written) = simulate_observed(scenario, seed, FlowsOnly(capture))?;
-        written.0.finish()?;
-        output::note(&format!("packets of seed {seed}: {}", path.display()));
+        let capture = |sink| PcapTrace::new(sink, ends.collect(), Point::Senders, SNAPLEN);
+        let packets = args.pcap.as_ref().map(create).transpose()?.map(capture).transpose()?;
+        Ok((events.is_some() || packets.is_some()).then_some(Self { events, packets }))
     }
+
+    /// Writes what is left of them.
+    fn finish(self, args: &Args, seed: u64) -> anyhow::Result<()> {
+        if let (Some(events), Some(path)) = (self.events, &args.trace) {
+            let sink = events.finish().map_err(|error| anyhow!("{}: {error}", path.display()))?;
+            close(sink, path)?;
+            output::note(&format!("events of seed {seed}: {}", path.display()));
+        }
+        if let (Some(packets), Some(path)) = (self.packets, &args.pcap) {
+            let sink = packets.finish().map_err(|error| anyhow!("{}: {error}", path.display()))?;
+            close(sink, path)?;
+            output::note(&format!("packets of seed {seed}: {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// Writes what a buffer holds: dropping it would lose the error.
+fn close(sink: BufWriter<File>, path: &Path) -> anyhow::Result<()> {
+    let file = sink.into_inner().map_err(|error| anyhow!("{}: {}", path.display(), error.error()))?;
+    drop(file);
     Ok(())
 }
 
-/// Passes on what belongs to a group of flows: acknowledgements and probes have no place in a capture of the flows' data.
-struct FlowsOnly<T>(T);
-
-impl<T: Observer> Observer for FlowsOnly<T> {
+impl Observer for Traces {
     fn packet(&mut self, event: &PacketEvent) {
-        if event.group != u32::MAX {
-            self.0.packet(event);
+        if let Some(events) = &mut self.events {
+            events.packet(event);
+        }
+        // Acknowledgements and probes belong to no group of flows, and have no place in a capture of the flows' data.
+        if let Some(packets) = self.packets.as_mut().filter(|_| event.group != u32::MAX) {
+            packets.packet(event);
         }
     }
 }

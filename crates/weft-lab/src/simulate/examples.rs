@@ -1,0 +1,100 @@
+//! The shipped scenarios, as part of the program: texts to begin one's own with.
+
+use crate::reproduce::cost_file;
+
+macro_rules! scenarios {
+    ($($name:literal),* $(,)?) => {
+        /// Name and text.
+        const EXAMPLES: &[(&str, &str)] = &[$((
+            $name,
+            include_str!(concat!("../../../../experiments/scenarios/", $name, ".toml")),
+        )),*];
+    };
+}
+
+scenarios! {
+    "dctcp-leaf-spine",
+    "hoststack",
+    "hoststack-all-to-all",
+    "incast",
+    "kernel-tcp",
+    "loom-doorbells",
+    "loom-hierarchy",
+    "loom-isolation",
+    "loom-jobs",
+    "loom-limit",
+    "loom-memcached-limit",
+    "memcached",
+    "request-response",
+    "shuffle",
+    "titan",
+    "titan-12-flows",
+    "udp-fq-codel",
+}
+
+/// Their names.
+pub fn examples() -> impl Iterator<Item = &'static str> {
+    EXAMPLES.iter().map(|(name, _)| *name)
+}
+
+/// The text of one, with the tables of its cost file in it, so that it can be saved anywhere. None for a name that there is not.
+pub fn example(name: &str) -> Option<String> {
+    EXAMPLES.iter().find(|(known, _)| *known == name).map(|(_, text)| with_costs(text))
+}
+
+/// A scenario's text with its cost file's tables at its end, instead of the file's path. A path that names no shipped file stays.
+fn with_costs(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut tables = String::new();
+    for line in text.lines() {
+        let path = line.strip_prefix("costs = \"").and_then(|rest| rest.strip_suffix('"'));
+        match path.and_then(|path| cost_file(path).ok()) {
+            Some(costs) => tables = below_costs(&costs),
+            None => {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+    out + &tables
+}
+
+/// A cost file's text as a part of a scenario: `[poll]` becomes `[costs.poll]`.
+fn below_costs(text: &str) -> String {
+    let mut out = String::from("\n");
+    for line in text.lines() {
+        match line.strip_prefix('[') {
+            Some(head) => out.extend(["[costs.", head]),
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use weft_sim::scenario::read;
+
+    #[test]
+    fn every_shipped_scenario_is_an_example_that_stands_alone_and_says_the_same() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios");
+        let mut files: Vec<String> = std::fs::read_dir(&folder)
+            .expect("the folder is there")
+            .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_os_string())
+            .map(|stem| stem.into_string().expect("UTF-8"))
+            .collect();
+        files.sort();
+        assert_eq!(files, examples().collect::<Vec<_>>());
+        for name in examples() {
+            let path = folder.join(format!("{name}.toml"));
+            let original = super::super::read(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
+            let text = example(name).expect("an example");
+            let alone = read(&text, &format!("{name}.toml"), &mut |path| Err(format!("{path} is asked for")));
+            assert_eq!(alone.unwrap_or_else(|error| panic!("{error}")), original);
+        }
+        assert_eq!(example("no-such-scenario"), None);
+    }
+}
