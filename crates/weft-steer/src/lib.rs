@@ -2,9 +2,21 @@
 #![forbid(unsafe_code)]
 
 pub mod algebra;
+pub mod configuration;
+pub mod cube;
+pub mod flow;
 pub mod matcher;
+pub mod nic;
+pub mod predicate;
 pub mod prefix;
+pub mod rss;
 
 pub use algebra::Intersection;
+pub use configuration::{Action, Configuration, ContextId, RssContext, Rule};
+pub use cube::{Cube, Field, Relation};
+pub use flow::Flow;
 pub use matcher::{Match, PortRange, Prefix};
+pub use nic::Nic;
+pub use predicate::Predicate;
 pub use prefix::ParsePrefixError;
+pub use rss::{RssKey, Toeplitz};

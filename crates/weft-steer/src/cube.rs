@@ -1,0 +1,484 @@
+//! Sets of packet headers: header fields under a mask, packed into words.
+//!
+//! A cube is a conjunction of tests `header & mask == value`. NIC filters, flows with wildcards and single packets are all cubes, and
+//! the questions asked of them (do two meet, does one hold the other, what is left of one without the other) are a few operations on
+//! seven words.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_units::{FlowKey, Protocol};
+
+use crate::matcher::Prefix;
+
+/// Ethernet type of IPv4 (IEEE 802 numbers).
+pub const ETHER_TYPE_IPV4: u16 = 0x0800;
+/// Ethernet type of IPv6.
+pub const ETHER_TYPE_IPV6: u16 = 0x86dd;
+/// TCP's SYN flag in its flags octet (RFC 9293, section 3.1).
+pub const TCP_SYN: u8 = 0x02;
+
+/// A header field that NICs look at. IPv4 addresses stand in the low 32 bits of an address field, beside their Ethernet type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Field {
+    /// Destination MAC address, 48 bits.
+    DstMac,
+    /// VLAN tag control information with its identifier in the low 12 bits; a packet without a tag has 0.
+    Vlan,
+    /// Source MAC address, 48 bits.
+    SrcMac,
+    /// Ethernet type behind VLAN tags, 16 bits.
+    EtherType,
+    /// Source IP address.
+    SrcIp,
+    /// Destination IP address.
+    DstIp,
+    /// Source port of TCP, UDP or SCTP.
+    SrcPort,
+    /// Destination port.
+    DstPort,
+    /// IPv4 protocol or IPv6 next header, 8 bits.
+    IpProtocol,
+    /// TCP's flags octet.
+    TcpFlags,
+}
+
+impl Field {
+    /// All fields.
+    pub const ALL: [Self; 10] = [
+        Self::DstMac,
+        Self::SrcMac,
+        Self::Vlan,
+        Self::EtherType,
+        Self::IpProtocol,
+        Self::SrcIp,
+        Self::DstIp,
+        Self::SrcPort,
+        Self::DstPort,
+        Self::TcpFlags,
+    ];
+
+    /// Width in bits.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::DstMac | Self::SrcMac => 48,
+            Self::Vlan | Self::EtherType | Self::SrcPort | Self::DstPort => 16,
+            Self::SrcIp | Self::DstIp => 128,
+            Self::IpProtocol | Self::TcpFlags => 8,
+        }
+    }
+
+    /// Word of the field's lowest bit, and that bit's place in it.
+    const fn place(self) -> (usize, u32) {
+        match self {
+            Self::DstMac => (0, 0),
+            Self::Vlan => (0, 48),
+            Self::SrcMac => (1, 0),
+            Self::EtherType => (1, 48),
+            Self::SrcIp => (2, 0),
+            Self::DstIp => (4, 0),
+            Self::SrcPort => (6, 0),
+            Self::DstPort => (6, 16),
+            Self::IpProtocol => (6, 32),
+            Self::TcpFlags => (6, 40),
+        }
+    }
+
+    /// The name in model files, policies and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DstMac => "dst-mac",
+            Self::SrcMac => "src-mac",
+            Self::Vlan => "vlan",
+            Self::EtherType => "ether-type",
+            Self::IpProtocol => "ip-proto",
+            Self::SrcIp => "src-ip",
+            Self::DstIp => "dst-ip",
+            Self::SrcPort => "src-port",
+            Self::DstPort => "dst-port",
+            Self::TcpFlags => "tcp-flags",
+        }
+    }
+
+    /// The field of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.name() == name)
+    }
+
+    /// All of its bits.
+    pub const fn all_bits(self) -> u128 {
+        u128::MAX >> (128 - self.bits())
+    }
+}
+
+/// Words of a header.
+const WORDS: usize = 7;
+
+/// A conjunction of tests. The default holds every packet. Bits of `value` outside of `mask` are zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Cube {
+    value: [u64; WORDS],
+    mask: [u64; WORDS],
+}
+
+/// How a set of packets lies to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relation {
+    /// No packet is in both.
+    Disjoint,
+    /// Some packets are in both, and some are not.
+    Overlaps,
+    /// Every packet of the first is in the second.
+    Inside,
+}
+
+fn put(words: &mut [u64; WORDS], field: Field, bits: u128) {
+    let (word, shift) = field.place();
+    let mut set = |word: usize, shift: u32, width: u32, bits: u64| {
+        let all = (u64::MAX >> (64 - width)) << shift;
+        words[word] = (words[word] & !all) | (bits << shift & all);
+    };
+    if field.bits() == 128 {
+        set(word, 0, 64, bits as u64);
+        set(word + 1, 0, 64, (bits >> 64) as u64);
+    } else {
+        set(word, shift, field.bits(), bits as u64);
+    }
+}
+
+fn get(words: &[u64; WORDS], field: Field) -> u128 {
+    let (word, shift) = field.place();
+    if field.bits() == 128 {
+        u128::from(words[word]) | u128::from(words[word + 1]) << 64
+    } else {
+        u128::from(words[word] >> shift) & field.all_bits()
+    }
+}
+
+impl Cube {
+    /// Every packet.
+    pub const ALL: Self = Self { value: [0; WORDS], mask: [0; WORDS] };
+
+    /// The same with a test of a field in place of the one that it has: its bits under `mask` are those of `value`. Bits beyond
+    /// the field's width are ignored.
+    #[must_use]
+    pub fn with(mut self, field: Field, value: u128, mask: u128) -> Self {
+        put(&mut self.value, field, value & mask);
+        put(&mut self.mask, field, mask);
+        self
+    }
+
+    /// The same with a field that equals `value`.
+    #[must_use]
+    pub fn exact(self, field: Field, value: u128) -> Self {
+        self.with(field, value, u128::MAX)
+    }
+
+    /// The same without a test of the field.
+    #[must_use]
+    pub fn without(self, field: Field) -> Self {
+        self.with(field, 0, 0)
+    }
+
+    /// The same with an address field ([`Field::SrcIp`], [`Field::DstIp`]) in a prefix, and the Ethernet type that goes with it.
+    #[must_use]
+    pub fn prefix(self, field: Field, prefix: Prefix) -> Self {
+        match prefix.addr {
+            IpAddr::V4(addr) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(prefix.len)).unwrap_or(0);
+                self.exact(Field::EtherType, ETHER_TYPE_IPV4.into()).with(
+                    field,
+                    u32::from(addr).into(),
+                    mask.into(),
+                )
+            }
+            IpAddr::V6(addr) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(prefix.len)).unwrap_or(0);
+                self.exact(Field::EtherType, ETHER_TYPE_IPV6.into()).with(field, addr.into(), mask)
+            }
+        }
+    }
+
+    /// Packets of one five-tuple.
+    pub fn of_flow(key: &FlowKey) -> Self {
+        Self::ALL
+            .prefix(Field::SrcIp, Prefix::host(key.src))
+            .prefix(Field::DstIp, Prefix::host(key.dst))
+            .exact(Field::IpProtocol, key.protocol.0.into())
+            .exact(Field::SrcPort, key.sport.into())
+            .exact(Field::DstPort, key.dport.into())
+    }
+
+    /// The five-tuple, where the cube tests all of it.
+    pub fn flow(&self) -> Option<FlowKey> {
+        let whole = |field: Field| {
+            let (value, mask) = self.get(field);
+            (mask == field.all_bits()).then_some(value)
+        };
+        let address = |field: Field| match self.ether_type()? {
+            ETHER_TYPE_IPV4 => {
+                let (value, mask) = self.get(field);
+                (mask as u32 == u32::MAX).then(|| IpAddr::V4(Ipv4Addr::from(value as u32)))
+            }
+            ETHER_TYPE_IPV6 => whole(field).map(|value| IpAddr::V6(Ipv6Addr::from(value))),
+            _ => None,
+        };
+        Some(FlowKey {
+            src: address(Field::SrcIp)?,
+            dst: address(Field::DstIp)?,
+            sport: whole(Field::SrcPort)? as u16,
+            dport: whole(Field::DstPort)? as u16,
+            protocol: Protocol(whole(Field::IpProtocol)? as u8),
+        })
+    }
+
+    /// The Ethernet type, where it is tested wholly.
+    pub fn ether_type(&self) -> Option<u16> {
+        let (value, mask) = self.get(Field::EtherType);
+        (mask == Field::EtherType.all_bits()).then_some(value as u16)
+    }
+
+    /// A field's value and mask; a mask of 0 means that the field is not tested.
+    pub fn get(&self, field: Field) -> (u128, u128) {
+        (get(&self.value, field), get(&self.mask, field))
+    }
+
+    /// Whether a field is tested.
+    pub fn tests(&self, field: Field) -> bool {
+        get(&self.mask, field) != 0
+    }
+
+    /// The fields that are tested.
+    pub fn fields(&self) -> impl Iterator<Item = Field> + '_ {
+        Field::ALL.into_iter().filter(|field| self.tests(*field))
+    }
+
+    /// Whether no packet is in both.
+    #[inline]
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        (0..WORDS).any(|i| (self.value[i] ^ other.value[i]) & self.mask[i] & other.mask[i] != 0)
+    }
+
+    /// Whether every packet of `other` is in this one.
+    #[inline]
+    pub fn covers(&self, other: &Self) -> bool {
+        (0..WORDS).all(|i| {
+            self.mask[i] & !other.mask[i] == 0 && (self.value[i] ^ other.value[i]) & self.mask[i] == 0
+        })
+    }
+
+    /// How this one lies to `other`.
+    #[inline]
+    pub fn relation(&self, other: &Self) -> Relation {
+        if self.is_disjoint(other) {
+            Relation::Disjoint
+        } else if other.covers(self) {
+            Relation::Inside
+        } else {
+            Relation::Overlaps
+        }
+    }
+
+    /// The packets that are in both.
+    pub fn intersect(&self, other: &Self) -> Option<Self> {
+        if self.is_disjoint(other) {
+            return None;
+        }
+        let mut both = *self;
+        for i in 0..WORDS {
+            both.value[i] |= other.value[i];
+            both.mask[i] |= other.mask[i];
+        }
+        Some(both)
+    }
+
+    /// The packets of this one that are not in `other`, as disjoint cubes: one for each bit that only `other` tests.
+    pub fn subtract(&self, other: &Self) -> Vec<Self> {
+        if self.is_disjoint(other) {
+            return vec![*self];
+        }
+        let mut rest = *self;
+        let mut out = Vec::new();
+        for i in 0..WORDS {
+            let mut bits = other.mask[i] & !self.mask[i];
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                bits ^= bit;
+                let mut part = rest;
+                part.mask[i] |= bit;
+                part.value[i] |= !other.value[i] & bit;
+                out.push(part);
+                rest.mask[i] |= bit;
+                rest.value[i] |= other.value[i] & bit;
+            }
+        }
+        out
+    }
+
+    /// The same set of tests without their values: cubes of one mask share a table of a NIC that has one mask for all.
+    #[must_use]
+    pub const fn mask_only(&self) -> Self {
+        Self { value: [0; WORDS], mask: self.mask }
+    }
+
+    /// The cubes of a range of a field's values, ends included, within this cube: at most two for each bit of the field.
+    pub fn range(&self, field: Field, first: u128, last: u128) -> Vec<Self> {
+        let last = last.min(field.all_bits());
+        let mut out = Vec::new();
+        let mut from = first;
+        while from <= last {
+            let aligned = from.trailing_zeros().min(field.bits());
+            let room = (last - from).checked_add(1).map_or(128, u128::ilog2);
+            let bits = aligned.min(room);
+            let below = if bits == 128 { u128::MAX } else { (1 << bits) - 1 };
+            out.push(self.with(field, from, field.all_bits() & !below));
+            let Some(next) = from.checked_add(below).and_then(|end| end.checked_add(1)) else { break };
+            from = next;
+        }
+        out
+    }
+}
+
+impl fmt::Debug for Cube {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Cube {
+    /// Writes tests as model files and policies have them: `ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53`; `any` without any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for field in self.fields() {
+            write!(f, "{separator}{} ", field.name())?;
+            self.write_test(f, field)?;
+            separator = " ";
+        }
+        if separator.is_empty() { f.write_str("any") } else { Ok(()) }
+    }
+}
+
+impl Cube {
+    fn write_test(&self, f: &mut fmt::Formatter<'_>, field: Field) -> fmt::Result {
+        let (value, mask) = self.get(field);
+        let four = self.ether_type() == Some(ETHER_TYPE_IPV4);
+        match field {
+            Field::SrcIp | Field::DstIp => {
+                let (address, width, mask): (IpAddr, u32, u128) = if four {
+                    (Ipv4Addr::from(value as u32).into(), 32, mask << 96)
+                } else {
+                    (Ipv6Addr::from(value).into(), 128, mask)
+                };
+                let len = mask.leading_ones();
+                match (mask.count_ones() == len, len == width) {
+                    (true, true) => write!(f, "{address}"),
+                    (true, false) => write!(f, "{address}/{len}"),
+                    _ => write!(f, "{address}&{:#x}", self.get(field).1),
+                }
+            }
+            Field::EtherType | Field::DstMac | Field::SrcMac | Field::TcpFlags
+                if mask == field.all_bits() =>
+            {
+                write!(f, "{value:#x}")
+            }
+            _ if mask == field.all_bits() => write!(f, "{value}"),
+            _ => write!(f, "{value:#x}&{mask:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Cubes over few bits, so that they meet often: low bits of a port, an address, a protocol.
+    fn some_cube() -> impl Strategy<Value = Cube> {
+        (0u128..8, 0u128..8, 0u128..8, 0u128..8, 0u128..4, 0u128..4).prop_map(|(a, am, b, bm, c, cm)| {
+            Cube::ALL.with(Field::DstPort, a, am).with(Field::SrcIp, b << 62, bm << 62).with(
+                Field::TcpFlags,
+                c,
+                cm,
+            )
+        })
+    }
+
+    /// Every header over those bits.
+    fn all_headers() -> impl Iterator<Item = Cube> {
+        (0u128..8).flat_map(|a| {
+            (0u128..8).flat_map(move |b| {
+                (0u128..4).map(move |c| {
+                    Cube::ALL.exact(Field::DstPort, a).exact(Field::SrcIp, b << 62).exact(Field::TcpFlags, c)
+                })
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn sets_of_headers_behave_as_sets(a in some_cube(), b in some_cube()) {
+            let inside = |cube: &Cube| all_headers().filter(|h| cube.covers(h)).collect::<Vec<_>>();
+            let (of_a, of_b) = (inside(&a), inside(&b));
+            let both: Vec<_> = of_a.iter().filter(|h| of_b.contains(h)).copied().collect();
+            prop_assert_eq!(a.is_disjoint(&b), both.is_empty());
+            prop_assert_eq!(b.covers(&a), both.len() == of_a.len());
+            prop_assert_eq!(a.intersect(&b).map_or(Vec::new(), |c| inside(&c)), both.clone());
+            let rest = a.subtract(&b);
+            for header in &of_a {
+                let parts = rest.iter().filter(|part| part.covers(header)).count();
+                prop_assert_eq!(parts, usize::from(!both.contains(header)), "{}: parts are disjoint", header);
+            }
+            for part in &rest {
+                prop_assert!(a.covers(part) && part.is_disjoint(&b));
+            }
+            let expected = if both.is_empty() { Relation::Disjoint }
+                else if both.len() == of_a.len() { Relation::Inside } else { Relation::Overlaps };
+            prop_assert_eq!(a.relation(&b), expected);
+        }
+
+        #[test]
+        fn a_range_is_its_values(first in 0u16.., last in 0u16.., probes in proptest::collection::vec(0u16.., 50)) {
+            let cubes = Cube::ALL.range(Field::DstPort, first.into(), last.into());
+            prop_assert!(cubes.len() <= 30);
+            for probe in probes.into_iter().chain([first, last]) {
+                let header = Cube::ALL.exact(Field::DstPort, probe.into());
+                let holding = cubes.iter().filter(|cube| cube.covers(&header)).count();
+                prop_assert_eq!(holding, usize::from((first..=last).contains(&probe)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_five_tuple_and_back() {
+        for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+            let key = FlowKey {
+                src: src.parse().expect("address"),
+                dst: dst.parse().expect("address"),
+                sport: 7777,
+                dport: 53,
+                protocol: Protocol::UDP,
+            };
+            assert_eq!(Cube::of_flow(&key).flow(), Some(key));
+            assert_eq!(Cube::of_flow(&key).without(Field::SrcPort).flow(), None);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_names_fields_as_files_do() {
+        let dns = Cube::ALL
+            .prefix(Field::DstIp, "10.0.0.0/24".parse().expect("prefix"))
+            .exact(Field::IpProtocol, 17)
+            .exact(Field::DstPort, 53);
+        assert_eq!(dns.to_string(), "ether-type 0x800 ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53");
+        assert_eq!(Cube::ALL.to_string(), "any");
+        assert_eq!(Cube::ALL.with(Field::TcpFlags, 2, 2).to_string(), "tcp-flags 0x2&0x2");
+        for field in Field::ALL {
+            assert_eq!(Field::from_name(field.name()), Some(field));
+        }
+    }
+
+    #[test]
+    fn the_whole_of_a_wide_field_is_one_cube() {
+        assert_eq!(Cube::ALL.range(Field::SrcIp, 0, u128::MAX), [Cube::ALL]);
+        assert_eq!(Cube::ALL.range(Field::DstPort, 5, 4), []);
+    }
+}
