@@ -320,6 +320,17 @@ impl Cube {
         Self { value: [0; WORDS], mask: self.mask }
     }
 
+    /// The same without tests of bits that `mask` does not test.
+    #[must_use]
+    pub fn under(&self, mask: &Self) -> Self {
+        let mut out = *self;
+        for i in 0..WORDS {
+            out.value[i] &= mask.mask[i];
+            out.mask[i] &= mask.mask[i];
+        }
+        out
+    }
+
     /// The cubes of a range of a field's values, ends included, within this cube: at most two for each bit of the field.
     pub fn range(&self, field: Field, first: u128, last: u128) -> Vec<Self> {
         let last = last.min(field.all_bits());

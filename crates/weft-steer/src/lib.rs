@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algebra;
+pub mod change;
 pub mod configuration;
 pub mod cube;
 pub mod flow;

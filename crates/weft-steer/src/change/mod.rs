@@ -1,0 +1,267 @@
+//! From one configuration to another: the fewest changes, in an order in which each can be made, with a way back.
+//!
+//! New rules come before old ones go wherever the tables have room (make before break), so that a flow that keeps its queue never loses its
+//! rule for the time between. A context is set before rules name it and removed after the last one that does: drivers refuse to delete one
+//! in use (kernel commit 42dc431f5d0e). The main context changes between: flows that get rules have them by then.
+
+mod order;
+
+use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
+use crate::nic::{Nic, Order, Refusal, Usage};
+use crate::rss::RssKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use thiserror::Error;
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A rule is added, after those that are there.
+    Add(Rule),
+    /// A rule is removed.
+    Remove(Rule),
+    /// A context is made or set.
+    SetContext {
+        /// What it is to be.
+        to: RssContext,
+        /// What it is; `None` when there is none.
+        from: Option<RssContext>,
+    },
+    /// A context is removed.
+    RemoveContext(RssContext),
+    /// The hash's key is set.
+    SetKey {
+        /// What it is to be.
+        to: RssKey,
+        /// What it is.
+        from: RssKey,
+    },
+}
+
+impl Change {
+    /// The change that takes this one back.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        match self {
+            Self::Add(rule) => Self::Remove(*rule),
+            Self::Remove(rule) => Self::Add(*rule),
+            Self::SetContext { to, from: Some(from) } => {
+                Self::SetContext { to: from.clone(), from: Some(to.clone()) }
+            }
+            Self::SetContext { to, from: None } => Self::RemoveContext(to.clone()),
+            Self::RemoveContext(context) => Self::SetContext { to: context.clone(), from: None },
+            Self::SetKey { to, from } => Self::SetKey { to: from.clone(), from: to.clone() },
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add(rule) => write!(f, "add {rule}"),
+            Self::Remove(rule) => write!(f, "remove {rule}"),
+            Self::SetContext { to, from } => {
+                let verb = if from.is_some() { "set" } else { "make" };
+                write!(f, "{verb} RSS context {}: {}", to.id.0, queues(to))
+            }
+            Self::RemoveContext(context) => write!(f, "remove RSS context {}", context.id.0),
+            Self::SetKey { to, .. } => write!(f, "set the hash key, {} bytes", to.0.len()),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in table {} at priority {} -> ", self.cube, self.table.0, self.priority)?;
+        match self.action {
+            Action::Queue(queue) => write!(f, "queue {}", queue.0),
+            Action::Context(context) => write!(f, "RSS context {}", context.0),
+            Action::Drop => f.write_str("drop"),
+        }
+    }
+}
+
+/// Entries by queue, as `0 x64, 1 x64`.
+fn queues(context: &RssContext) -> String {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    for queue in &context.indirection {
+        *counts.entry(queue.0).or_default() += 1;
+    }
+    let parts: Vec<String> = counts.iter().map(|(queue, count)| format!("queue {queue} x{count}")).collect();
+    parts.join(", ")
+}
+
+/// Why there is no way from one configuration to another.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The new configuration itself does not fit.
+    #[error("rule {} of the new configuration does not fit: {refusal}", index + 1)]
+    Unfit {
+        /// Its place in the configuration.
+        index: usize,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A rule names a context that the configuration does not have.
+    #[error("rule {} of the new configuration names RSS context {}, which it does not have", index + 1, context.0)]
+    NoContext {
+        /// The rule's place.
+        index: usize,
+        /// The context.
+        context: ContextId,
+    },
+}
+
+/// An ordered list of changes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ChangePlan {
+    /// In the order in which they are made.
+    pub changes: Vec<Change>,
+}
+
+impl ChangePlan {
+    /// The way back to `from` when the first `made` changes have been made. Rules that had to go come back in their old order, which
+    /// inverting each change would not do.
+    pub fn rollback(&self, nic: &Nic, from: &Configuration, made: usize) -> Self {
+        let mut state = from.clone();
+        let done = &self.changes[..made.min(self.changes.len())];
+        for change in done {
+            apply(&mut state, change);
+        }
+        // What the NIC held before need not fit the model; then each change is taken back as it came.
+        changes(nic, &state, from)
+            .unwrap_or_else(|_| Self { changes: done.iter().rev().map(Change::inverse).collect() })
+    }
+}
+
+/// The way from one configuration to another.
+///
+/// # Errors
+/// The new configuration does not fit into the NIC, or names a context that it does not have.
+pub fn changes(nic: &Nic, from: &Configuration, to: &Configuration) -> Result<ChangePlan, ChangeError> {
+    Usage::of(nic, to).map_err(|(index, refusal)| ChangeError::Unfit { index, refusal })?;
+    for (index, rule) in to.rules.iter().enumerate() {
+        if let Action::Context(context) = rule.action
+            && to.context(context).is_none()
+        {
+            return Err(ChangeError::NoContext { index, context });
+        }
+    }
+    let kept = order::kept(nic, &from.rules, &to.rules);
+    let mut changes = Vec::new();
+    if from.key != to.key {
+        changes.push(Change::SetKey { to: to.key.clone(), from: from.key.clone() });
+    }
+    let beside = |context: &&RssContext| context.id != ContextId::MAIN;
+    changes.extend(to.contexts.iter().filter(beside).filter_map(|context| set_context(from, context)));
+    let adds: Vec<Rule> = to.rules.iter().filter(|rule| !kept.contains(rule)).copied().collect();
+    let removes: Vec<Rule> = from.rules.iter().filter(|rule| !kept.contains(rule)).copied().collect();
+    let (early, late) = rules(nic, from, adds, removes);
+    changes.extend(early);
+    changes.extend(to.context(ContextId::MAIN).and_then(|context| set_context(from, context)));
+    changes.extend(late);
+    let gone = |context: &&RssContext| to.context(context.id).is_none();
+    changes.extend(from.contexts.iter().filter(gone).cloned().map(Change::RemoveContext));
+    Ok(ChangePlan { changes })
+}
+
+fn set_context(from: &Configuration, to: &RssContext) -> Option<Change> {
+    let old = from.context(to.id);
+    (old != Some(to)).then(|| Change::SetContext { to: to.clone(), from: old.cloned() })
+}
+
+/// Rules' changes: those up to the last addition, and the removals behind it.
+fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -> (Vec<Change>, Vec<Change>) {
+    // The NIC holds what it holds, even if the model would not have it: what does not fit is left out of the books.
+    let mut usage = Usage::new(nic);
+    for rule in &from.rules {
+        let _ = usage.add(nic, rule);
+    }
+    let mut out = Vec::new();
+    // By table, in the order of removal: the rule to make way is one of the same table, if there is any.
+    let mut waiting: BTreeMap<_, Vec<Rule>> = BTreeMap::new();
+    for rule in removes.iter().rev() {
+        waiting.entry(rule.table).or_default().push(*rule);
+    }
+    let mut gone: BTreeSet<Rule> = BTreeSet::new();
+    let replaced: BTreeMap<_, Rule> =
+        removes.iter().map(|rule| ((rule.table, rule.cube, rule.priority), *rule)).collect();
+    for add in adds {
+        // A rule for the same packets goes just before the new one comes: no table takes both.
+        if let Some(old) = replaced.get(&(add.table, add.cube, add.priority))
+            && gone.insert(*old)
+        {
+            usage.remove(old);
+            out.push(Change::Remove(*old));
+        }
+        while let Err(refusal) = usage.admits(nic, &add) {
+            let Some(old) = next_to_go(nic, &mut waiting, &add, &refusal, &gone) else { break };
+            gone.insert(old);
+            usage.remove(&old);
+            out.push(Change::Remove(old));
+        }
+        // It fits when all that goes has gone, since the new configuration as a whole does.
+        let _ = usage.add(nic, &add);
+        out.push(Change::Add(add));
+    }
+    let late = removes.into_iter().filter(|rule| !gone.contains(rule)).map(Change::Remove).collect();
+    (out, late)
+}
+
+/// A rule that is to go anyway, and whose going may help: of the same table, or of one that excludes it or shares its entries.
+fn next_to_go(
+    nic: &Nic,
+    waiting: &mut BTreeMap<crate::nic::TableId, Vec<Rule>>,
+    add: &Rule,
+    refusal: &Refusal,
+    gone: &BTreeSet<Rule>,
+) -> Option<Rule> {
+    let name = |id| nic.table(id).map(|table| table.name.clone());
+    let first = match refusal {
+        Refusal::Excluded { other, .. } => {
+            waiting.keys().copied().find(|id| name(*id).as_ref() == Some(other)).unwrap_or(add.table)
+        }
+        _ => add.table,
+    };
+    let tables: Vec<_> =
+        [first].into_iter().chain(waiting.keys().copied().filter(|id| *id != first)).collect();
+    for table in tables {
+        let Some(list) = waiting.get_mut(&table) else { continue };
+        while let Some(rule) = list.pop() {
+            if !gone.contains(&rule) {
+                return Some(rule);
+            }
+        }
+    }
+    None
+}
+
+/// A configuration after a change: what drivers do, as far as the books are concerned.
+pub fn apply(configuration: &mut Configuration, change: &Change) {
+    match change {
+        Change::Add(rule) => configuration.rules.push(*rule),
+        Change::Remove(rule) => {
+            if let Some(index) = configuration.rules.iter().position(|other| other == rule) {
+                configuration.rules.remove(index);
+            }
+        }
+        Change::SetContext { to, .. } => match configuration.contexts.iter_mut().find(|c| c.id == to.id) {
+            Some(context) => *context = to.clone(),
+            None => {
+                configuration.contexts.push(to.clone());
+                configuration.contexts.sort_by_key(|context| context.id);
+            }
+        },
+        Change::RemoveContext(context) => configuration.contexts.retain(|other| other.id != context.id),
+        Change::SetKey { to, .. } => configuration.key = to.clone(),
+    }
+}
+
+/// Whether a table's rules count by their age when they overlap.
+const fn by_age(order: Order) -> bool {
+    matches!(order, Order::Priority | Order::Newest | Order::Location)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Which rules can stay: those that are in both configurations, unless their age among rules that overlap them would be wrong.
+
+use super::by_age;
+use crate::configuration::Rule;
+use crate::cube::Cube;
+use crate::nic::{Nic, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rules of `from` that stay as they are. Of rules that overlap with one priority the older or newer counts, and a rule that is added
+/// becomes the newest: what must stand behind a rule that is added, or in another order, is taken out and added again.
+pub(super) fn kept(nic: &Nic, from: &[Rule], to: &[Rule]) -> BTreeSet<Rule> {
+    let old: BTreeMap<Rule, usize> = from.iter().enumerate().map(|(index, rule)| (*rule, index)).collect();
+    let mut kept: BTreeSet<Rule> = to.iter().filter(|rule| old.contains_key(*rule)).copied().collect();
+    let mut groups: BTreeMap<(TableId, u8), Vec<Rule>> = BTreeMap::new();
+    for rule in to {
+        if nic.table(rule.table).is_some_and(|table| by_age(table.order)) {
+            groups.entry((rule.table, rule.priority)).or_default().push(*rule);
+        }
+    }
+    for group in groups.values() {
+        let overlaps = Overlaps::new(group);
+        // In the order of the new configuration: a rule stays if all that it overlaps before it stay, and were before it.
+        for (index, rule) in group.iter().enumerate() {
+            let Some(mine) = old.get(rule) else { continue };
+            let wrong = overlaps.of(index, group).into_iter().any(|other| {
+                other < index
+                    && (!kept.contains(&group[other]) || old.get(&group[other]).is_none_or(|age| age > mine))
+            });
+            if wrong {
+                kept.remove(rule);
+            }
+        }
+    }
+    kept
+}
+
+/// Finds rules that overlap, by groups of one mask: rules of one mask are equal or disjoint, and for two masks it is enough to compare the
+/// bits that both look at.
+struct Overlaps {
+    /// Masks, with the rules that have them.
+    masks: Vec<(Cube, Vec<usize>)>,
+    /// For each pair of masks, rules of the second by their bits that both look at.
+    joined: Vec<Vec<BTreeMap<Cube, Vec<usize>>>>,
+}
+
+impl Overlaps {
+    fn new(rules: &[Rule]) -> Self {
+        let mut by_mask: BTreeMap<Cube, Vec<usize>> = BTreeMap::new();
+        for (index, rule) in rules.iter().enumerate() {
+            by_mask.entry(rule.cube.mask_only()).or_default().push(index);
+        }
+        let masks: Vec<(Cube, Vec<usize>)> = by_mask.into_iter().collect();
+        let joined = masks
+            .iter()
+            .map(|(first, _)| {
+                masks
+                    .iter()
+                    .map(|(_, members)| {
+                        let mut map: BTreeMap<Cube, Vec<usize>> = BTreeMap::new();
+                        for member in members {
+                            map.entry(rules[*member].cube.under(first)).or_default().push(*member);
+                        }
+                        map
+                    })
+                    .collect()
+            })
+            .collect();
+        Self { masks, joined }
+    }
+
+    /// Rules that overlap a rule, without itself.
+    fn of(&self, index: usize, rules: &[Rule]) -> Vec<usize> {
+        let cube = rules[index].cube;
+        let Some(mine) = self.masks.iter().position(|(mask, _)| *mask == cube.mask_only()) else {
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        for (other, (mask, _)) in self.masks.iter().enumerate() {
+            if let Some(members) = self.joined[mine][other].get(&cube.under(mask)) {
+                out.extend(members.iter().copied().filter(|member| *member != index));
+            }
+        }
+        out
+    }
+}
