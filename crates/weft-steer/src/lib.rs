@@ -5,6 +5,7 @@ pub mod algebra;
 pub mod change;
 pub mod configuration;
 pub mod cube;
+pub mod emit;
 pub mod flow;
 pub mod matcher;
 pub mod nic;

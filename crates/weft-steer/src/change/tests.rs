@@ -79,10 +79,10 @@ fn some_configuration() -> impl Strategy<Value = Configuration> {
     })
 }
 
+type Meaning = (BTreeSet<Rule>, BTreeSet<(Rule, Rule)>, Vec<RssContext>, RssKey);
+
 /// What counts: the rules, and of those that overlap in a table that knows age at one priority, which came first.
-fn meaning(
-    configuration: &Configuration,
-) -> (BTreeSet<Rule>, BTreeSet<(Rule, Rule)>, Vec<RssContext>, RssKey) {
+fn meaning(configuration: &Configuration) -> Meaning {
     let mut pairs = BTreeSet::new();
     for (index, first) in configuration.rules.iter().enumerate() {
         for second in &configuration.rules[index + 1..] {

@@ -1,0 +1,145 @@
+//! ethtool's commands. Its masks have a bit set for what is ignored (`rxclass_get_mask` of ethtool's rxclass.c inverts them).
+
+use super::{Ip, Locations, addresses, ip, mac, of_interface, protocol, rule_of, whole_address};
+use crate::change::Change;
+use crate::configuration::{Action, ContextId, RssContext, Rule};
+use crate::cube::{Cube, Field};
+use crate::nic::{Interface, Nic};
+use std::fmt::Write;
+use weft_units::{Protocol, QueueId};
+
+pub(super) fn commands(
+    nic: &Nic,
+    locations: &mut Locations,
+    change: &Change,
+    device: &str,
+) -> Result<Vec<String>, String> {
+    if let Some((rule, added)) = rule_of(change) {
+        of_interface(nic, rule, Interface::Ntuple)?;
+        if !added {
+            let location = locations.remove(rule).ok_or("its location is not known")?;
+            return Ok(vec![format!("ethtool -N {device} delete {location}")]);
+        }
+        let flow = flow(&rule.cube)?;
+        let location = locations.add(nic, rule).ok_or("no location is free for its priority")?;
+        return Ok(vec![format!("ethtool -N {device} flow-type {flow} {} loc {location}", action(rule))]);
+    }
+    match change {
+        Change::SetContext { to, from } => set_context(to, from.is_some(), device),
+        Change::RemoveContext(context) if context.id == ContextId::MAIN => {
+            Ok(vec![format!("ethtool -X {device} default")])
+        }
+        Change::RemoveContext(context) => {
+            Ok(vec![format!("ethtool -X {device} context {} delete", context.id.0)])
+        }
+        Change::SetKey { to, .. } => {
+            let bytes: Vec<String> = to.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            Ok(vec![format!("ethtool -X {device} hkey {}", bytes.join(":"))])
+        }
+        Change::Add(_) | Change::Remove(_) => Ok(Vec::new()),
+    }
+}
+
+fn action(rule: &Rule) -> String {
+    match rule.action {
+        Action::Queue(queue) => format!("action {}", queue.0),
+        Action::Context(context) => format!("context {}", context.0),
+        // RX_CLS_FLOW_DISC, include/uapi/linux/ethtool.h.
+        Action::Drop => "action -1".to_owned(),
+    }
+}
+
+/// Flow type and fields.
+fn flow(cube: &Cube) -> Result<String, String> {
+    let family = ip(cube);
+    let kind = match (family, protocol(cube)) {
+        (Ip::Four, Some(p)) if p == Protocol::TCP.0 => "tcp4",
+        (Ip::Four, Some(p)) if p == Protocol::UDP.0 => "udp4",
+        (Ip::Four, Some(p)) if p == Protocol::SCTP.0 => "sctp4",
+        (Ip::Four, _) => "ip4",
+        (Ip::Six, Some(p)) if p == Protocol::TCP.0 => "tcp6",
+        (Ip::Six, Some(p)) if p == Protocol::UDP.0 => "udp6",
+        (Ip::Six, Some(p)) if p == Protocol::SCTP.0 => "sctp6",
+        (Ip::Six, _) => "ip6",
+        (Ip::Other, _) => "ether",
+    };
+    let mut out = kind.to_owned();
+    for field in cube.fields() {
+        write_field(&mut out, cube, field, kind)?;
+    }
+    Ok(out)
+}
+
+fn write_field(out: &mut String, cube: &Cube, field: Field, kind: &str) -> Result<(), String> {
+    let (value, mask) = cube.get(field);
+    let ether = kind == "ether";
+    let transport = !ether && !kind.starts_with("ip");
+    let ignored = field.all_bits() & !mask;
+    let name = match field {
+        Field::SrcIp | Field::DstIp if !ether => {
+            let (address, tested) = addresses(cube, field);
+            let _ = write!(out, " {} {address}", field.name());
+            if !whole_address(cube, field) {
+                let _ = write!(out, " m {}", complement(tested));
+            }
+            return Ok(());
+        }
+        Field::SrcPort | Field::DstPort if transport => field.name(),
+        Field::Vlan => "vlan",
+        Field::EtherType if ether => "proto",
+        // The flow type says it.
+        Field::EtherType => return Ok(()),
+        Field::IpProtocol if transport => return Ok(()),
+        Field::IpProtocol if !ether => "l4proto",
+        Field::DstMac | Field::SrcMac => {
+            let name = match (ether, field) {
+                (true, Field::DstMac) => "dst",
+                (true, _) => "src",
+                (false, Field::DstMac) => "dst-mac",
+                (false, _) => return Err("ethtool matches src-mac only without IP fields".to_owned()),
+            };
+            let _ = write!(out, " {name} {}", mac(value));
+            if ignored != 0 {
+                let _ = write!(out, " m {}", mac(ignored));
+            }
+            return Ok(());
+        }
+        _ => return Err(format!("ethtool has no {} for flow type {kind}", field.name())),
+    };
+    let _ = write!(out, " {name} {value:#x}");
+    if ignored != 0 {
+        let _ = write!(out, " m {ignored:#x}");
+    }
+    Ok(())
+}
+
+fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
+    match address {
+        core::net::IpAddr::V4(a) => core::net::Ipv4Addr::from(!u32::from(a)).into(),
+        core::net::IpAddr::V6(a) => core::net::Ipv6Addr::from(!u128::from(a)).into(),
+    }
+}
+
+fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>, String> {
+    let weights = weights(&to.indirection).ok_or(
+        "ethtool -X sets only tables that begin with the first queue's entries, then the second's, and so on; `weft steer apply` sets any",
+    )?;
+    let context = match (to.id, there) {
+        (ContextId::MAIN, _) => String::new(),
+        (id, true) => format!(" context {}", id.0),
+        // The kernel chooses the number; plans number contexts as it does, from 1.
+        (_, false) => " context new".to_owned(),
+    };
+    let weights: Vec<String> = weights.iter().map(u32::to_string).collect();
+    Ok(vec![format!("ethtool -X {device}{context} weight {}", weights.join(" "))])
+}
+
+/// The weights for which ethtool (`fill_indir_table`) makes just this table.
+fn weights(table: &[QueueId]) -> Option<Vec<u32>> {
+    let last = table.iter().max()?;
+    let mut weights = vec![0_u32; last.index() + 1];
+    for queue in table {
+        weights[queue.index()] += 1;
+    }
+    table.is_sorted().then_some(weights)
+}

@@ -1,0 +1,91 @@
+//! tc's commands: flower filters at a device's ingress that the hardware executes (kernel documentation, "TC queue based filtering").
+
+use super::{Ip, Locations, ip, mac, of_interface, prefix_len, protocol, rule_of};
+use crate::change::Change;
+use crate::configuration::{Action, Rule};
+use crate::cube::{Cube, Field};
+use crate::nic::{Interface, Nic};
+use std::fmt::Write;
+use weft_units::Protocol;
+
+pub(super) fn commands(
+    nic: &Nic,
+    locations: &mut Locations,
+    change: &Change,
+    device: &str,
+) -> Result<Vec<String>, String> {
+    let Some((rule, added)) = rule_of(change) else {
+        return Err("tc does not set RSS; ethtool does".to_owned());
+    };
+    of_interface(nic, rule, Interface::Flower)?;
+    let vlan = rule.cube.tests(Field::Vlan);
+    let protocol = match (vlan, ip(&rule.cube)) {
+        (true, _) => "802.1q".to_owned(),
+        (false, Ip::Four) => "ip".to_owned(),
+        (false, Ip::Six) => "ipv6".to_owned(),
+        (false, Ip::Other) => {
+            rule.cube.ether_type().map_or_else(|| "all".to_owned(), |kind| format!("{kind:#x}"))
+        }
+    };
+    let place = |verb: &str, pref: u32| {
+        format!("tc filter {verb} dev {device} ingress protocol {protocol} pref {pref} flower")
+    };
+    if !added {
+        let pref = locations.remove(rule).ok_or("its preference is not known")?;
+        return Ok(vec![place("del", pref)]);
+    }
+    let (keys, action) = (keys(&rule.cube, vlan)?, action(rule)?);
+    let pref = locations.add(nic, rule).ok_or("no preference is free for its priority")?;
+    Ok(vec![format!("{}{keys} skip_sw {action}", place("add", pref))])
+}
+
+fn action(rule: &Rule) -> Result<String, String> {
+    match rule.action {
+        Action::Queue(queue) => Ok(format!("action skbedit queue_mapping {}", queue.0)),
+        Action::Drop => Ok("action drop".to_owned()),
+        Action::Context(_) => Err("tc cannot send packets to an RSS context".to_owned()),
+    }
+}
+
+fn keys(cube: &Cube, vlan: bool) -> Result<String, String> {
+    let mut out = String::new();
+    for field in cube.fields() {
+        let (value, mask) = cube.get(field);
+        let whole = mask == field.all_bits();
+        let part = match field {
+            Field::SrcIp | Field::DstIp => {
+                let name = if field == Field::SrcIp { "src_ip" } else { "dst_ip" };
+                let (address, tested) = super::addresses(cube, field);
+                match prefix_len(cube, field) {
+                    Some(len) => format!("{name} {address}/{len}"),
+                    None => format!("{name} {address}/{tested}"),
+                }
+            }
+            Field::IpProtocol => match protocol(cube) {
+                Some(p) if p == Protocol::TCP.0 => "ip_proto tcp".to_owned(),
+                Some(p) if p == Protocol::UDP.0 => "ip_proto udp".to_owned(),
+                Some(p) if p == Protocol::SCTP.0 => "ip_proto sctp".to_owned(),
+                Some(p) => format!("ip_proto {p:#x}"),
+                None => return Err("flower matches ip-proto only as a whole".to_owned()),
+            },
+            Field::SrcPort | Field::DstPort => {
+                let name = if field == Field::SrcPort { "src_port" } else { "dst_port" };
+                if whole { format!("{name} {value}") } else { format!("{name} {value:#x}/{mask:#x}") }
+            }
+            Field::TcpFlags => format!("tcp_flags {value:#x}/{mask:#x}"),
+            Field::DstMac => format!("dst_mac {}/{}", mac(value), mac(mask)),
+            Field::SrcMac => format!("src_mac {}/{}", mac(value), mac(mask)),
+            Field::Vlan if mask & 0xfff == 0xfff => format!("vlan_id {}", value & 0xfff),
+            Field::Vlan => return Err("flower matches a VLAN's identifier only as a whole".to_owned()),
+            Field::EtherType if vlan => match cube.ether_type() {
+                Some(kind) => format!("vlan_ethtype {kind:#x}"),
+                None => return Err("flower matches the Ethernet type only as a whole".to_owned()),
+            },
+            // The filter's protocol says it.
+            Field::EtherType if whole => continue,
+            Field::EtherType => return Err("flower matches the Ethernet type only as a whole".to_owned()),
+        };
+        let _ = write!(out, " {part}");
+    }
+    Ok(out)
+}

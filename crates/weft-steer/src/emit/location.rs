@@ -1,0 +1,92 @@
+//! Where rules stand in the list of a device's rules: ethtool's `loc` and tc's `pref`, of which the lowest counts first.
+
+use crate::configuration::{Configuration, Rule};
+use crate::cube::Cube;
+use crate::nic::{Interface, Nic, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Locations of a device's rules. Each table has a block of its own, and in it each priority, the highest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Locations {
+    of: BTreeMap<(TableId, Cube, u8), u32>,
+    used: BTreeSet<u32>,
+}
+
+impl Locations {
+    /// Those that rules get when they are added one after the other.
+    pub fn of(nic: &Nic, configuration: &Configuration) -> Self {
+        let mut locations = Self::default();
+        for rule in &configuration.rules {
+            locations.add(nic, rule);
+        }
+        locations
+    }
+
+    /// Notes where a rule is known to stand, such as one that was read from a device.
+    pub fn set(&mut self, rule: &Rule, location: u32) {
+        self.used.insert(location);
+        self.of.insert((rule.table, rule.cube, rule.priority), location);
+    }
+
+    /// Where a rule stands.
+    pub fn get(&self, rule: &Rule) -> Option<u32> {
+        self.of.get(&(rule.table, rule.cube, rule.priority)).copied()
+    }
+
+    /// The location for a new rule: free, in its priority's block, and behind older rules of its priority that it overlaps. None when
+    /// there is none.
+    pub fn add(&mut self, nic: &Nic, rule: &Rule) -> Option<u32> {
+        let (first, last) = block(nic, rule)?;
+        let overlapping = self.of.iter().filter(|((table, cube, priority), _)| {
+            *table == rule.table && *priority == rule.priority && !cube.is_disjoint(&rule.cube)
+        });
+        // Rules of one mask do not overlap, and are most: only a table with several masks is searched.
+        let least = if one_mask(&self.of, rule) {
+            first
+        } else {
+            overlapping.map(|(_, location)| location + 1).max().unwrap_or(first).max(first)
+        };
+        let location = (least..=last).find(|location| !self.used.contains(location))?;
+        self.set(rule, location);
+        Some(location)
+    }
+
+    /// Frees a rule's location.
+    pub fn remove(&mut self, rule: &Rule) -> Option<u32> {
+        let location = self.of.remove(&(rule.table, rule.cube, rule.priority))?;
+        self.used.remove(&location);
+        Some(location)
+    }
+}
+
+/// Whether all rules at the rule's table have its mask.
+fn one_mask(of: &BTreeMap<(TableId, Cube, u8), u32>, rule: &Rule) -> bool {
+    of.keys()
+        .filter(|(table, _, _)| *table == rule.table)
+        .all(|(_, cube, _)| cube.mask_only() == rule.cube.mask_only())
+}
+
+/// First and last location of a rule's table and priority. Tables of one interface share a list.
+fn block(nic: &Nic, rule: &Rule) -> Option<(u32, u32)> {
+    let table = nic.table(rule.table)?;
+    let capacity = |table: &crate::nic::Table| {
+        let pool = table.pool.and_then(|pool| nic.pools.get(usize::from(pool.0)));
+        table.capacity.saturating_add(pool.map_or(0, |pool| pool.capacity))
+    };
+    // tc's preferences begin at 1.
+    let base = u32::from(table.interface == Interface::Flower);
+    let before: u32 = nic
+        .tables()
+        .take_while(|(id, _)| *id != rule.table)
+        .filter(|(_, other)| other.interface == table.interface)
+        .map(|(_, other)| capacity(other))
+        .sum();
+    let (low, high) = table.priorities;
+    let levels = u32::from(high.saturating_sub(low)) + 1;
+    let level = u32::from(high.saturating_sub(rule.priority.clamp(low, high)));
+    let size = capacity(table);
+    let start = |level: u32| (u64::from(size) * u64::from(level) / u64::from(levels)) as u32;
+    let first = base + before + start(level);
+    let next = base + before + start(level + 1);
+    (next > first).then(|| (first, next - 1))
+}

@@ -1,0 +1,149 @@
+//! Plans as commands: for ethtool, for tc flower, for DPDK's testpmd.
+
+mod ethtool;
+mod flower;
+mod location;
+mod rte_flow;
+
+pub use location::Locations;
+
+use crate::change::{Change, ChangePlan, apply};
+use crate::configuration::{Configuration, Rule};
+use crate::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use crate::nic::{Interface, Nic};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whose commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// `ethtool -N` and `-X`.
+    Ethtool,
+    /// `tc filter ... flower`, in hardware only.
+    Flower,
+    /// testpmd's `flow` commands.
+    RteFlow,
+}
+
+/// Commands, one a line, and what they cannot say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Script {
+    /// The commands, in order.
+    pub lines: Vec<String>,
+    /// Changes that have no command in the dialect, each with the reason.
+    pub cannot: Vec<String>,
+}
+
+impl Script {
+    /// The text of a file: commands, and the rest as comments before them.
+    pub fn text(&self) -> String {
+        let comments = self.cannot.iter().map(|reason| format!("# not expressible: {reason}\n"));
+        comments.chain(self.lines.iter().map(|line| format!("{line}\n"))).collect()
+    }
+}
+
+/// A plan's commands for a device, which holds `from` before the first.
+pub fn script(nic: &Nic, from: &Configuration, plan: &ChangePlan, device: &str, dialect: Dialect) -> Script {
+    let mut script = Script::default();
+    let mut state = from.clone();
+    let mut locations = Locations::of(nic, from);
+    let mut numbers = rte_flow::Numbers::of(from);
+    for (number, change) in plan.changes.iter().enumerate() {
+        let said = match dialect {
+            Dialect::Ethtool => ethtool::commands(nic, &mut locations, change, device),
+            Dialect::Flower => flower::commands(nic, &mut locations, change, device),
+            Dialect::RteFlow => rte_flow::commands(&state, &mut numbers, change),
+        };
+        match said {
+            Ok(lines) => script.lines.extend(lines),
+            Err(reason) => script.cannot.push(format!("change {}, {change}: {reason}", number + 1)),
+        }
+        apply(&mut state, change);
+    }
+    script
+}
+
+/// Whether a rule's table is set by an interface.
+fn of_interface(nic: &Nic, rule: &Rule, interface: Interface) -> Result<(), String> {
+    let Some(table) = nic.table(rule.table) else { return Err("the NIC has no such table".to_owned()) };
+    if table.interface == interface {
+        Ok(())
+    } else {
+        Err(format!("table {} is not set this way but by {}", table.name, table.interface.name()))
+    }
+}
+
+impl Interface {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ntuple => "ethtool ntuple rules",
+            Self::Flower => "tc flower",
+            Self::RteFlow => "DPDK's rte_flow",
+            Self::None => "nothing that a driver offers",
+        }
+    }
+}
+
+/// Which IP a cube's packets are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ip {
+    Four,
+    Six,
+    /// Not told, or something else.
+    Other,
+}
+
+fn ip(cube: &Cube) -> Ip {
+    match cube.ether_type() {
+        Some(ETHER_TYPE_IPV4) => Ip::Four,
+        Some(ETHER_TYPE_IPV6) => Ip::Six,
+        _ => Ip::Other,
+    }
+}
+
+/// An address field's value and mask as addresses.
+fn addresses(cube: &Cube, field: Field) -> (IpAddr, IpAddr) {
+    let (value, mask) = cube.get(field);
+    if ip(cube) == Ip::Four {
+        (Ipv4Addr::from(value as u32).into(), Ipv4Addr::from(mask as u32).into())
+    } else {
+        (Ipv6Addr::from(value).into(), Ipv6Addr::from(mask).into())
+    }
+}
+
+/// Whether an address field is tested as a whole.
+fn whole_address(cube: &Cube, field: Field) -> bool {
+    let (_, mask) = cube.get(field);
+    if ip(cube) == Ip::Four { mask as u32 == u32::MAX } else { mask == u128::MAX }
+}
+
+/// Length of an address field's prefix, if its mask is one.
+fn prefix_len(cube: &Cube, field: Field) -> Option<u32> {
+    let bits = if ip(cube) == Ip::Four { 32 } else { 128 };
+    let aligned = cube.get(field).1 << (128 - bits);
+    (aligned.leading_ones() == aligned.count_ones()).then(|| aligned.leading_ones())
+}
+
+/// A MAC address field's value or mask in the usual form.
+fn mac(bits: u128) -> String {
+    let bytes: Vec<String> = (0..6).rev().map(|i| format!("{:02x}", bits >> (8 * i) & 0xff)).collect();
+    bytes.join(":")
+}
+
+/// The IP protocol, where it is tested as a whole.
+fn protocol(cube: &Cube) -> Option<u8> {
+    let (value, mask) = cube.get(Field::IpProtocol);
+    (mask == Field::IpProtocol.all_bits()).then_some(value as u8)
+}
+
+/// The rule of a change, and whether it comes or goes.
+const fn rule_of(change: &Change) -> Option<(&Rule, bool)> {
+    match change {
+        Change::Add(rule) => Some((rule, true)),
+        Change::Remove(rule) => Some((rule, false)),
+        Change::SetContext { .. } | Change::RemoveContext(_) | Change::SetKey { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

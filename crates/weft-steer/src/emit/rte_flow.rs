@@ -1,0 +1,151 @@
+//! testpmd's `flow` commands for DPDK's rte_flow. testpmd numbers rules from 0 as they are created; a rule that the plan finds in the NIC has
+//! the number that it would have got.
+
+use super::{Ip, addresses, ip, mac, protocol, rule_of, whole_address};
+use crate::change::Change;
+use crate::configuration::{Action, Configuration, Rule};
+use crate::cube::{Cube, Field};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use weft_units::Protocol;
+
+/// Numbers of rules.
+pub(super) struct Numbers {
+    of: BTreeMap<Rule, u32>,
+    next: u32,
+}
+
+impl Numbers {
+    /// Rules that were created one after the other.
+    pub(super) fn of(configuration: &Configuration) -> Self {
+        let mut numbers = Self { of: BTreeMap::new(), next: 0 };
+        for rule in &configuration.rules {
+            numbers.add(rule);
+        }
+        numbers
+    }
+
+    fn add(&mut self, rule: &Rule) {
+        self.of.insert(*rule, self.next);
+        self.next += 1;
+    }
+}
+
+pub(super) fn commands(
+    state: &Configuration,
+    numbers: &mut Numbers,
+    change: &Change,
+) -> Result<Vec<String>, String> {
+    let Some((rule, added)) = rule_of(change) else {
+        return match change {
+            // A context is part of each rule that names it.
+            Change::SetContext { to, .. } if to.id != crate::configuration::ContextId::MAIN => Ok(Vec::new()),
+            Change::RemoveContext(context) if context.id != crate::configuration::ContextId::MAIN => {
+                Ok(Vec::new())
+            }
+            Change::SetContext { to, .. } => {
+                let entries: Vec<String> = to
+                    .indirection
+                    .iter()
+                    .enumerate()
+                    .map(|(i, queue)| format!("({i},{})", queue.0))
+                    .collect();
+                Ok(vec![format!("port config 0 rss reta {}", entries.join(","))])
+            }
+            _ => {
+                Err("testpmd sets the hash's key per kind of packet; rte_eth_dev_rss_hash_update does"
+                    .to_owned())
+            }
+        };
+    };
+    if !added {
+        let number = numbers.of.remove(rule).ok_or("the rule is not set")?;
+        return Ok(vec![format!("flow destroy 0 rule {number}")]);
+    }
+    let mut out =
+        format!("flow create 0 priority {} ingress pattern {}", 255 - rule.priority, pattern(&rule.cube)?);
+    match rule.action {
+        Action::Queue(queue) => {
+            let _ = write!(out, " actions queue index {}", queue.0);
+        }
+        Action::Drop => out.push_str(" actions drop"),
+        Action::Context(id) => {
+            let context = state.context(id).ok_or("the rule's RSS context is not set")?;
+            let mut queues = context.indirection.clone();
+            queues.sort_unstable();
+            queues.dedup();
+            let queues: Vec<String> = queues.iter().map(|queue| queue.0.to_string()).collect();
+            let _ = write!(out, " actions rss queues {} end", queues.join(" "));
+        }
+    }
+    out.push_str(" / end");
+    numbers.add(rule);
+    Ok(vec![out])
+}
+
+fn pattern(cube: &Cube) -> Result<String, String> {
+    let mut items = vec![item("eth", cube, &[(Field::DstMac, "dst"), (Field::SrcMac, "src")])?];
+    let family = ip(cube);
+    if cube.tests(Field::Vlan) {
+        items.push(item("vlan", cube, &[(Field::Vlan, "tci")])?);
+    }
+    let addresses = [(Field::SrcIp, "src"), (Field::DstIp, "dst")];
+    match family {
+        Ip::Four => items.push(item("ipv4", cube, &addresses)?),
+        Ip::Six => items.push(item("ipv6", cube, &addresses)?),
+        Ip::Other if cube.tests(Field::EtherType) => {
+            items[0] = item(
+                "eth",
+                cube,
+                &[(Field::DstMac, "dst"), (Field::SrcMac, "src"), (Field::EtherType, "type")],
+            )?;
+        }
+        Ip::Other => {}
+    }
+    let ports = [(Field::SrcPort, "src"), (Field::DstPort, "dst")];
+    let name = match protocol(cube) {
+        Some(p) if p == Protocol::TCP.0 => "tcp",
+        Some(p) if p == Protocol::UDP.0 => "udp",
+        Some(p) if p == Protocol::SCTP.0 => "sctp",
+        _ if cube.tests(Field::SrcPort) || cube.tests(Field::DstPort) => {
+            return Err("rte_flow matches ports only of one protocol".to_owned());
+        }
+        Some(p) if family != Ip::Other => {
+            let last = items.len() - 1;
+            let word = if family == Ip::Four { "next_proto_id" } else { "proto" };
+            let _ = write!(items[last], " {word} is {p}");
+            ""
+        }
+        _ => "",
+    };
+    if name == "tcp" {
+        items.push(item(name, cube, &[ports[0], ports[1], (Field::TcpFlags, "flags")])?);
+    } else if !name.is_empty() {
+        items.push(item(name, cube, &ports)?);
+    }
+    Ok(format!("{} / end", items.join(" / ")))
+}
+
+fn item(name: &str, cube: &Cube, fields: &[(Field, &str)]) -> Result<String, String> {
+    let mut out = name.to_owned();
+    for (field, word) in fields.iter().filter(|(field, _)| cube.tests(*field)) {
+        let (value, mask) = cube.get(*field);
+        let (value, mask, whole) = match field {
+            Field::SrcIp | Field::DstIp if ip(cube) == Ip::Other => {
+                return Err("rte_flow matches addresses only of IPv4 or IPv6".to_owned());
+            }
+            Field::SrcIp | Field::DstIp => {
+                let (value, mask) = addresses(cube, *field);
+                (value.to_string(), mask.to_string(), whole_address(cube, *field))
+            }
+            Field::DstMac | Field::SrcMac => (mac(value), mac(mask), mask == field.all_bits()),
+            _ => (format!("{value:#x}"), format!("{mask:#x}"), mask == field.all_bits()),
+        };
+        let _ = if whole {
+            write!(out, " {word} is {value}")
+        } else {
+            write!(out, " {word} spec {value} {word} mask {mask}")
+        };
+    }
+    Ok(out)
+}
