@@ -7,7 +7,7 @@
 //! | [`stats`] | percentiles, fairness (Jain, FM, NFM), share errors: pure functions on slices |
 //! | [`record`] | what every document shares: the host, the [`record::Document`] trait, packet and byte ledgers |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
-//! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`] | the documents of the other commands |
+//! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`steer`] | the documents of the other commands |
 //! | [`table`] | text tables |
 //! | [`html`] | self-contained HTML pages with interactive plots |
 //! | [`json`] | documents to and from JSON text |
@@ -32,6 +32,7 @@ pub mod replay;
 pub mod reproduce;
 pub mod run;
 pub mod sim;
+pub mod steer;
 
 pub mod html;
 pub mod table;

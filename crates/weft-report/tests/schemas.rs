@@ -50,6 +50,9 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::run_report());
     check(&fixture::simulated::sim_report());
     check(&fixture::simulated::reproduce_report());
+    check(&fixture::steer::models());
+    check(&fixture::steer::plan());
+    check(&fixture::steer::verify());
 }
 
 /// What `CONTRACT` promises to readers from outside, by path.

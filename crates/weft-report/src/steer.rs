@@ -1,0 +1,343 @@
+//! The documents of `weft steer`: NIC models, a plan, and what packets showed of it.
+
+use crate::human;
+use crate::record::{Document, Host};
+use crate::table::{Cell, Column, Table, Tone};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The document of `weft steer models`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerModels {
+    /// `weft-steer-models/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The models.
+    pub models: Vec<SteerModel>,
+}
+
+/// A NIC model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerModel {
+    /// Its name on the command line.
+    pub name: String,
+    /// Its name for people.
+    pub title: String,
+    /// Receive queues.
+    pub queues: u32,
+    /// Filter tables: name and entries, in the order in which packets meet them where the graph has one.
+    pub tables: Vec<SteerTable>,
+    /// Entries of RSS's indirection table; null without RSS.
+    pub indirection: Option<u32>,
+    /// RSS contexts beside the main one.
+    pub contexts: u32,
+    /// What is stated of it, with sources.
+    pub facts: Vec<SteerFact>,
+}
+
+/// A filter table of a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerTable {
+    /// Its name.
+    pub name: String,
+    /// Entries.
+    pub entries: u32,
+    /// How it is set: `ethtool ntuple rules`, `tc flower`, and so on.
+    pub interface: String,
+}
+
+/// A statement with its source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerFact {
+    /// What is so.
+    pub text: String,
+    /// Where that is from.
+    pub source: String,
+}
+
+/// The document of `weft steer plan`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerPlan {
+    /// `weft-steer-plan/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// Name of the NIC's model.
+    pub nic: String,
+    /// The policy, in its own words.
+    pub policy: String,
+    /// What the plan costs by the policy; null when the policy rejects it.
+    pub cost: Option<f64>,
+    /// Why the policy rejects it, where it does.
+    pub rejected: Option<String>,
+    /// Queues and what they get.
+    pub queues: Vec<SteerQueue>,
+    /// Rules of the filter tables.
+    pub filters: Vec<SteerFilter>,
+    /// RSS contexts; the main one is 0.
+    pub contexts: Vec<SteerContext>,
+    /// What was given up, in sentences.
+    pub degraded: Vec<String>,
+    /// Changes against what was there, in their order, in sentences.
+    pub changes: Vec<String>,
+    /// Where each flow goes, in the order of the flow file.
+    pub flows: Vec<SteerFlow>,
+    /// How long the search took, in seconds.
+    pub wall_s: f64,
+}
+
+/// A queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerQueue {
+    /// Its number.
+    pub queue: u32,
+    /// Flows that go there for certain.
+    pub flows: u32,
+    /// The sum of their weights.
+    pub weight: u64,
+    /// Flows by class; those without one are not counted.
+    pub classes: BTreeMap<String, u32>,
+}
+
+/// A rule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerFilter {
+    /// The table's name.
+    pub table: String,
+    /// Header fields, as model files write them.
+    #[serde(rename = "match")]
+    pub packets: String,
+    /// Precedence.
+    pub priority: u8,
+    /// `queue 3`, `context 1`, `drop`.
+    pub action: String,
+}
+
+/// An RSS context.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerContext {
+    /// Its number.
+    pub context: u32,
+    /// The indirection table.
+    pub indirection: Vec<u32>,
+}
+
+/// A flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerFlow {
+    /// Its header fields.
+    #[serde(rename = "match")]
+    pub packets: String,
+    /// Its class.
+    pub class: Option<String>,
+    /// Its queue; null when its packets may go to several.
+    pub queue: Option<u32>,
+    /// What sends it there: `rule`, `hash`, `spread`, `default`.
+    pub by: String,
+}
+
+/// The document of `weft steer verify`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerVerify {
+    /// `weft-steer-verify/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// Name of the NIC's model.
+    pub nic: String,
+    /// Packets sent of each flow.
+    pub packets_per_flow: u32,
+    /// Flows that were sent.
+    pub flows: Vec<VerifiedFlow>,
+    /// Flows that were not, because they are no single five-tuple.
+    pub not_sent: u32,
+    /// Whether every packet of every flow was counted in the queue that was predicted.
+    pub ok: bool,
+    /// How long it took, in seconds.
+    pub wall_s: f64,
+}
+
+/// A flow that was sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifiedFlow {
+    /// Its header fields.
+    #[serde(rename = "match")]
+    pub packets: String,
+    /// The queue that the model says; null for a drop.
+    pub predicted: Option<u32>,
+    /// Packets that were counted, by queue.
+    pub counted: BTreeMap<u32, u64>,
+    /// Whether all were counted there.
+    pub ok: bool,
+}
+
+impl Document for SteerModels {
+    const SCHEMA: &'static str = "weft-steer-models/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut table = Table::new("NIC models").columns([
+            Column::left("name"),
+            Column::left("NIC"),
+            Column::right("queues"),
+            Column::left("filter tables"),
+            Column::right("RSS entries"),
+            Column::right("contexts"),
+        ]);
+        for model in &self.models {
+            let tables: Vec<String> =
+                model.tables.iter().map(|table| format!("{} {}", table.name, table.entries)).collect();
+            table.row([
+                model.name.clone(),
+                model.title.clone(),
+                model.queues.to_string(),
+                if tables.is_empty() { "-".to_owned() } else { tables.join(", ") },
+                human::or_none(model.indirection, |entries| entries.to_string()),
+                model.contexts.to_string(),
+            ]);
+        }
+        vec![table]
+    }
+}
+
+/// Rules that a table shows; the document has all.
+const SHOWN: usize = 20;
+
+impl Document for SteerPlan {
+    const SCHEMA: &'static str = "weft-steer-plan/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.overview(), self.queue_table()];
+        tables.extend(
+            [self.filter_table(), self.context_table()].into_iter().filter(|table| !table.is_empty()),
+        );
+        tables
+    }
+}
+
+impl SteerPlan {
+    fn overview(&self) -> Table {
+        let mut table = Table::new(format!("{}: {}", self.nic, self.policy))
+            .columns([Column::left("what"), Column::right("value")]);
+        match (&self.rejected, self.cost) {
+            (Some(reason), _) => {
+                table.row([
+                    Cell::plain("rejected by the policy"),
+                    Cell { text: reason.clone(), tone: Tone::Bad },
+                ]);
+            }
+            (None, Some(cost)) => {
+                table.row(["cost".to_owned(), format!("{cost:.4}")]);
+            }
+            (None, None) => {}
+        }
+        let by = |kind: &str| self.flows.iter().filter(|flow| flow.by == kind).count();
+        table.row(["flows".to_owned(), human::count(self.flows.len() as u64)]);
+        for (kind, text) in [
+            ("rule", "by a rule"),
+            ("hash", "by RSS's hash"),
+            ("spread", "spread over several queues"),
+            ("default", "to the default queue"),
+        ] {
+            if by(kind) > 0 {
+                table.row([format!("  {text}"), human::count(by(kind) as u64)]);
+            }
+        }
+        table.row(["rules".to_owned(), human::count(self.filters.len() as u64)]);
+        table.row(["changes".to_owned(), human::count(self.changes.len() as u64)]);
+        table.row(["search took".to_owned(), human::time(self.wall_s)]);
+        for sentence in &self.degraded {
+            table.note(format!("given up: {sentence}"));
+        }
+        table
+    }
+
+    fn queue_table(&self) -> Table {
+        let mut table = Table::new("Queues").columns([
+            Column::right("queue"),
+            Column::right("flows"),
+            Column::right("weight"),
+            Column::left("classes"),
+        ]);
+        for queue in &self.queues {
+            let classes: Vec<String> =
+                queue.classes.iter().map(|(class, flows)| format!("{class} {flows}")).collect();
+            table.row([
+                queue.queue.to_string(),
+                human::count(queue.flows.into()),
+                human::count(queue.weight),
+                classes.join(", "),
+            ]);
+        }
+        table
+    }
+
+    fn filter_table(&self) -> Table {
+        let mut table = Table::new("Rules").columns([
+            Column::left("table"),
+            Column::left("packets"),
+            Column::right("priority"),
+            Column::left("action"),
+        ]);
+        for filter in self.filters.iter().take(SHOWN) {
+            table.row([
+                filter.table.clone(),
+                filter.packets.clone(),
+                filter.priority.to_string(),
+                filter.action.clone(),
+            ]);
+        }
+        if self.filters.len() > SHOWN {
+            table.note(format!("and {} more; --json has all", self.filters.len() - SHOWN));
+        }
+        table
+    }
+
+    fn context_table(&self) -> Table {
+        let mut table =
+            Table::new("RSS").columns([Column::right("context"), Column::left("entries by queue")]);
+        for context in &self.contexts {
+            let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+            for queue in &context.indirection {
+                *counts.entry(*queue).or_default() += 1;
+            }
+            let text: Vec<String> =
+                counts.iter().map(|(queue, entries)| format!("{queue}: {entries}")).collect();
+            table.row([context.context.to_string(), text.join(", ")]);
+        }
+        table
+    }
+}
+
+impl Document for SteerVerify {
+    const SCHEMA: &'static str = "weft-steer-verify/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut table = Table::new(format!("{}: {} packets of each flow", self.nic, self.packets_per_flow))
+            .columns([
+                Column::left("flow"),
+                Column::right("predicted"),
+                Column::left("counted"),
+                Column::left("verdict"),
+            ]);
+        let wrong = self.flows.iter().filter(|flow| !flow.ok);
+        let right = self.flows.iter().filter(|flow| flow.ok);
+        for flow in wrong.chain(right).take(SHOWN) {
+            let counted: Vec<String> =
+                flow.counted.iter().map(|(queue, packets)| format!("queue {queue}: {packets}")).collect();
+            let tone = if flow.ok { Tone::Good } else { Tone::Bad };
+            table.row([
+                Cell::plain(flow.packets.clone()),
+                Cell::plain(human::or_none(flow.predicted, |queue| format!("queue {queue}"))),
+                Cell::plain(if counted.is_empty() { "none".to_owned() } else { counted.join(", ") }),
+                Cell { text: if flow.ok { "ok" } else { "WRONG" }.to_owned(), tone },
+            ]);
+        }
+        let ok = self.flows.iter().filter(|flow| flow.ok).count();
+        table.note(format!("{ok} of {} flows went where the model says", self.flows.len()));
+        if self.not_sent > 0 {
+            table.note(format!("{} flows have wildcards and were not sent", self.not_sent));
+        }
+        vec![table]
+    }
+}
