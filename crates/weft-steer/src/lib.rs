@@ -7,9 +7,11 @@ pub mod cube;
 pub mod flow;
 pub mod matcher;
 pub mod nic;
+pub mod policy;
 pub mod predicate;
 pub mod prefix;
 pub mod rss;
+pub mod search;
 
 pub use algebra::Intersection;
 pub use configuration::{Action, Configuration, ContextId, RssContext, Rule};
