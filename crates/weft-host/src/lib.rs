@@ -13,6 +13,7 @@ pub mod cleanup;
 pub mod clock;
 pub mod doctor;
 pub mod error;
+pub mod ethtool;
 pub mod htb;
 pub mod link;
 pub mod macvtap;

@@ -112,7 +112,8 @@ pub(crate) fn exchange(socket: &Socket, message: &[u8], sequence: u32) -> Result
             }
             match u16_at(one, 4) {
                 NLMSG_ERROR => return acknowledged(&one[HEADER_LEN..], flags).map(|()| answers),
-                NLMSG_DONE => return Ok(answers),
+                // A dump that fails on the way ends with its error number (netlink_dump_done).
+                NLMSG_DONE => return acknowledged(&one[HEADER_LEN..], 0).map(|()| answers),
                 kind => answers.push((kind, one[HEADER_LEN..].to_vec())),
             }
         }

@@ -9,9 +9,11 @@ pub mod emit;
 pub mod flow;
 pub mod matcher;
 pub mod nic;
+pub mod policy;
 pub mod predicate;
 pub mod prefix;
 pub mod rss;
+pub mod search;
 
 pub use algebra::Intersection;
 pub use configuration::{Action, Configuration, ContextId, RssContext, Rule};

@@ -1,0 +1,118 @@
+//! A client of one generic netlink family.
+
+use netlink_sys::{Socket, protocols};
+use rustix::io::Errno;
+
+use super::transport::Refused;
+use crate::netlink::{Netlink, Refusal, attributes, exchange, u16_at, u32_at};
+use crate::tc::Attributes;
+
+/// `NLA_F_NESTED`: set in the type of an attribute that holds attributes. ethtool's requests must have it.
+pub(crate) const NESTED: u16 = 0x8000;
+/// The bits of an attribute's type that are the type.
+pub(crate) const TYPE_MASK: u16 = 0x3fff;
+
+/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY` and the attributes of its answer: `include/uapi/linux/genetlink.h`.
+const CONTROLLER: u16 = 0x10;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+const OPS: u16 = 6;
+const OP_ID: u16 = 1;
+const OP_FLAGS: u16 = 2;
+/// `GENL_CMD_CAP_DO` and `GENL_CMD_CAP_DUMP`.
+const CAN_DO: u32 = 0x02;
+const CAN_DUMP: u32 = 0x04;
+
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_DUMP: u16 = 0x300;
+const HEADER_LEN: usize = 16;
+/// `struct genlmsghdr`.
+const GENL_HEADER_LEN: usize = 4;
+
+/// A family, and what this kernel's edition of it can do.
+pub(crate) struct Family {
+    socket: Socket,
+    sequence: u32,
+    id: u16,
+    /// Command and flags.
+    commands: Vec<(u8, u32)>,
+}
+
+impl Family {
+    /// Asks for the family in the namespace of the calling thread; none if the kernel has none of this name.
+    pub(crate) fn open(name: &str) -> Result<Option<Family>, Refused> {
+        let mut family = Family {
+            socket: Netlink::socket(protocols::NETLINK_GENERIC)?,
+            sequence: 0,
+            id: CONTROLLER,
+            commands: Vec::new(),
+        };
+        let name = [name.as_bytes(), b"\0"].concat();
+        let body = Attributes::default().with(FAMILY_NAME, &name).bytes();
+        let answers = match family.request(GET_FAMILY, &body, false) {
+            Err(e) if Errno::from_io_error(&e.error) == Some(Errno::NOENT) => return Ok(None),
+            answers => answers?,
+        };
+        for (kind, value) in answers.iter().flat_map(|answer| attributes(answer)) {
+            match kind & TYPE_MASK {
+                FAMILY_ID => family.id = u16_at(value, 0),
+                OPS => family.commands = commands(value),
+                _ => {}
+            }
+        }
+        Ok(Some(family))
+    }
+
+    /// Whether this kernel has the command, as a request or as a dump.
+    pub(crate) fn has(&self, command: u8, dump: bool) -> bool {
+        let need = if dump { CAN_DUMP } else { CAN_DO };
+        self.commands.iter().any(|(known, flags)| *known == command && flags & need != 0)
+    }
+
+    /// Sends a request; returns the attributes of each answer.
+    pub(crate) fn request(&mut self, command: u8, body: &[u8], dump: bool) -> Result<Vec<Vec<u8>>, Refused> {
+        /// The version of both families: `ETHTOOL_GENL_VERSION`, and the controller does not look at it.
+        const VERSION: u8 = 1;
+        self.sequence += 1;
+        let length = (HEADER_LEN + GENL_HEADER_LEN + body.len()) as u32;
+        let flags = NLM_F_REQUEST | if dump { NLM_F_DUMP } else { NLM_F_ACK };
+        let mut message = Vec::with_capacity(length as usize);
+        message.extend_from_slice(&length.to_ne_bytes());
+        message.extend_from_slice(&self.id.to_ne_bytes());
+        message.extend_from_slice(&flags.to_ne_bytes());
+        message.extend_from_slice(&self.sequence.to_ne_bytes());
+        message.extend_from_slice(&[0; 4]);
+        message.extend_from_slice(&[command, VERSION, 0, 0]);
+        message.extend_from_slice(body);
+        let answers = exchange(&self.socket, &message, self.sequence)?;
+        Ok(answers
+            .into_iter()
+            .map(|(_, answer)| answer.get(GENL_HEADER_LEN..).unwrap_or_default().to_vec())
+            .collect())
+    }
+}
+
+/// The array of commands: each element holds a number and flags.
+fn commands(array: &[u8]) -> Vec<(u8, u32)> {
+    attributes(array)
+        .map(|(_, element)| {
+            let (mut command, mut flags) = (0, 0);
+            for (kind, value) in attributes(element) {
+                match kind & TYPE_MASK {
+                    OP_ID => command = u32_at(value, 0) as u8,
+                    OP_FLAGS => flags = u32_at(value, 0),
+                    _ => {}
+                }
+            }
+            (command, flags)
+        })
+        .collect()
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Refused { error: refusal.error, says: refusal.says }
+    }
+}

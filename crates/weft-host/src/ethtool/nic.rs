@@ -1,0 +1,298 @@
+//! A NIC: its driver, queues and switches.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use super::error::{EthtoolError, Result};
+use super::genl::TYPE_MASK;
+use super::layout::{self, put_u32, rxnfc};
+use super::transport::{Kernel, Refused, Transport};
+use crate::error::OsError;
+use crate::link;
+use crate::netlink::{attributes, c_string, u32_at, u64_at};
+use crate::netns::NetNs;
+
+/// `ETHTOOL_MSG_FEATURES_GET` and its answer's attributes: `include/uapi/linux/ethtool_netlink_generated.h`.
+const FEATURES_GET: u8 = 11;
+const FEATURES_HW: u16 = 2;
+const FEATURES_ACTIVE: u16 = 4;
+const FEATURES_NOCHANGE: u16 = 5;
+const BITSET_NOMASK: u16 = 1;
+const BITSET_BITS: u16 = 3;
+const BIT_NAME: u16 = 2;
+const BIT_VALUE: u16 = 3;
+/// `netdev_features_strings` of `net/ethtool/common.c` for `NETIF_F_NTUPLE_BIT`.
+const NTUPLE: &str = "rx-ntuple-filter";
+
+/// A driver, as `ethtool -i` shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// Its name; of links without hardware their kind. "(unnamed)" if it gives none.
+    pub name: String,
+    /// Its version, of most drivers the kernel's.
+    pub version: String,
+    /// The firmware's version.
+    pub firmware: String,
+    /// Where the device is, such as a PCI address.
+    pub bus: String,
+}
+
+/// Numbers of channels, as `ethtool -l` shows them. A channel is an interrupt with its queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    /// Channels that only receive: how many there are and how many there can be.
+    pub rx: Limited,
+    /// Channels that only send.
+    pub tx: Limited,
+    /// Channels for other purposes.
+    pub other: Limited,
+    /// Channels that do both.
+    pub combined: Limited,
+}
+
+/// A number and its highest value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limited {
+    /// How many there are.
+    pub count: u32,
+    /// How many there can be.
+    pub max: u32,
+}
+
+/// A switch of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// Whether it is on.
+    pub active: bool,
+    /// Whether it can be changed; none if the kernel does not say (before 5.7).
+    pub changeable: Option<bool>,
+}
+
+/// A NIC in a namespace, by way of the kernel or of what a test puts in its place.
+pub struct Nic<T = Kernel> {
+    pub(super) transport: T,
+    pub(super) device: String,
+    driver: Driver,
+}
+
+impl Nic<Kernel> {
+    /// The device of this name in the namespace.
+    ///
+    /// # Errors
+    /// If there is none, or the namespace cannot be entered.
+    pub fn open(ns: &NetNs, device: &str) -> Result<Nic<Kernel>> {
+        link::show(ns, device)?;
+        Nic::over(Kernel::open(ns)?, device)
+    }
+}
+
+impl<T: Transport> Nic<T> {
+    /// The device of this name behind a transport.
+    ///
+    /// # Errors
+    /// If the driver cannot be asked for.
+    pub fn over(transport: T, device: &str) -> Result<Nic<T>> {
+        let mut nic = Nic { transport, device: device.to_string(), driver: Driver::default() };
+        nic.driver = nic.read_driver()?;
+        Ok(nic)
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Its driver.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// What was put in the kernel's place.
+    pub fn transport(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// The number of receive queues that the hash can spread over.
+    ///
+    /// # Errors
+    /// [`EthtoolError::NoQueueCount`] if the driver does not say it.
+    pub fn rx_queues(&mut self) -> Result<u32> {
+        let mut buffer = command::<{ rxnfc::LEN }>(layout::GRXRINGS);
+        match self.transport.ioctl(&self.device, &mut buffer) {
+            Ok(()) => Ok(u64_at(&buffer, rxnfc::DATA) as u32),
+            Err(e) if unsupported(&e) => match self.channels()? {
+                Some(channels) => Ok(channels.rx.count + channels.combined.count),
+                None => Err(EthtoolError::NoQueueCount {
+                    device: self.device.clone(),
+                    driver: self.driver_name(),
+                }),
+            },
+            Err(e) => Err(self.failed("read the number of receive queues", e).into()),
+        }
+    }
+
+    /// The numbers of channels; none if the driver does not say.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn channels(&mut self) -> Result<Option<Channels>> {
+        let mut buffer = command::<{ layout::CHANNELS_LEN }>(layout::GCHANNELS);
+        match self.transport.ioctl(&self.device, &mut buffer) {
+            Ok(()) => Ok(Some(read_channels(&buffer))),
+            Err(e) if unsupported(&e) => Ok(None),
+            Err(e) => Err(self.failed("read the numbers of channels", e).into()),
+        }
+    }
+
+    /// Sets the number of combined channels, as `ethtool -L DEVICE combined N`. Most drivers restart the link.
+    ///
+    /// # Errors
+    /// The kernel's refusal; it refuses less channels than tables and rules use.
+    pub fn set_combined_channels(&mut self, count: u32) -> Result<()> {
+        let mut buffer = command::<{ layout::CHANNELS_LEN }>(layout::GCHANNELS);
+        let action = format!("set the number of combined channels to {count}");
+        self.transport.ioctl(&self.device, &mut buffer).map_err(|e| self.failed(&action, e))?;
+        put_u32(&mut buffer, 0, layout::SCHANNELS);
+        put_u32(&mut buffer, 32, count);
+        self.transport.ioctl(&self.device, &mut buffer).map_err(|e| {
+            self.failed(&action, e).remedy(format!(
+                "`ethtool -l {}` shows the limits; hash table and rules may use more",
+                self.device
+            ))
+        })?;
+        Ok(())
+    }
+
+    /// The switch for receive rules, `ethtool -k` calls it ntuple-filters.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn ntuple(&mut self) -> Result<Feature> {
+        if self.transport.has(FEATURES_GET, false) {
+            let answers = self
+                .transport
+                .netlink(&self.device, FEATURES_GET, &[], false)
+                .map_err(|e| self.refused("read the features", e))?;
+            return Ok(ntuple_of(answers.first().map_or(&[], Vec::as_slice)));
+        }
+        let flags = self.flags("read the features")?;
+        Ok(Feature { active: flags & layout::FLAG_NTUPLE != 0, changeable: None })
+    }
+
+    /// Turns receive rules on or off, as `ethtool -K DEVICE ntuple on`. Turning them off deletes the rules.
+    ///
+    /// # Errors
+    /// [`EthtoolError::NoRules`] if they cannot be turned on; the kernel's refusal.
+    pub fn set_ntuple(&mut self, on: bool) -> Result<()> {
+        let action = if on { "turn receive rules on" } else { "turn receive rules off" };
+        let feature = self.ntuple()?;
+        if feature.active == on {
+            return Ok(());
+        }
+        if on && feature.changeable == Some(false) {
+            return Err(self.no_rules());
+        }
+        let flags = self.flags(action)?;
+        let mut buffer = command::<8>(layout::SFLAGS);
+        put_u32(&mut buffer, 4, flags ^ layout::FLAG_NTUPLE);
+        self.transport.ioctl(&self.device, &mut buffer).map_err(|e| self.failed(action, e))?;
+        // The kernel takes a wish; what the driver made of it must be looked at (netdev_update_features).
+        if self.ntuple()?.active == on { Ok(()) } else { Err(self.no_rules()) }
+    }
+
+    fn flags(&mut self, action: &str) -> Result<u32> {
+        let mut buffer = command::<8>(layout::GFLAGS);
+        self.transport.ioctl(&self.device, &mut buffer).map_err(|e| self.failed(action, e))?;
+        Ok(u32_at(&buffer, 4))
+    }
+
+    fn read_driver(&mut self) -> Result<Driver> {
+        let mut buffer = command::<{ layout::DRVINFO_LEN }>(layout::GDRVINFO);
+        match self.transport.ioctl(&self.device, &mut buffer) {
+            Ok(()) => Ok(Driver {
+                name: text(&buffer, 4),
+                version: text(&buffer, 36),
+                firmware: text(&buffer, 68),
+                bus: text(&buffer, 100),
+            }),
+            Err(e) if unsupported(&e) => Ok(Driver { name: "(unnamed)".into(), ..Driver::default() }),
+            Err(e) => Err(self.failed("read the driver's name", e).into()),
+        }
+    }
+
+    pub(super) fn driver_name(&self) -> String {
+        self.driver.name.clone()
+    }
+
+    pub(super) fn no_rules(&self) -> EthtoolError {
+        EthtoolError::NoRules { device: self.device.clone(), driver: self.driver_name() }
+    }
+
+    /// The error of a refused call: "DEVICE: ACTION: errno".
+    pub(super) fn failed(&self, action: &str, error: io::Error) -> OsError {
+        self.refused(action, error.into())
+    }
+
+    pub(super) fn refused(&self, action: &str, refused: Refused) -> OsError {
+        OsError::new(format!("{}: {action}", self.device), refused.error)
+            .detail(refused.says)
+            .needs("CAP_NET_ADMIN")
+    }
+
+    pub(super) fn incomplete(&self, action: &str) -> EthtoolError {
+        EthtoolError::Answer { device: self.device.clone(), action: action.to_string() }
+    }
+}
+
+/// A structure of `N` bytes that begins with the command's number.
+pub(super) fn command<const N: usize>(number: u32) -> [u8; N] {
+    let mut buffer = [0; N];
+    put_u32(&mut buffer, 0, number);
+    buffer
+}
+
+pub(super) fn is(error: &io::Error, errno: Errno) -> bool {
+    Errno::from_io_error(error) == Some(errno)
+}
+
+pub(super) fn unsupported(error: &io::Error) -> bool {
+    is(error, Errno::OPNOTSUPP)
+}
+
+/// One of the texts of 32 bytes in `struct ethtool_drvinfo`.
+fn text(buffer: &[u8], at: usize) -> String {
+    c_string(buffer.get(at..at + 32).unwrap_or_default())
+}
+
+fn read_channels(buffer: &[u8]) -> Channels {
+    let limited = |n: usize| Limited { max: u32_at(buffer, 4 + 4 * n), count: u32_at(buffer, 20 + 4 * n) };
+    Channels { rx: limited(0), tx: limited(1), other: limited(2), combined: limited(3) }
+}
+
+/// The switch for rules in an answer to FEATURES_GET, whose bit sets are lists of names.
+fn ntuple_of(answer: &[u8]) -> Feature {
+    let (mut hardware, mut active, mut fixed) = (false, false, false);
+    for (kind, set) in attributes(answer) {
+        match kind & TYPE_MASK {
+            FEATURES_HW => hardware = bitset_has(set, NTUPLE),
+            FEATURES_ACTIVE => active = bitset_has(set, NTUPLE),
+            FEATURES_NOCHANGE => fixed = bitset_has(set, NTUPLE),
+            _ => {}
+        }
+    }
+    Feature { active, changeable: Some(hardware && !fixed) }
+}
+
+/// Whether a bit is set. A set without a mask lists the bits that are set; with one, each bit says it by itself.
+fn bitset_has(set: &[u8], name: &str) -> bool {
+    let no_mask = attributes(set).any(|(kind, _)| kind & TYPE_MASK == BITSET_NOMASK);
+    attributes(set)
+        .filter(|(kind, _)| kind & TYPE_MASK == BITSET_BITS)
+        .flat_map(|(_, bits)| attributes(bits))
+        .any(|(_, bit)| {
+            let named =
+                attributes(bit).any(|(kind, value)| kind & TYPE_MASK == BIT_NAME && c_string(value) == name);
+            named && (no_mask || attributes(bit).any(|(kind, _)| kind & TYPE_MASK == BIT_VALUE))
+        })
+}

@@ -1,0 +1,52 @@
+//! Several policies at once.
+
+use super::{Cost, Layout, Measure, Policy, Tally};
+use weft_units::QueueId;
+
+/// The weighted sum of policies' costs. Loads are measured as the first policy says.
+#[derive(Debug)]
+pub struct Combined {
+    /// Weights and policies.
+    pub parts: Vec<(f64, Box<dyn Policy>)>,
+}
+
+impl Policy for Combined {
+    fn name(&self) -> String {
+        let parts: Vec<String> =
+            self.parts.iter().map(|(weight, part)| format!("{weight} * {}", part.name())).collect();
+        parts.join(" + ")
+    }
+
+    fn cost(&self, tally: &Tally) -> Cost {
+        self.parts.iter().map(|(weight, part)| part.cost(tally) * *weight).sum()
+    }
+
+    fn measure(&self) -> Measure {
+        self.parts.first().map_or(Measure::Weight, |(_, part)| part.measure())
+    }
+
+    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+        self.parts.iter().try_for_each(|(_, part)| part.check(queues))
+    }
+
+    /// Groups of the first part that has several, homes of the first that has some: where to begin.
+    fn layout(&self, tally: &Tally) -> Option<Layout> {
+        let mut layouts: Vec<Layout> = self.parts.iter().filter_map(|(_, part)| part.layout(tally)).collect();
+        let homes = layouts
+            .iter_mut()
+            .map(|layout| core::mem::take(&mut layout.homes))
+            .find(|homes| !homes.is_empty());
+        let best = layouts.iter().position(|layout| layout.groups.len() > 1).unwrap_or(0);
+        let groups = layouts.into_iter().nth(best)?;
+        Some(Layout { homes: homes.unwrap_or_default(), ..groups })
+    }
+
+    fn layout_key(&self, tally: &Tally) -> u64 {
+        let mix = |sum: u64, key: u64| sum.wrapping_mul(1_000_003).wrapping_add(key);
+        self.parts.iter().map(|(_, part)| part.layout_key(tally)).fold(0, mix)
+    }
+
+    fn layout_is_all(&self) -> bool {
+        self.parts.len() == 1 && self.parts.iter().all(|(_, part)| part.layout_is_all())
+    }
+}

@@ -1,0 +1,57 @@
+//! Flows on the queue of the processor on which their application runs.
+
+use super::{Cost, Layout, Policy, Tally};
+use std::collections::BTreeMap;
+use weft_units::QueueId;
+
+/// The cost is the number of flows that are away from their processor's queue; flows whose processor is not known, or has no queue,
+/// are balanced and cost nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Locality {
+    /// Each processor's queue; when it is empty, the queue of the processor's number.
+    pub queues: BTreeMap<u32, QueueId>,
+}
+
+impl Locality {
+    fn home(&self, tally: &Tally, core: u32) -> Option<QueueId> {
+        let queue = if self.queues.is_empty() { QueueId(core) } else { *self.queues.get(&core)? };
+        tally.queues().binary_search(&queue).is_ok().then_some(queue)
+    }
+}
+
+impl Policy for Locality {
+    fn name(&self) -> String {
+        if self.queues.is_empty() {
+            return "locality".to_owned();
+        }
+        let map: Vec<String> =
+            self.queues.iter().map(|(core, queue)| format!("{core}: {}", queue.0)).collect();
+        format!("locality {{ {} }}", map.join(", "))
+    }
+
+    fn cost(&self, tally: &Tally) -> Cost {
+        let away = tally
+            .by_core()
+            .filter(|(core, queue, _)| self.home(tally, *core).is_some_and(|home| *queue != Some(home)));
+        Cost {
+            violations: Layout::single(tally.queues()).violations(tally),
+            value: away.map(|(_, _, flows)| f64::from(flows)).sum(),
+        }
+    }
+
+    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+        let missing = self.queues.iter().find(|(_, queue)| queues.binary_search(queue).is_err());
+        missing.map_or(Ok(()), |(core, queue)| {
+            Err(format!("queue {} of processor {core} is not one that flows can be put on", queue.0))
+        })
+    }
+
+    fn layout(&self, tally: &Tally) -> Option<Layout> {
+        let homes = if self.queues.is_empty() {
+            tally.queues().iter().map(|queue| (queue.0, *queue)).collect()
+        } else {
+            self.queues.clone()
+        };
+        Some(Layout { homes, ..Layout::single(tally.queues()) })
+    }
+}

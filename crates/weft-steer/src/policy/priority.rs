@@ -1,0 +1,48 @@
+//! Dragonet's elastic policy: a class has as many queues as its flows need.
+
+use super::isolate::first_queues;
+use super::{Cost, Layout, Policy, Tally};
+use weft_units::QueueId;
+
+/// A class has a queue of its own for each so many flows, but leaves one to the others (Dragonet's `priorityCost`, `Search.hs`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Priority {
+    /// The class's name.
+    pub class: String,
+    /// Flows of it that share a queue.
+    pub flows_per_queue: u32,
+}
+
+impl Priority {
+    fn own(&self, tally: &Tally) -> usize {
+        let flows = tally.class(&self.class).map_or(0, |class| tally.flows_of(class));
+        let wanted = flows.div_ceil(self.flows_per_queue.max(1)) as usize;
+        wanted.min(tally.queues().len().saturating_sub(1))
+    }
+}
+
+impl Policy for Priority {
+    fn name(&self) -> String {
+        format!("priority {} by {} flows", self.class, self.flows_per_queue)
+    }
+
+    fn cost(&self, tally: &Tally) -> Cost {
+        first_queues(tally, &self.class, self.own(tally)).cost(tally)
+    }
+
+    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+        match (self.flows_per_queue, queues.len()) {
+            (0, _) => Err("a queue must take at least 1 flow: write `by 8 flows`, say".to_owned()),
+            (_, 0 | 1) => Err(format!("class {} and the others need a queue each; allow 2", self.class)),
+            _ => Ok(()),
+        }
+    }
+
+    fn layout(&self, tally: &Tally) -> Option<Layout> {
+        Some(first_queues(tally, &self.class, self.own(tally)))
+    }
+
+    fn layout_key(&self, tally: &Tally) -> u64 {
+        self.own(tally) as u64
+    }
+}

@@ -1,0 +1,76 @@
+//! Queues by class, as written.
+
+use super::{Cost, Layout, Policy, Tally};
+use weft_units::QueueId;
+
+/// `static`: each class has the queues that are written for it; others have the queues that no class has, or all when there are none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reserved {
+    /// Classes with their first and last queue, ends included.
+    pub classes: Vec<(String, QueueId, QueueId)>,
+}
+
+impl Reserved {
+    fn layout_on(&self, tally: &Tally) -> Layout {
+        let within = |first: QueueId, last: QueueId| {
+            let queues = tally.queues().iter().copied();
+            queues.filter(|queue| (first..=last).contains(queue)).collect::<Vec<_>>()
+        };
+        let free =
+            |queue: &QueueId| !self.classes.iter().any(|(_, first, last)| (first..=last).contains(&queue));
+        let mut rest: Vec<QueueId> = tally.queues().iter().copied().filter(free).collect();
+        if rest.is_empty() {
+            rest = tally.queues().to_vec();
+        }
+        let mut groups = vec![rest];
+        let mut group_of = vec![0; tally.classes().len()];
+        for (name, first, last) in &self.classes {
+            let queues = within(*first, *last);
+            if let Some(class) = tally.class(name)
+                && !queues.is_empty()
+            {
+                group_of[usize::from(class.0)] = groups.len() as u16;
+                groups.push(queues);
+            }
+        }
+        Layout { groups, group_of, ..Layout::default() }
+    }
+}
+
+impl Policy for Reserved {
+    fn name(&self) -> String {
+        let classes: Vec<String> = self
+            .classes
+            .iter()
+            .map(|(name, first, last)| {
+                if first == last {
+                    format!("{name}: {}", first.0)
+                } else {
+                    format!("{name}: {}..{}", first.0, last.0)
+                }
+            })
+            .collect();
+        format!("static {{ {} }}", classes.join(", "))
+    }
+
+    fn cost(&self, tally: &Tally) -> Cost {
+        self.layout_on(tally).cost(tally)
+    }
+
+    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+        for (name, first, last) in &self.classes {
+            if !queues.iter().any(|queue| (first..=last).contains(&queue)) {
+                let (low, high) = (queues.first().map_or(0, |q| q.0), queues.last().map_or(0, |q| q.0));
+                return Err(format!(
+                    "class {name} has queues {}..{}, of which none can be used: flows can be put on queues {low}..{high}",
+                    first.0, last.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn layout(&self, tally: &Tally) -> Option<Layout> {
+        Some(self.layout_on(tally))
+    }
+}
