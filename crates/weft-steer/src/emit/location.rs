@@ -36,7 +36,7 @@ impl Locations {
     /// The location for a new rule: free, in its priority's block, and behind older rules of its priority that it overlaps. None when
     /// there is none.
     pub fn add(&mut self, nic: &Nic, rule: &Rule) -> Option<u32> {
-        let (first, last) = block(nic, rule)?;
+        let (first, last) = block(nic, rule.table, rule.priority)?;
         let overlapping = self.of.iter().filter(|((table, cube, priority), _)| {
             *table == rule.table && *priority == rule.priority && !cube.is_disjoint(&rule.cube)
         });
@@ -49,6 +49,14 @@ impl Locations {
         let location = (least..=last).find(|location| !self.used.contains(location))?;
         self.set(rule, location);
         Some(location)
+    }
+
+    /// The priority of a rule of a table that stands at a location, by the block that it lies in.
+    pub fn priority(nic: &Nic, table: TableId, location: u32) -> Option<u8> {
+        let (low, high) = nic.table(table)?.priorities;
+        (low..=high).find(|priority| {
+            block(nic, table, *priority).is_some_and(|(first, last)| (first..=last).contains(&location))
+        })
     }
 
     /// Frees a rule's location.
@@ -67,8 +75,8 @@ fn one_mask(of: &BTreeMap<(TableId, Cube, u8), u32>, rule: &Rule) -> bool {
 }
 
 /// First and last location of a rule's table and priority. Tables of one interface share a list.
-fn block(nic: &Nic, rule: &Rule) -> Option<(u32, u32)> {
-    let table = nic.table(rule.table)?;
+fn block(nic: &Nic, id: TableId, priority: u8) -> Option<(u32, u32)> {
+    let table = nic.table(id)?;
     let capacity = |table: &crate::nic::Table| {
         let pool = table.pool.and_then(|pool| nic.pools.get(usize::from(pool.0)));
         table.capacity.saturating_add(pool.map_or(0, |pool| pool.capacity))
@@ -77,13 +85,13 @@ fn block(nic: &Nic, rule: &Rule) -> Option<(u32, u32)> {
     let base = u32::from(table.interface == Interface::Flower);
     let before: u32 = nic
         .tables()
-        .take_while(|(id, _)| *id != rule.table)
+        .take_while(|(other, _)| *other != id)
         .filter(|(_, other)| other.interface == table.interface)
         .map(|(_, other)| capacity(other))
         .sum();
     let (low, high) = table.priorities;
     let levels = u32::from(high.saturating_sub(low)) + 1;
-    let level = u32::from(high.saturating_sub(rule.priority.clamp(low, high)));
+    let level = u32::from(high.saturating_sub(priority.clamp(low, high)));
     let size = capacity(table);
     let start = |level: u32| (u64::from(size) * u64::from(level) / u64::from(levels)) as u32;
     let first = base + before + start(level);

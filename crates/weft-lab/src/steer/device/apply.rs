@@ -1,0 +1,143 @@
+//! A plan's changes, made one after the other; when one is refused, those before it are taken back.
+
+use super::Device;
+use crate::steer::ntuple::to_rx_rule;
+use std::collections::BTreeMap;
+use thiserror::Error;
+use weft_host::ethtool::{self, EthtoolError, RssChange};
+use weft_steer::change::{Change, ChangePlan};
+use weft_steer::emit::Locations;
+use weft_steer::nic::Nic;
+use weft_steer::{Action, Configuration, ContextId, Rule};
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    /// Changes made.
+    pub made: usize,
+    /// Where the rules stand now.
+    pub locations: Locations,
+    /// The device's numbers of contexts that were made, by the plan's.
+    pub contexts: BTreeMap<ContextId, ethtool::ContextId>,
+}
+
+/// Why a plan is not in force.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// A change was refused, and all before it were taken back.
+    #[error("change {} of {of} was refused, and what was done before is taken back: {change}: {why}", at + 1)]
+    Refused {
+        /// Its place in the plan.
+        at: usize,
+        /// Changes of the plan.
+        of: usize,
+        /// The change.
+        change: String,
+        /// The refusal.
+        why: String,
+    },
+    /// A change was refused, and so was the way back: the device is between the two.
+    #[error(
+        "change {} of {of} was refused ({why}), and taking back \"{change}\" as well: {back}; look at what is set and repair it by hand", at + 1
+    )]
+    Stuck {
+        /// The refused change's place.
+        at: usize,
+        /// Changes of the plan.
+        of: usize,
+        /// Its refusal.
+        why: String,
+        /// The change on the way back.
+        change: String,
+        /// Its refusal.
+        back: String,
+    },
+}
+
+/// Applies a plan to a device that holds `from`, whose rules stand at `locations`. `told` hears of each change before it is made.
+///
+/// # Errors
+/// A change is refused.
+pub fn apply_plan(
+    nic: &Nic,
+    device: &mut impl Device,
+    from: &Configuration,
+    locations: Locations,
+    plan: &ChangePlan,
+    mut told: impl FnMut(usize, &Change),
+) -> Result<Applied, ApplyError> {
+    let contexts = from.contexts.iter().map(|c| (c.id, ethtool::ContextId(c.id.0))).collect();
+    let mut state = Applied { made: 0, locations, contexts };
+    for (at, change) in plan.changes.iter().enumerate() {
+        told(at, change);
+        let Err(why) = make(nic, device, &mut state, change) else {
+            state.made += 1;
+            continue;
+        };
+        let of = plan.changes.len();
+        for back in &plan.rollback(nic, from, at).changes {
+            if let Err(refusal) = make(nic, device, &mut state, back) {
+                return Err(ApplyError::Stuck { at, of, why, change: back.to_string(), back: refusal });
+            }
+        }
+        return Err(ApplyError::Refused { at, of, change: change.to_string(), why });
+    }
+    Ok(state)
+}
+
+/// Makes one change; the reason when it cannot be made.
+fn make(nic: &Nic, device: &mut impl Device, state: &mut Applied, change: &Change) -> Result<(), String> {
+    let text = |error: EthtoolError| error.to_string();
+    match change {
+        Change::Add(rule) => {
+            let location = state.locations.add(nic, rule).ok_or("no location is free for its priority")?;
+            let wanted = to_rx_rule(&with_device_context(rule, state), location);
+            let inserted = wanted.and_then(|rule| device.insert(&rule).map_err(text));
+            match inserted {
+                Ok(location) => state.locations.set(rule, location),
+                Err(why) => {
+                    state.locations.remove(rule);
+                    return Err(why);
+                }
+            }
+        }
+        Change::Remove(rule) => {
+            let location = state.locations.get(rule).ok_or("its location is not known")?;
+            device.delete(location).map_err(text)?;
+            state.locations.remove(rule);
+        }
+        Change::SetContext { to, .. } => {
+            let table = RssChange::table(to.indirection.clone());
+            match state.contexts.get(&to.id) {
+                Some(id) => device.set_rss(*id, &table).map_err(text)?,
+                None if to.id == ContextId::MAIN => {
+                    device.set_rss(ethtool::ContextId::MAIN, &table).map_err(text)?;
+                }
+                None => {
+                    let id = device.create_context(&table).map_err(text)?;
+                    state.contexts.insert(to.id, id);
+                }
+            }
+        }
+        Change::RemoveContext(context) => {
+            let id = state.contexts.get(&context.id).copied().ok_or("its number is not known")?;
+            device.delete_context(id).map_err(text)?;
+            state.contexts.remove(&context.id);
+        }
+        Change::SetKey { to, .. } => {
+            let key = RssChange { key: Some(to.0.clone()), ..RssChange::default() };
+            device.set_rss(ethtool::ContextId::MAIN, &key).map_err(text)?;
+        }
+    }
+    Ok(())
+}
+
+/// The rule with the device's number of its context in place of the plan's.
+fn with_device_context(rule: &Rule, state: &Applied) -> Rule {
+    let action = match rule.action {
+        Action::Context(id) => Action::Context(state.contexts.get(&id).map_or(id, |id| ContextId(id.0))),
+        other => other,
+    };
+    Rule { action, ..*rule }
+}

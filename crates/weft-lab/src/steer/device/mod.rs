@@ -1,0 +1,100 @@
+//! A driver's receive steering beside a model: what is set is read, plans are applied with a way back, and what the driver really accepts is
+//! tried.
+
+mod apply;
+mod import;
+mod probe;
+mod testbed;
+
+pub use apply::{Applied, ApplyError, apply_plan};
+pub use import::{Imported, import};
+pub use probe::{Probe, ProbeReport, probe, refine};
+
+use weft_host::ethtool::{self, EthtoolError, Nic, Rss, RssChange, RuleTable, RxRule, Transport};
+
+/// What is asked of a device: by `ethtool`'s interface, or of a device that a test makes up.
+pub trait Device {
+    /// The interface's name.
+    fn name(&self) -> &str;
+    /// Receive queues.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    fn queues(&mut self) -> Result<u32, EthtoolError>;
+    /// All rules.
+    ///
+    /// # Errors
+    /// There are none to be had, or one cannot be read.
+    fn rules(&mut self) -> Result<RuleTable, EthtoolError>;
+    /// Inserts a rule; its location.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    fn insert(&mut self, rule: &RxRule) -> Result<u32, EthtoolError>;
+    /// Deletes the rule at a location.
+    ///
+    /// # Errors
+    /// There is none.
+    fn delete(&mut self, location: u32) -> Result<(), EthtoolError>;
+    /// A context's table and key.
+    ///
+    /// # Errors
+    /// There is none.
+    fn rss(&mut self, context: ethtool::ContextId) -> Result<Rss, EthtoolError>;
+    /// All contexts, the main one first.
+    ///
+    /// # Errors
+    /// There are none, or the kernel cannot list them.
+    fn contexts(&mut self) -> Result<Vec<(ethtool::ContextId, Rss)>, EthtoolError>;
+    /// Changes a context.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    fn set_rss(&mut self, context: ethtool::ContextId, change: &RssChange) -> Result<(), EthtoolError>;
+    /// Makes a context; its number.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    fn create_context(&mut self, change: &RssChange) -> Result<ethtool::ContextId, EthtoolError>;
+    /// Deletes a context.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    fn delete_context(&mut self, context: ethtool::ContextId) -> Result<(), EthtoolError>;
+}
+
+impl<T: Transport> Device for Nic<T> {
+    fn name(&self) -> &str {
+        self.device()
+    }
+    fn queues(&mut self) -> Result<u32, EthtoolError> {
+        self.rx_queues()
+    }
+    fn rules(&mut self) -> Result<RuleTable, EthtoolError> {
+        Self::rules(self)
+    }
+    fn insert(&mut self, rule: &RxRule) -> Result<u32, EthtoolError> {
+        self.insert_rule(rule)
+    }
+    fn delete(&mut self, location: u32) -> Result<(), EthtoolError> {
+        self.delete_rule(location)
+    }
+    fn rss(&mut self, context: ethtool::ContextId) -> Result<Rss, EthtoolError> {
+        Self::rss(self, context)
+    }
+    fn contexts(&mut self) -> Result<Vec<(ethtool::ContextId, Rss)>, EthtoolError> {
+        Self::contexts(self)
+    }
+    fn set_rss(&mut self, context: ethtool::ContextId, change: &RssChange) -> Result<(), EthtoolError> {
+        Self::set_rss(self, context, change)
+    }
+    fn create_context(&mut self, change: &RssChange) -> Result<ethtool::ContextId, EthtoolError> {
+        Self::create_context(self, change)
+    }
+    fn delete_context(&mut self, context: ethtool::ContextId) -> Result<(), EthtoolError> {
+        Self::delete_context(self, context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

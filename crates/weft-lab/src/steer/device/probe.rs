@@ -1,0 +1,198 @@
+//! Trial insertion: drivers do not say which rules they take, so rules are inserted and deleted again. The packets that they name are of
+//! addresses for documentation, which nobody sends.
+
+use super::{Device, testbed};
+use crate::steer::ntuple::to_rx_rule;
+use weft_steer::nic::{Interface, Nic, TableId};
+use weft_steer::{Action, Cube, Field, Prefix, Rule};
+use weft_units::{Protocol, QueueId};
+
+/// A rule that was tried.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// The table of the model.
+    pub table: TableId,
+    /// What was tried, in words.
+    pub what: String,
+    /// Whether the model says that it works.
+    pub expected: bool,
+    /// The driver's refusal; none when it was taken.
+    pub refusal: Option<String>,
+    /// What the rule tests, so that a model can learn from it.
+    pub cube: Cube,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProbeReport {
+    /// All that was tried, in order.
+    pub probes: Vec<Probe>,
+    /// Rules that were inserted and could not be deleted: their locations, and why.
+    pub left: Vec<(u32, String)>,
+}
+
+impl Probe {
+    /// Whether model and driver agree.
+    pub const fn agrees(&self) -> bool {
+        self.expected == self.refusal.is_none()
+    }
+}
+
+/// Tries rules of all kinds that tables of ntuple rules may have. Rules that are there stay; the ones tried stand at the end of the table, one at a
+/// time, except for two at once that tell whether there is one mask for all.
+pub fn probe(nic: &Nic, device: &mut impl Device) -> ProbeReport {
+    let mut report = ProbeReport::default();
+    for (table, model) in nic.tables().filter(|(_, table)| table.interface == Interface::Ntuple) {
+        let last = model.capacity.saturating_sub(1);
+        for (what, cube) in shapes() {
+            let rule = Rule { table, cube, priority: model.priorities.0, action: Action::Queue(QueueId(0)) };
+            let expected = model.takes(&rule).is_ok();
+            let refusal = try_rule(device, &rule, last, &mut report.left).err();
+            report.probes.push(Probe { table, what: what.to_owned(), expected, refusal, cube });
+        }
+        if let Some(probe) = two_masks(nic, table, device, last, &mut report) {
+            report.probes.push(probe);
+        }
+    }
+    report
+}
+
+/// Inserts and deletes.
+fn try_rule(
+    device: &mut impl Device,
+    rule: &Rule,
+    location: u32,
+    left: &mut Vec<(u32, String)>,
+) -> Result<(), String> {
+    let rule = to_rx_rule(rule, location)?;
+    let at = device.insert(&rule).map_err(|error| error.to_string())?;
+    if let Err(error) = device.delete(at) {
+        left.push((at, error.to_string()));
+    }
+    Ok(())
+}
+
+/// Two rules with different masks at once.
+fn two_masks(
+    nic: &Nic,
+    table: TableId,
+    device: &mut impl Device,
+    last: u32,
+    report: &mut ProbeReport,
+) -> Option<Probe> {
+    let accepted: Vec<Cube> = report
+        .probes
+        .iter()
+        .filter(|probe| probe.table == table && probe.refusal.is_none())
+        .map(|probe| probe.cube)
+        .collect();
+    let first = *accepted.first()?;
+    let second = *accepted.iter().find(|cube| cube.mask_only() != first.mask_only())?;
+    let model = nic.table(table)?;
+    let rule = |cube| Rule { table, cube, priority: model.priorities.0, action: Action::Queue(QueueId(0)) };
+    let at = device.insert(&to_rx_rule(&rule(first), last).ok()?).ok()?;
+    let refusal = try_rule(device, &rule(second), last.saturating_sub(1), &mut report.left).err();
+    if let Err(error) = device.delete(at) {
+        report.left.push((at, error.to_string()));
+    }
+    let what = "two rules with different masks".to_owned();
+    Some(Probe { table, what, expected: !model.one_mask, refusal, cube: second })
+}
+
+/// The kinds of rules.
+fn shapes() -> Vec<(&'static str, Cube)> {
+    let flow = |src: &str, dst: &str, protocol: Protocol| -> Option<Cube> {
+        let prefix = |text: &str| text.parse::<Prefix>().ok();
+        Some(
+            Cube::ALL
+                .prefix(Field::SrcIp, prefix(src)?)
+                .prefix(Field::DstIp, prefix(dst)?)
+                .exact(Field::IpProtocol, protocol.0.into())
+                .exact(Field::SrcPort, 7)
+                .exact(Field::DstPort, 9),
+        )
+    };
+    let four = |protocol| flow(testbed::SOURCE4, testbed::DESTINATION4, protocol).unwrap_or_default();
+    let six = |protocol| flow(testbed::SOURCE6, testbed::DESTINATION6, protocol).unwrap_or_default();
+    let tcp = four(Protocol::TCP);
+    let net = |field| {
+        let (value, _) = tcp.get(field);
+        tcp.with(field, value & 0xffff_ff00, 0xffff_ff00)
+    };
+    vec![
+        ("TCP over IPv4, five-tuple", tcp),
+        ("UDP over IPv4, five-tuple", four(Protocol::UDP)),
+        ("SCTP over IPv4, five-tuple", four(Protocol::SCTP)),
+        ("TCP over IPv6, five-tuple", six(Protocol::TCP)),
+        ("UDP over IPv6, five-tuple", six(Protocol::UDP)),
+        (
+            "TCP, destination port only",
+            tcp.without(Field::SrcIp).without(Field::DstIp).without(Field::SrcPort),
+        ),
+        ("TCP, destination address and port", tcp.without(Field::SrcIp).without(Field::SrcPort)),
+        (
+            "TCP, source address only",
+            tcp.without(Field::DstIp).without(Field::SrcPort).without(Field::DstPort),
+        ),
+        ("TCP, source network", net(Field::SrcIp)),
+        ("TCP, destination network", net(Field::DstIp)),
+        ("TCP, ports under a mask", tcp.with(Field::DstPort, 8, 0xfff8)),
+        (
+            "IPv4 addresses without ports",
+            tcp.without(Field::IpProtocol).without(Field::SrcPort).without(Field::DstPort),
+        ),
+        ("TCP and a VLAN", tcp.with(Field::Vlan, 7, 0xfff)),
+        // Local experimental Ethertype 1 (IEEE 802).
+        ("an Ethernet type", Cube::ALL.exact(Field::EtherType, 0x88b5)),
+        ("a destination MAC address", Cube::ALL.exact(Field::DstMac, 0x0200_0000_0001)),
+    ]
+}
+
+/// The model as the driver showed it: tables that take nothing hold nothing, masks that were refused are left out, as is all but IPv4 where nothing else was
+/// taken, and one mask is stated where two were refused.
+#[must_use]
+pub fn refine(nic: &Nic, report: &ProbeReport) -> Nic {
+    let mut nic = nic.clone();
+    for index in 0..nic.tables.len() {
+        let id = TableId(index as u16);
+        let probes: Vec<&Probe> = report.probes.iter().filter(|probe| probe.table == id).collect();
+        if probes.is_empty() {
+            continue;
+        }
+        let table = &mut nic.tables[index];
+        let taken = |what: &str| probes.iter().find(|probe| probe.what == what).map(|p| p.refusal.is_none());
+        if probes.iter().all(|probe| probe.refusal.is_some()) {
+            table.capacity = 0;
+            continue;
+        }
+        if taken("two rules with different masks") == Some(false) {
+            table.one_mask = true;
+        }
+        for (what, field) in
+            [("TCP, source network", Field::SrcIp), ("TCP, destination network", Field::DstIp)]
+        {
+            if taken(what) == Some(false) {
+                exact(table, field);
+            }
+        }
+        if taken("TCP, ports under a mask") == Some(false) {
+            exact(table, Field::SrcPort);
+            exact(table, Field::DstPort);
+        }
+        if taken("TCP and a VLAN") == Some(false) {
+            table.fields.retain(|support| support.field != Field::Vlan);
+        }
+        if taken("TCP over IPv6, five-tuple") == Some(false)
+            && taken("TCP over IPv4, five-tuple") == Some(true)
+        {
+            table.within = vec![Cube::ALL.exact(Field::EtherType, weft_steer::cube::ETHER_TYPE_IPV4.into())];
+        }
+    }
+    nic
+}
+
+fn exact(table: &mut weft_steer::nic::Table, field: Field) {
+    for support in table.fields.iter_mut().filter(|support| support.field == field) {
+        support.masks = weft_steer::nic::Masks::Exact;
+    }
+}

@@ -1,0 +1,274 @@
+use super::*;
+use std::collections::BTreeMap;
+use weft_host::ethtool::{ContextId, Location};
+use weft_steer::change::changes;
+use weft_steer::emit::Locations;
+use weft_steer::nic::{Actions, FieldSupport, Interface, Masks, Order, Table, TableId};
+use weft_steer::{Action, Configuration, Cube, Field, RssContext, Rule};
+use weft_units::QueueId;
+
+/// A device in memory. Like ixgbe's flow director it has one mask for all rules and takes IPv4 only; unlike any, it can be told to refuse after a while.
+struct Made {
+    rules: BTreeMap<u32, RxRule>,
+    capacity: u32,
+    contexts: BTreeMap<u32, Rss>,
+    one_mask: bool,
+    next_context: u32,
+    refuse_after: Option<usize>,
+}
+
+impl Made {
+    fn new() -> Self {
+        let main = Rss { table: vec![QueueId(0); 4], key: vec![7; 40], ..Rss::default() };
+        Self {
+            rules: BTreeMap::new(),
+            capacity: 8,
+            contexts: BTreeMap::from([(0, main)]),
+            one_mask: true,
+            // Not what a plan would choose.
+            next_context: 5,
+            refuse_after: None,
+        }
+    }
+
+    fn refused(&self, says: &str) -> EthtoolError {
+        EthtoolError::Answer { device: self.name().to_owned(), action: says.to_owned() }
+    }
+
+    fn count(&mut self) -> Result<(), EthtoolError> {
+        match &mut self.refuse_after {
+            Some(0) => Err(self.refused("worn out")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a rule tests, found by way of the model's cubes.
+fn mask(rule: &RxRule) -> Cube {
+    let rule = crate::steer::ntuple::from_rx_rule(&nic(), rule).expect("one that was made here");
+    rule.cube.mask_only()
+}
+
+impl Device for Made {
+    fn name(&self) -> &str {
+        "made0"
+    }
+    fn queues(&mut self) -> Result<u32, EthtoolError> {
+        Ok(4)
+    }
+    fn rules(&mut self) -> Result<RuleTable, EthtoolError> {
+        let rules = self.rules.values().copied().collect();
+        Ok(RuleTable { capacity: Some(self.capacity), finds_places: false, rules })
+    }
+    fn insert(&mut self, rule: &RxRule) -> Result<u32, EthtoolError> {
+        self.count()?;
+        let Location::At(at) = rule.location else { return Err(self.refused("no place")) };
+        let text = rule.to_string();
+        if ["tcp6", "udp6", "flow-type ether"].iter().any(|kind| text.contains(kind)) {
+            return Err(self.refused("no IPv6, no Ethernet"));
+        }
+        if self.one_mask && self.rules.values().any(|other| mask(other) != mask(rule)) {
+            return Err(self.refused("Only one mask supported per port"));
+        }
+        if let ethtool::Action::Context { context, .. } = rule.action
+            && !self.contexts.contains_key(&context.0)
+        {
+            return Err(EthtoolError::NoSuchContext { device: "made0".into(), context: context.0 });
+        }
+        assert!(at < self.capacity, "location {at}");
+        self.rules.insert(at, *rule);
+        Ok(at)
+    }
+    fn delete(&mut self, location: u32) -> Result<(), EthtoolError> {
+        match self.rules.remove(&location) {
+            Some(_) => Ok(()),
+            None => Err(EthtoolError::NoSuchRule { device: "made0".into(), location }),
+        }
+    }
+    fn rss(&mut self, context: ContextId) -> Result<Rss, EthtoolError> {
+        self.contexts.get(&context.0).cloned().ok_or_else(|| self.refused("no context"))
+    }
+    fn contexts(&mut self) -> Result<Vec<(ContextId, Rss)>, EthtoolError> {
+        Ok(self.contexts.iter().map(|(id, rss)| (ContextId(*id), rss.clone())).collect())
+    }
+    fn set_rss(&mut self, context: ContextId, change: &RssChange) -> Result<(), EthtoolError> {
+        self.count()?;
+        let rss = self.contexts.get_mut(&context.0).expect("a context that is there");
+        rss.table = change.table.clone().unwrap_or_else(|| rss.table.clone());
+        rss.key = change.key.clone().unwrap_or_else(|| rss.key.clone());
+        Ok(())
+    }
+    fn create_context(&mut self, change: &RssChange) -> Result<ContextId, EthtoolError> {
+        self.count()?;
+        let table = change.table.clone().expect("a table");
+        self.contexts.insert(self.next_context, Rss { table, ..Rss::default() });
+        self.next_context += 1;
+        Ok(ContextId(self.next_context - 1))
+    }
+    fn delete_context(&mut self, context: ContextId) -> Result<(), EthtoolError> {
+        let used = self.rules.values().any(
+            |rule| matches!(rule.action, ethtool::Action::Context { context: other, .. } if other == context),
+        );
+        if used {
+            return Err(EthtoolError::ContextInUse { device: "made0".into(), context: context.0 });
+        }
+        self.contexts.remove(&context.0);
+        Ok(())
+    }
+}
+
+fn nic() -> weft_steer::Nic {
+    let fields = Field::ALL
+        .into_iter()
+        .filter(|field| *field != Field::TcpFlags)
+        .map(|field| FieldSupport { field, masks: Masks::Any, required: false })
+        .collect();
+    weft_steer::Nic {
+        name: "made".into(),
+        title: "made".into(),
+        queues: 4,
+        nodes: vec![],
+        tables: vec![Table {
+            name: "rules".into(),
+            capacity: 8,
+            pool: None,
+            fields,
+            within: vec![],
+            one_mask: false,
+            priorities: (0, 1),
+            order: Order::Location,
+            actions: Actions { queue: true, context: true, drop: true },
+            last_queue: QueueId(3),
+            signature_bits: None,
+            interface: Interface::Ntuple,
+        }],
+        pools: vec![],
+        rss: None,
+        exclusions: vec![],
+        facts: vec![],
+    }
+}
+
+fn rule(port: u16, priority: u8, action: Action) -> Rule {
+    let cube = Cube::ALL
+        .exact(Field::EtherType, 0x0800)
+        .exact(Field::IpProtocol, 17)
+        .exact(Field::DstPort, port.into());
+    Rule { table: TableId(0), cube, priority, action }
+}
+
+fn wanted() -> Configuration {
+    let context = |id, queue| RssContext {
+        id: weft_steer::ContextId(id),
+        indirection: vec![QueueId(queue), QueueId(0), QueueId(queue), QueueId(0)],
+    };
+    Configuration {
+        rules: vec![
+            rule(1, 0, Action::Queue(QueueId(3))),
+            rule(2, 1, Action::Context(weft_steer::ContextId(1))),
+            rule(3, 0, Action::Drop),
+        ],
+        contexts: vec![context(0, 1), context(1, 2)],
+        key: weft_steer::RssKey(vec![7; 40]),
+    }
+}
+
+#[test]
+fn what_is_applied_is_read_back() {
+    let (nic, mut device) = (nic(), Made::new());
+    let before = import(&nic, &mut device).expect("read");
+    assert_eq!(before.configuration.rules, []);
+    let plan = changes(&nic, &before.configuration, &wanted()).expect("fits");
+    let applied = apply_plan(&nic, &mut device, &before.configuration, before.locations, &plan, |_, _| {})
+        .expect("taken");
+    assert_eq!(applied.made, 5, "a context, three rules, the main table");
+    assert_eq!(applied.contexts[&weft_steer::ContextId(1)], ContextId(5), "the device's own number");
+    let after = import(&nic, &mut device).expect("read");
+    assert_eq!(after.foreign, []);
+    let mut rules = after.configuration.rules.clone();
+    rules.sort();
+    let mut expected = wanted().rules;
+    expected[1].action = Action::Context(weft_steer::ContextId(5));
+    expected.sort();
+    assert_eq!(rules, expected, "priorities too, by their locations");
+    assert_eq!(after.configuration.contexts[0], wanted().contexts[0]);
+    // And away again.
+    let plan = changes(&nic, &after.configuration, &before.configuration).expect("fits");
+    apply_plan(&nic, &mut device, &after.configuration, after.locations, &plan, |_, _| {}).expect("taken");
+    assert_eq!(import(&nic, &mut device).expect("read").configuration, before.configuration);
+}
+
+#[test]
+fn what_was_done_is_taken_back_when_a_change_is_refused() {
+    let nic = nic();
+    for after in 0..5 {
+        let mut device = Made::new();
+        // Enough for the way back: only additions are counted, and nothing is added there but the main table.
+        device.refuse_after = Some(after);
+        let before = import(&nic, &mut device).expect("read");
+        let plan = changes(&nic, &before.configuration, &wanted()).expect("fits");
+        let error = apply_plan(&nic, &mut device, &before.configuration, before.locations, &plan, |_, _| {})
+            .expect_err("refused");
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("change {} of 5 was refused", after + 1)), "{text}");
+        assert!(text.contains("worn out"), "{text}");
+        device.refuse_after = None;
+        assert_eq!(import(&nic, &mut device).expect("read").configuration, before.configuration, "{text}");
+    }
+}
+
+#[test]
+fn a_way_back_that_is_barred_is_told() {
+    let (nic, mut device) = (nic(), Made::new());
+    let from = wanted();
+    let plan = changes(&nic, &Configuration::default(), &from).expect("fits");
+    apply_plan(&nic, &mut device, &Configuration::default(), Locations::default(), &plan, |_, _| {})
+        .expect("taken");
+    let held = import(&nic, &mut device).expect("read");
+    // One rule goes to make place for another with the same packets, which is refused, as is the old one's return.
+    let mut to = held.configuration.clone();
+    to.rules[0].action = Action::Queue(QueueId(1));
+    let plan = changes(&nic, &held.configuration, &to).expect("fits");
+    device.refuse_after = Some(0);
+    let error = apply_plan(&nic, &mut device, &held.configuration, held.locations, &plan, |_, _| {})
+        .expect_err("refused");
+    assert!(error.to_string().contains("repair it by hand"), "{error}");
+}
+
+#[test]
+fn what_a_driver_takes_is_learnt() {
+    let (nic, mut device) = (nic(), Made::new());
+    let report = probe(&nic, &mut device);
+    assert!(device.rules.is_empty() && report.left.is_empty(), "what was tried is gone");
+    let wrong: Vec<&str> = report.probes.iter().filter(|p| !p.agrees()).map(|p| p.what.as_str()).collect();
+    assert_eq!(
+        wrong,
+        [
+            "TCP over IPv6, five-tuple",
+            "UDP over IPv6, five-tuple",
+            "an Ethernet type",
+            "a destination MAC address",
+            "two rules with different masks"
+        ]
+    );
+    let learnt = refine(&nic, &report);
+    assert!(learnt.tables[0].one_mask && !nic.tables[0].one_mask);
+    let again = probe(&learnt, &mut device);
+    assert!(again.probes.iter().all(Probe::agrees), "{:?}", again.probes);
+}
+
+#[test]
+fn rules_that_no_model_knows_are_left_alone_and_told() {
+    let (nic, mut device) = (nic(), Made::new());
+    let mut foreign = crate::steer::ntuple::to_rx_rule(&rule(9, 0, Action::Drop), 7).expect("a rule");
+    foreign.action = ethtool::Action::Wake;
+    device.rules.insert(7, foreign);
+    let imported = import(&nic, &mut device).expect("read");
+    assert_eq!(imported.configuration.rules, []);
+    assert_eq!(imported.foreign.len(), 1);
+    assert_eq!((imported.foreign[0].0, imported.foreign[0].2.as_str()), (7, "it wakes the machine"));
+}

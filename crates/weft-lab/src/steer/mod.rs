@@ -1,0 +1,4 @@
+//! Receive queues by policy: plans brought to devices, and shown on packets.
+
+pub mod device;
+pub mod ntuple;
