@@ -123,6 +123,29 @@ fn a_queue_serves_its_budget_and_its_ring_drops_the_rest() {
 }
 
 #[test]
+fn what_a_queue_still_holds_at_the_end_is_counted() {
+    if !testing::privileged("what_a_queue_still_holds_at_the_end_is_counted") {
+        return;
+    }
+    let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(1, 3) };
+    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    let client = socket(&testbed.sender, SENDER, 20_000);
+    for _ in 0..20 {
+        client.send_to(b"one a second", (RECEIVER, PORT)).expect("sent");
+    }
+    assert!(!nic.drain(Nanos::from_millis(300)).expect("devices"), "17 wait for their second");
+    let totals = nic.stop(Nanos::ZERO).expect("stopped");
+    assert_eq!(totals.queues[0].left, Packets(17));
+    totals.check().expect("nothing is lost");
+    let mut wrong = totals.clone();
+    wrong.queues[0].left = Packets(16);
+    assert_eq!(wrong.check().expect_err("one is missing").station, "a receive queue");
+    wrong = totals;
+    wrong.host += Packets(1);
+    assert_eq!(wrong.check().expect_err("one too many").station, "NIC to host");
+}
+
+#[test]
 fn a_replacement_under_load_loses_nothing() {
     if !testing::privileged("a_replacement_under_load_loses_nothing") {
         return;

@@ -16,6 +16,8 @@ pub struct QueueCounters {
     pub delivered: Counter,
     /// Served, and refused by the host's device.
     pub refused: Counter,
+    /// Found in its ring when the NIC stopped.
+    pub left: Gauge,
     /// The most packets that its ring has held.
     pub most_held: Gauge,
 }
@@ -31,6 +33,7 @@ impl QueueCounters {
             dropped,
             delivered,
             refused,
+            left: Packets(self.left.get()),
             most_held: Packets(self.most_held.get()),
         }
     }
@@ -47,6 +50,8 @@ pub struct QueueTotals {
     pub delivered: Count,
     /// Served, and refused by the host's device.
     pub refused: Count,
+    /// Found in its ring when the NIC stopped; 0 while it runs.
+    pub left: Packets,
     /// The most packets that its ring has held.
     pub most_held: Packets,
 }
@@ -57,7 +62,7 @@ impl QueueTotals {
         self.delivered.plus(self.refused)
     }
 
-    /// In the ring now.
+    /// In the ring now: what came and has not gone.
     pub fn held(&self) -> Packets {
         self.arrived.packets.saturating_sub(self.dropped.packets + self.served().packets)
     }
@@ -152,9 +157,8 @@ impl ReceiveTotals {
         let steered = self.sum(|queue| queue.arrived.packets);
         same("steering", self.read.packets, self.runts + self.filtered + self.misrouted + steered)?;
         for queue in &self.queues {
-            // `held` is what is missing: more gone than came is what can be wrong.
             let gone = queue.dropped.packets + queue.served().packets;
-            same("a receive queue", queue.arrived.packets, gone + queue.held())?;
+            same("a receive queue", queue.arrived.packets, gone + queue.left)?;
         }
         same("NIC to host", self.sum(|queue| queue.delivered.packets), self.host)
     }

@@ -95,6 +95,7 @@ impl ReceiveWorker {
             }
         }
         self.counters.cpu.set(thread_cpu());
+        self.queues.count_left(&self.counters.queues);
         Ok(())
     }
 
