@@ -19,6 +19,7 @@ pub mod link;
 pub mod nic;
 pub mod plan;
 pub mod port;
+pub mod receive;
 mod records;
 mod reverse;
 mod ring;

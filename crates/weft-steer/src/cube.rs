@@ -371,22 +371,26 @@ impl fmt::Display for Cube {
 impl Cube {
     fn write_test(&self, f: &mut fmt::Formatter<'_>, field: Field) -> fmt::Result {
         let (value, mask) = self.get(field);
-        let four = self.ether_type() == Some(ETHER_TYPE_IPV4);
-        match field {
-            Field::SrcIp | Field::DstIp => {
-                let (address, width, mask): (IpAddr, u32, u128) = if four {
-                    (Ipv4Addr::from(value as u32).into(), 32, mask << 96)
-                } else {
-                    (Ipv6Addr::from(value).into(), 128, mask)
-                };
-                let len = mask.leading_ones();
-                match (mask.count_ones() == len, len == width) {
+        // Without a family, or with bits beyond IPv4's 32, an address is but a number.
+        let family = match self.ether_type() {
+            Some(ETHER_TYPE_IPV4) if mask >> 32 == 0 => Some((Ipv4Addr::from(value as u32).into(), 32)),
+            Some(ETHER_TYPE_IPV6) => Some((IpAddr::V6(Ipv6Addr::from(value)), 128)),
+            _ => None,
+        };
+        match (field, family) {
+            (Field::SrcIp | Field::DstIp, Some((address, width))) => {
+                let aligned = mask << (128 - width);
+                let len = aligned.leading_ones();
+                match (aligned.count_ones() == len, len == width) {
                     (true, true) => write!(f, "{address}"),
                     (true, false) => write!(f, "{address}/{len}"),
-                    _ => write!(f, "{address}&{:#x}", self.get(field).1),
+                    _ => write!(f, "{address}&{mask:#x}"),
                 }
             }
-            Field::EtherType | Field::DstMac | Field::SrcMac | Field::TcpFlags
+            // `vlan 5` is the identifier, 12 bits, as people mean it.
+            (Field::Vlan, _) if mask == 0xfff => write!(f, "{value}"),
+            (Field::Vlan, _) => write!(f, "{value:#x}&{mask:#x}"),
+            (Field::EtherType | Field::DstMac | Field::SrcMac | Field::TcpFlags, _)
                 if mask == field.all_bits() =>
             {
                 write!(f, "{value:#x}")

@@ -198,9 +198,10 @@ fn documents_name_files_that_exist() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 5] = [
+    let functions: [Target; 6] = [
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_nic::packet::fuzz_packet", weft_nic::packet::fuzz_packet),
+        ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),
         ("segment", "weft_nic::segment::fuzz_segment", weft_nic::segment::fuzz_segment),
         ("pcap", "weft_nic::pcap::fuzz_pcap", weft_nic::pcap::fuzz_pcap),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),

@@ -1,7 +1,7 @@
 //! Numbers and byte positions of the kernel's ethtool interface: `include/uapi/linux/ethtool.h`.
 //!
-//! Positions are those of a 64-bit little- or big-endian machine; `tests/ethtool_layout.rs` holds them against the system's
-//! header with the C compiler. Multi-byte numbers are in the machine's order unless a field is one of a packet.
+//! Positions are those of a 64-bit little- or big-endian machine; the test below holds them against the system's header
+//! with the C compiler. Multi-byte numbers are in the machine's order unless a field is one of a packet.
 
 /// `ETHTOOL_GDRVINFO`: `struct ethtool_drvinfo`.
 pub(crate) const GDRVINFO: u32 = 0x03;
@@ -72,8 +72,6 @@ pub(crate) mod rxnfc {
     pub(crate) const RULE_LOCS: usize = 188;
     /// `sizeof(union ethtool_flow_union)`.
     pub(crate) const UNION_LEN: usize = 52;
-    /// `sizeof(struct ethtool_flow_ext)`.
-    pub(crate) const EXT_LEN: usize = 20;
 }
 
 /// `struct ethtool_rxfh`.
@@ -110,5 +108,80 @@ pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
 pub(crate) fn put(bytes: &mut [u8], at: usize, from: &[u8]) {
     if let Some(place) = bytes.get_mut(at..at + from.len()) {
         place.copy_from_slice(from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// Each constant of this file beside its expression in C.
+    const CONSTANTS: &[(u64, &str)] = &[
+        (super::GDRVINFO as u64, "ETHTOOL_GDRVINFO"),
+        (super::GFLAGS as u64, "ETHTOOL_GFLAGS"),
+        (super::SFLAGS as u64, "ETHTOOL_SFLAGS"),
+        (super::GRXFH as u64, "ETHTOOL_GRXFH"),
+        (super::SRXFH as u64, "ETHTOOL_SRXFH"),
+        (super::GRXRINGS as u64, "ETHTOOL_GRXRINGS"),
+        (super::GRXCLSRLCNT as u64, "ETHTOOL_GRXCLSRLCNT"),
+        (super::GRXCLSRULE as u64, "ETHTOOL_GRXCLSRULE"),
+        (super::GRXCLSRLALL as u64, "ETHTOOL_GRXCLSRLALL"),
+        (super::SRXCLSRLDEL as u64, "ETHTOOL_SRXCLSRLDEL"),
+        (super::SRXCLSRLINS as u64, "ETHTOOL_SRXCLSRLINS"),
+        (super::GCHANNELS as u64, "ETHTOOL_GCHANNELS"),
+        (super::SCHANNELS as u64, "ETHTOOL_SCHANNELS"),
+        (super::GRSSH as u64, "ETHTOOL_GRSSH"),
+        (super::SRSSH as u64, "ETHTOOL_SRSSH"),
+        (super::FLAG_NTUPLE as u64, "ETH_FLAG_NTUPLE"),
+        (super::DRVINFO_LEN as u64, "sizeof(struct ethtool_drvinfo)"),
+        (super::CHANNELS_LEN as u64, "sizeof(struct ethtool_channels)"),
+        (4, "offsetof(struct ethtool_drvinfo, driver)"),
+        (36, "offsetof(struct ethtool_drvinfo, version)"),
+        (68, "offsetof(struct ethtool_drvinfo, fw_version)"),
+        (100, "offsetof(struct ethtool_drvinfo, bus_info)"),
+        (4, "offsetof(struct ethtool_channels, max_rx)"),
+        (20, "offsetof(struct ethtool_channels, rx_count)"),
+        (32, "offsetof(struct ethtool_channels, combined_count)"),
+        (4, "offsetof(struct ethtool_value, data)"),
+        (super::rxnfc::LEN as u64, "sizeof(struct ethtool_rxnfc)"),
+        (super::rxnfc::FLOW_TYPE as u64, "offsetof(struct ethtool_rxnfc, flow_type)"),
+        (super::rxnfc::DATA as u64, "offsetof(struct ethtool_rxnfc, data)"),
+        (super::rxnfc::FS_FLOW_TYPE as u64, "offsetof(struct ethtool_rxnfc, fs.flow_type)"),
+        (super::rxnfc::VALUE as u64, "offsetof(struct ethtool_rxnfc, fs.h_u)"),
+        (super::rxnfc::VALUE_EXT as u64, "offsetof(struct ethtool_rxnfc, fs.h_ext)"),
+        (super::rxnfc::MASK as u64, "offsetof(struct ethtool_rxnfc, fs.m_u)"),
+        (super::rxnfc::MASK_EXT as u64, "offsetof(struct ethtool_rxnfc, fs.m_ext)"),
+        (super::rxnfc::COOKIE as u64, "offsetof(struct ethtool_rxnfc, fs.ring_cookie)"),
+        (super::rxnfc::LOCATION as u64, "offsetof(struct ethtool_rxnfc, fs.location)"),
+        (super::rxnfc::RULE_CNT as u64, "offsetof(struct ethtool_rxnfc, rule_cnt)"),
+        (super::rxnfc::RSS_CONTEXT as u64, "offsetof(struct ethtool_rxnfc, rss_context)"),
+        (super::rxnfc::RULE_LOCS as u64, "offsetof(struct ethtool_rxnfc, rule_locs)"),
+        (super::rxnfc::UNION_LEN as u64, "sizeof(union ethtool_flow_union)"),
+        (super::rxfh::CONTEXT as u64, "offsetof(struct ethtool_rxfh, rss_context)"),
+        (super::rxfh::INDIR_SIZE as u64, "offsetof(struct ethtool_rxfh, indir_size)"),
+        (super::rxfh::KEY_SIZE as u64, "offsetof(struct ethtool_rxfh, key_size)"),
+        (super::rxfh::HFUNC as u64, "offsetof(struct ethtool_rxfh, hfunc)"),
+        // input_xfrm in newer headers, the first reserved byte in older ones.
+        (super::rxfh::INPUT_XFRM as u64, "offsetof(struct ethtool_rxfh, hfunc) + 1"),
+        (super::rxfh::CONFIG as u64, "offsetof(struct ethtool_rxfh, rss_config)"),
+        (super::rxfh::CONTEXT_ALLOC as u64, "ETH_RXFH_CONTEXT_ALLOC"),
+        (super::rxfh::INDIR_NO_CHANGE as u64, "ETH_RXFH_INDIR_NO_CHANGE"),
+    ];
+
+    #[test]
+    fn the_system_header_has_these_numbers() {
+        let checks: String = CONSTANTS
+            .iter()
+            .map(|(number, expression)| {
+                format!("_Static_assert({expression} == {number}ULL, \"{expression}\");\n")
+            })
+            .collect();
+        let headers = "#include <stddef.h>\n#include <sys/types.h>\n#include <linux/ethtool.h>\n";
+        let file = std::env::temp_dir().join(crate::testing::unique("layout.c"));
+        std::fs::write(&file, format!("{headers}{checks}")).expect("written");
+        let output =
+            Command::new("cc").args(["-fsyntax-only", "-Wall"]).arg(&file).output().expect("cc runs");
+        std::fs::remove_file(&file).expect("removed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

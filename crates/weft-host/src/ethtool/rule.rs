@@ -55,12 +55,6 @@ macro_rules! field {
 
 field!(u8, u16, u32, u128);
 
-impl Default for Mac {
-    fn default() -> Mac {
-        Mac([0; 6])
-    }
-}
-
 impl Field for Mac {}
 
 impl sealed::Wire for Mac {

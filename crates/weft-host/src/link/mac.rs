@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// assert_eq!(mac.to_string(), "02:00:00:00:00:2a");
 /// # Ok::<(), weft_host::link::ParseMacError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Mac(pub [u8; 6]);
 
 /// A text that is no hardware address.

@@ -1,6 +1,30 @@
 //! Boolean expressions over header fields.
 
+pub(crate) mod lexer;
+#[cfg(test)]
+mod oracle;
+mod read;
+#[cfg(test)]
+mod tests;
+pub(crate) mod value;
+
+pub(crate) use read::Reader;
+pub use read::read_predicate;
+
 use crate::cube::Cube;
+use core::fmt;
+
+/// What is wrong with the text of a predicate.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what} (at byte {at}); {hint}")]
+pub struct PredicateError {
+    /// Where, in bytes from the text's begin.
+    pub at: usize,
+    /// What is wrong, in one line.
+    pub what: String,
+    /// What to do about it, in one line.
+    pub hint: String,
+}
 
 /// Which packets pass. Values, prefixes and masks are cubes; a range is a choice of cubes ([`Cube::range`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,6 +88,48 @@ impl Predicate {
                 }
                 out
             }
+        }
+    }
+}
+
+/// One predicate, or several joined.
+fn joined(mut several: Vec<Predicate>, join: impl FnOnce(Vec<Predicate>) -> Predicate) -> Predicate {
+    match several.len() {
+        1 => several.remove(0),
+        _ => join(several),
+    }
+}
+
+impl fmt::Display for Predicate {
+    /// Writes what [`read_predicate`] reads. What it reads is equal, save that a choice or conjunction of one is that one, and a
+    /// conjunction of none is `any`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |f: &mut fmt::Formatter<'_>, one: &Self| match one {
+            Self::Is(_) => write!(f, "{one}"),
+            Self::Not(_) => write!(f, "{one}"),
+            Self::All(_) | Self::Any(_) => write!(f, "({one})"),
+        };
+        let join = |f: &mut fmt::Formatter<'_>, all: &[Self], word: &str| {
+            for (index, one) in all.iter().enumerate() {
+                f.write_str(if index == 0 { "" } else { word })?;
+                part(f, one)?;
+            }
+            Ok(())
+        };
+        match self {
+            Self::Is(cube) => write!(f, "{cube}"),
+            Self::All(all) if all.is_empty() => f.write_str("any"),
+            Self::Any(any) if any.is_empty() => f.write_str("none"),
+            Self::All(all) => join(f, all, " and "),
+            Self::Any(any) => join(f, any, " or "),
+            Self::Not(not) => match &**not {
+                Self::Is(cube) if cube.fields().count() > 1 => write!(f, "not ({cube})"),
+                Self::Is(cube) => write!(f, "not {cube}"),
+                one => {
+                    f.write_str("not ")?;
+                    part(f, one)
+                }
+            },
         }
     }
 }

@@ -1,0 +1,97 @@
+//! What a NIC sees of a frame: the packet as the cube of all its header fields.
+
+use crate::packet::{ETHERNET_HEADER, Fragment, VLAN_TAGS_MAX, parse_headers};
+use core::net::IpAddr;
+use weft_steer::{Cube, Field};
+use weft_units::FlowKey;
+
+/// Ethernet types of VLAN tags: customer's and provider's (IEEE 802.1Q-2018, table 9-1).
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+
+/// The packet in `frame`, an Ethernet frame from its destination address on, as a cube that tests every field. `None` for what
+/// is shorter than an Ethernet header.
+///
+/// A field that the packet does not have is 0, as in [`FlowKey`]: the VLAN tag of an untagged frame, the ports of ICMP. Of two
+/// tags the outer one counts, which is what a NIC's filters compare and the kernel calls `vlan_tci`. A fragment has no ports, the
+/// first one neither, or a datagram's fragments would go to different queues (Microsoft's "RSS hashing types": only the addresses
+/// of fragments are hashed; so does the kernel, `__skb_flow_dissect` without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`). Of a packet whose IP or transport header is cut off or invalid, only the Ethernet fields are
+/// known. IPv6 extension headers are walked up to [`crate::packet::IPV6_EXTENSIONS_MAX`].
+///
+/// Nothing is copied but the fields, and nothing is allocated.
+pub fn packet_cube(frame: &[u8]) -> Option<Cube> {
+    let (tag, ether_type) = ethernet(frame)?;
+    let mac = |at: usize| {
+        let bytes = frame.get(at..at + 6).unwrap_or_default();
+        bytes.iter().fold(0, |mac, byte| mac << 8 | u128::from(*byte))
+    };
+    let cube = Field::ALL.into_iter().fold(Cube::ALL, |cube, field| cube.exact(field, 0));
+    let cube = cube
+        .exact(Field::DstMac, mac(0))
+        .exact(Field::SrcMac, mac(6))
+        .exact(Field::Vlan, tag.into())
+        .exact(Field::EtherType, ether_type.into());
+    let Ok(headers) = parse_headers(frame) else { return Some(cube) };
+    let Some(key) = headers.flow_key else { return Some(cube) };
+    let whole = headers.fragment == Fragment::Whole;
+    let cube = network(cube, &key);
+    if !whole {
+        return Some(cube);
+    }
+    let flags = headers.tcp_flags.map_or(0, |flags| flags.0);
+    Some(
+        cube.exact(Field::SrcPort, key.sport.into())
+            .exact(Field::DstPort, key.dport.into())
+            .exact(Field::TcpFlags, flags.into()),
+    )
+}
+
+/// Addresses and protocol.
+fn network(cube: Cube, key: &FlowKey) -> Cube {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => address.into(),
+    };
+    cube.exact(Field::SrcIp, bits(key.src))
+        .exact(Field::DstIp, bits(key.dst))
+        .exact(Field::IpProtocol, key.protocol.0.into())
+}
+
+/// The outer tag's control information (0 without a tag) and the Ethernet type behind the tags.
+fn ethernet(frame: &[u8]) -> Option<(u16, u16)> {
+    let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk::<2>()?));
+    let mut at = ETHERNET_HEADER - 2;
+    let mut ether_type = word(at)?;
+    let mut outer = None;
+    for _ in 0..VLAN_TAGS_MAX {
+        if !TAGS.contains(&ether_type) {
+            break;
+        }
+        // A tag that is cut off is no tag: the type says that there should have been one.
+        let (Some(tag), Some(next)) = (word(at + 2), word(at + 4)) else { break };
+        outer = outer.or(Some(tag));
+        ether_type = next;
+        at += 4;
+    }
+    Some((outer.unwrap_or(0), ether_type))
+}
+
+/// Feeds arbitrary bytes to [`packet_cube`] and checks what it promises. For fuzzers.
+///
+/// # Panics
+/// When a promise is broken: that is what a fuzzer looks for.
+pub fn fuzz_headers(data: &[u8]) {
+    let Some(cube) = packet_cube(data) else {
+        assert!(data.len() < ETHERNET_HEADER, "a frame with an Ethernet header has a cube");
+        return;
+    };
+    for field in Field::ALL {
+        assert_eq!(cube.get(field).1, field.all_bits(), "{field:?} is not tested wholly: {cube}");
+    }
+    // Where the parser that the transmit side uses finds a flow, its packets are in the flow's cube.
+    if let Ok(headers) = parse_headers(data)
+        && let Some(key) = headers.flow_key
+        && headers.fragment == Fragment::Whole
+    {
+        assert!(Cube::of_flow(&key).covers(&cube), "{cube} is not in the flow {key:?}");
+    }
+}

@@ -1,0 +1,33 @@
+//! The receive side of the software NIC: what comes from the wire is steered to receive queues, as a NIC model says.
+//!
+//! ```text
+//! wire (veth, macvtap) -> headers -> steering -> queue's ring -> budget -> host (TAP)
+//!                                                 tail drop
+//! ```
+//!
+//! A queue serves so many packets a second and no more: what a processor that polls it could do. On a machine with
+//! few cores this takes the place of a core for each queue, and it is the same in every mode that is compared. What the host sends
+//! goes to the wire as it is.
+
+pub mod budget;
+pub mod counters;
+pub mod headers;
+mod nic;
+mod queues;
+mod worker;
+
+pub use budget::Budget;
+pub use counters::{Imbalance, QueueTotals, ReceiveTotals};
+pub use headers::packet_cube;
+pub use nic::{ReceiveConfig, ReceiveError, ReceiveNic};
+pub use worker::Steer;
+
+use crate::vnet::VnetHeader;
+
+/// Bytes before each frame.
+const VNET: usize = VnetHeader::LEN;
+
+/// Length of the Ethernet frame behind the virtio-net header.
+fn frame_bytes(frame: &[u8]) -> u64 {
+    frame.len().saturating_sub(VNET) as u64
+}

@@ -1,0 +1,226 @@
+//! A running receive side: its devices, threads and totals.
+
+use super::budget::Budget;
+use super::counters::{ReceiveCounters, ReceiveTotals};
+use super::queues::Queues;
+use super::worker::{ReceiveWorker, Steer, Steering, reverse};
+use crate::port::{Port, PortError, Uplink};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use weft_host::clock;
+use weft_host::link::{self, LinkError};
+use weft_units::{Nanos, Packets};
+
+/// What a receive side is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveConfig {
+    /// Receive queues.
+    pub queues: u32,
+    /// Packets that a queue's ring holds; one more is dropped.
+    pub ring_packets: u32,
+    /// What each queue can serve.
+    pub budget: Budget,
+}
+
+/// Why a receive side could not be started, or what went wrong while it ran.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The wire or the host's device.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A device was taken away, or a thread could not be started.
+    #[error("the receive side of the software NIC at {device}: {what}")]
+    Stopped {
+        /// The device.
+        device: String,
+        /// What happened.
+        what: String,
+    },
+    /// No queues were asked for, or queues that hold nothing.
+    #[error("a receive side needs at least one queue whose ring holds at least one packet")]
+    NoQueues,
+}
+
+impl From<LinkError> for ReceiveError {
+    fn from(error: LinkError) -> Self {
+        Self::Port(error.into())
+    }
+}
+
+/// Counters of the kernel when the NIC started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    wire: Packets,
+    host: Packets,
+}
+
+/// A running receive side. What enters `wire` at its near end comes, by its queue, out of `host`, and the other way round
+/// without queues. Dropped, its threads end and its devices go.
+#[derive(Debug)]
+pub struct ReceiveNic {
+    wire: Port,
+    host: Uplink,
+    before: Before,
+    counters: Arc<ReceiveCounters>,
+    steering: Arc<Steering>,
+    stop: Arc<AtomicBool>,
+    receiver: Option<JoinHandle<Result<(), Errno>>>,
+    sender: Option<JoinHandle<()>>,
+}
+
+impl ReceiveNic {
+    /// Starts a receive side on `wire`, a port with one ring, and `host`, which must be a TAP; steers by `steer`. Brings the wire up;
+    /// the host's device is the caller's to bring up and to address.
+    ///
+    /// # Errors
+    /// When a descriptor cannot be had, a thread not be started, or the wire does not come up.
+    pub fn start(
+        config: &ReceiveConfig,
+        mut wire: Port,
+        host: Uplink,
+        steer: Arc<Steer>,
+    ) -> Result<Self, ReceiveError> {
+        if config.queues == 0 || config.ring_packets == 0 {
+            return Err(ReceiveError::NoQueues);
+        }
+        let name = wire.name().to_owned();
+        let failed = |what: String| ReceiveError::Stopped { device: name.clone(), what };
+        let duplicate =
+            |fd: &OwnedFd| fd.try_clone().map_err(|e| failed(format!("duplicate a descriptor: {e}")));
+        let wire_fd =
+            wire.rings.pop().ok_or_else(|| failed("the port has no ring to read from".to_owned()))?;
+        let before = Before {
+            wire: link::stats(wire.app(), wire.name())?.tx_packets,
+            host: host.arrived()?.0.packets,
+        };
+        let counters = Arc::new(ReceiveCounters::new(config.queues));
+        let steering = Arc::new(Steering::new(steer));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (wire_back, host_back) = (duplicate(&wire_fd)?, duplicate(&host.fd)?);
+        let worker = ReceiveWorker {
+            wire: wire_fd,
+            host: duplicate(&host.fd)?,
+            queues: Queues::new(config.queues, config.ring_packets, config.budget, clock::now()),
+            counters: Arc::clone(&counters),
+            steering: Arc::clone(&steering),
+        };
+        let mut nic = Self { wire, host, before, counters, steering, stop, receiver: None, sender: None };
+        let stop = Arc::clone(&nic.stop);
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let receiver = thread("weft-rx").spawn(move || worker.run(|| stop.load(Ordering::Relaxed)));
+        nic.receiver = Some(receiver.map_err(|e| failed(format!("start the receive thread: {e}")))?);
+        let (stop, counters) = (Arc::clone(&nic.stop), Arc::clone(&nic.counters));
+        let back = move || reverse(&host_back, &wire_back, &counters, || stop.load(Ordering::Relaxed));
+        let sender = thread("weft-rx-reply").spawn(back);
+        nic.sender = Some(sender.map_err(|e| failed(format!("start the reply thread: {e}")))?);
+        nic.wire.up()?;
+        Ok(nic)
+    }
+
+    /// Puts another steering in force. A packet that is sent into the wire after this returns is steered by it; what the queues hold
+    /// stays where it is, and nothing is lost.
+    pub fn replace(&self, steer: Arc<Steer>) {
+        self.steering.replace(steer);
+    }
+
+    /// The counters, live.
+    pub fn counters(&self) -> &ReceiveCounters {
+        &self.counters
+    }
+
+    /// The wire's near end.
+    pub fn wire(&self) -> &Port {
+        &self.wire
+    }
+
+    /// The host's device.
+    pub fn host(&self) -> &Uplink {
+        &self.host
+    }
+
+    /// Whether the receive thread is still at work; it ends early only when its devices are taken away.
+    pub fn is_running(&self) -> bool {
+        self.receiver.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// The totals now.
+    ///
+    /// # Errors
+    /// When a device is gone.
+    pub fn totals(&self) -> Result<ReceiveTotals, ReceiveError> {
+        let c = &self.counters;
+        let (host, _) = self.host.arrived()?;
+        let queues = c.queues.iter().map(super::counters::QueueCounters::totals).collect();
+        let read = c.read.get();
+        let wire = link::stats(self.wire.app(), self.wire.name())?.tx_packets;
+        Ok(ReceiveTotals {
+            wire: wire.saturating_sub(self.before.wire),
+            wire_drops: self.wire.drops()?,
+            read,
+            runts: c.runts.get().packets,
+            filtered: c.filtered.get().packets,
+            misrouted: c.misrouted.get().packets,
+            queues,
+            host: host.packets.saturating_sub(self.before.host),
+            reverse: c.reverse.get(),
+            reverse_refused: c.reverse_refused.get().packets,
+            cpu: Nanos(c.cpu.get()),
+        })
+    }
+
+    /// Waits until everything that entered the wire has been served, for at most `grace`. Says whether it has.
+    ///
+    /// # Errors
+    /// When a device is gone.
+    pub fn drain(&self, grace: Nanos) -> Result<bool, ReceiveError> {
+        let until = clock::now() + grace;
+        loop {
+            let totals = self.totals()?;
+            let arrived = totals.wire <= totals.read.packets + Packets(totals.wire_drops.ring_full);
+            if arrived && totals.sum(super::QueueTotals::held) == Packets(0) {
+                return Ok(true);
+            }
+            if clock::now() >= until || !self.is_running() {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Takes the wire down, lets what has entered be served for at most `grace`, and stops the threads. What the queues still hold is
+    /// counted as held.
+    ///
+    /// # Errors
+    /// When the receive thread had failed before, with the reason.
+    pub fn stop(mut self, grace: Nanos) -> Result<ReceiveTotals, ReceiveError> {
+        let _ = self.wire.down();
+        self.drain(grace)?;
+        self.join()?;
+        self.totals()
+    }
+
+    fn join(&mut self) -> Result<(), ReceiveError> {
+        self.stop.store(true, Ordering::SeqCst);
+        let device = self.wire.name().to_owned();
+        let failed = |what: String| ReceiveError::Stopped { device: device.clone(), what };
+        let sender = self.sender.take().map_or(Ok(()), JoinHandle::join);
+        let receiver = self.receiver.take().map(JoinHandle::join);
+        sender.map_err(|_| failed("the reply thread panicked".to_owned()))?;
+        match receiver {
+            None | Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(failed(format!("read the wire: {error}"))),
+            Some(Err(_)) => Err(failed("the receive thread panicked".to_owned())),
+        }
+    }
+}
+
+impl Drop for ReceiveNic {
+    fn drop(&mut self) {
+        // Nobody can be told here.
+        let _ = self.join();
+    }
+}

@@ -1,0 +1,206 @@
+//! The receive side on real packets: flows between namespaces, counted at each queue.
+
+use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use weft_host::{NetNs, testing};
+use weft_nic::receive::{Budget, ReceiveConfig, ReceiveNic};
+use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
+use weft_steer::{Cube, Field, RssKey, Toeplitz};
+use weft_units::{FlowKey, Nanos, Packets, Protocol, QueueId};
+
+const QUEUES: u32 = 4;
+const PORT: u16 = 7000;
+
+fn budget(rate: u32, burst: u32) -> Budget {
+    let some = |n| NonZeroU32::new(n).expect("not zero");
+    Budget { packets_per_s: some(rate), burst: some(burst) }
+}
+
+/// A model in a few lines: UDP to port 7001 goes to queue 3, to port 7002 nowhere, to port 7003 to a queue that there is not;
+/// all else by its hash over the first three queues.
+fn steer(cube: &Cube) -> Option<QueueId> {
+    let toeplitz = Toeplitz::new(&RssKey::default());
+    match cube.get(Field::DstPort).0 {
+        7001 => Some(QueueId(3)),
+        7002 => None,
+        7003 => Some(QueueId(99)),
+        _ => Some(QueueId(cube.flow().map_or(0, |flow| toeplitz.flow(&flow, true) % 128 % 3))),
+    }
+}
+
+fn key(sport: u16, dport: u16) -> FlowKey {
+    FlowKey { src: SENDER, dst: RECEIVER, sport, dport, protocol: Protocol::UDP }
+}
+
+/// A UDP socket of a namespace.
+fn socket(ns: &NetNs, address: IpAddr, port: u16) -> UdpSocket {
+    let socket = ns.run(|| UdpSocket::bind(SocketAddr::new(address, port))).expect("entered").expect("bound");
+    socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
+    socket
+}
+
+fn start(config: &ReceiveConfig, steer: fn(&Cube) -> Option<QueueId>) -> (Testbed, ReceiveNic) {
+    let testbed = Testbed::create(&testing::unique("rx")).expect("namespaces");
+    let (wire, host) = testbed.devices(1, 4000).expect("devices");
+    let nic = ReceiveNic::start(config, wire, host, Arc::new(steer)).expect("started");
+    testbed.connect().expect("connected");
+    (testbed, nic)
+}
+
+#[test]
+fn each_flow_is_counted_at_the_queue_that_the_model_says() {
+    if !testing::privileged("each_flow_is_counted_at_the_queue_that_the_model_says") {
+        return;
+    }
+    let config = ReceiveConfig { queues: QUEUES, ring_packets: 1024, budget: budget(100_000, 64) };
+    let (testbed, nic) = start(&config, steer);
+    let server = socket(&testbed.receiver, RECEIVER, PORT);
+    let special: Vec<_> = (7001..=7003).map(|port| socket(&testbed.receiver, RECEIVER, port)).collect();
+    let toeplitz = Toeplitz::new(&RssKey::default());
+    let mut expected = [0; QUEUES as usize];
+    // Kept open: a reply to a closed one would be answered by ICMP, which is a packet too.
+    let mut clients = Vec::new();
+    for flow in 0..40u16 {
+        let client = socket(&testbed.sender, SENDER, 20_000 + flow);
+        let queue = toeplitz.flow(&key(20_000 + flow, PORT), true) % 128 % 3;
+        let packets = u64::from(flow % 7 + 1);
+        for _ in 0..packets {
+            client.send_to(b"to the hash's queue", (RECEIVER, PORT)).expect("sent");
+        }
+        expected[queue as usize] += packets;
+        clients.push(client);
+    }
+    let client = socket(&testbed.sender, SENDER, 30_000);
+    for (port, packets) in [(7001, 5), (7002, 3), (7003, 2)] {
+        for _ in 0..packets {
+            client.send_to(b"by a rule", (RECEIVER, port)).expect("sent");
+        }
+    }
+    expected[3] += 5;
+    // The other direction.
+    let mut buffer = [0; 64];
+    let (_, from) = server.recv_from(&mut buffer).expect("a packet came through");
+    server.send_to(b"reply", from).expect("sent");
+    assert!(nic.drain(Nanos::from_secs(5)).expect("devices"), "served in time");
+    while nic.counters().reverse.get().packets == Packets(0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
+    let counted: Vec<_> = totals.queues.iter().map(|queue| queue.delivered.packets.get()).collect();
+    assert_eq!(counted, expected, "{totals:?}");
+    assert_eq!((totals.filtered, totals.misrouted, totals.runts), (Packets(3), Packets(2), Packets(0)));
+    totals.check().expect("nothing is lost");
+    drop((special, clients));
+}
+
+#[test]
+fn a_queue_serves_its_budget_and_its_ring_drops_the_rest() {
+    if !testing::privileged("a_queue_serves_its_budget_and_its_ring_drops_the_rest") {
+        return;
+    }
+    // 50 packets a second: within the test's time no more than the burst and a few leave.
+    let config = ReceiveConfig { queues: QUEUES, ring_packets: 10, budget: budget(50, 2) };
+    let (testbed, nic) = start(&config, |_| Some(QueueId(1)));
+    let client = socket(&testbed.sender, SENDER, 20_000);
+    for _ in 0..100 {
+        client.send_to(b"burst", (RECEIVER, PORT)).expect("sent");
+    }
+    let began = std::time::Instant::now();
+    assert!(nic.drain(Nanos::from_secs(10)).expect("devices"), "what the ring holds is served");
+    let took = began.elapsed();
+    let totals = nic.stop(Nanos::ZERO).expect("stopped");
+    let queue = totals.queues[1];
+    assert_eq!(queue.arrived.packets, Packets(100));
+    assert_eq!(queue.most_held, Packets(10));
+    // The thread may serve between two packets of the burst; a served packet makes room for one more.
+    let served = queue.served().packets.get();
+    assert!(served + queue.dropped.packets.get() == 100 && served >= 12, "{queue:?}");
+    assert!(took >= Duration::from_millis(20 * (served - 3)), "{served} packets in {took:?}");
+    totals.check().expect("nothing is lost");
+}
+
+#[test]
+fn what_a_queue_still_holds_at_the_end_is_counted() {
+    if !testing::privileged("what_a_queue_still_holds_at_the_end_is_counted") {
+        return;
+    }
+    let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(1, 3) };
+    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    let client = socket(&testbed.sender, SENDER, 20_000);
+    for _ in 0..20 {
+        client.send_to(b"one a second", (RECEIVER, PORT)).expect("sent");
+    }
+    assert!(!nic.drain(Nanos::from_millis(300)).expect("devices"), "17 wait for their second");
+    let totals = nic.stop(Nanos::ZERO).expect("stopped");
+    assert_eq!(totals.queues[0].left, Packets(17));
+    totals.check().expect("nothing is lost");
+    let mut wrong = totals.clone();
+    wrong.queues[0].left = Packets(16);
+    assert_eq!(wrong.check().expect_err("one is missing").station, "a receive queue");
+    wrong = totals;
+    wrong.host += Packets(1);
+    assert_eq!(wrong.check().expect_err("one too many").station, "NIC to host");
+}
+
+#[test]
+fn a_replacement_under_load_loses_nothing() {
+    if !testing::privileged("a_replacement_under_load_loses_nothing") {
+        return;
+    }
+    let config = ReceiveConfig { queues: 2, ring_packets: 4096, budget: budget(200_000, 64) };
+    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    let server = socket(&testbed.receiver, RECEIVER, PORT);
+    let stop = AtomicBool::new(false);
+    let (sent, received) = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let client = socket(&testbed.sender, SENDER, 20_000);
+            let mut sent = 0u64;
+            while !stop.load(Ordering::Relaxed) {
+                client.send_to(&sent.to_be_bytes(), (RECEIVER, PORT)).expect("sent");
+                sent += 1;
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            sent
+        });
+        let receiver = scope.spawn(|| {
+            let mut buffer = [0; 64];
+            server.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+            core::iter::from_fn(|| server.recv(&mut buffer).ok()).count() as u64
+        });
+        for round in 0..50 {
+            let queue = QueueId(round % 2);
+            nic.replace(Arc::new(move |_: &Cube| Some(queue)));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::Relaxed);
+        (sender.join().expect("sender"), receiver.join().expect("receiver"))
+    });
+    let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
+    assert!(totals.queues.iter().all(|queue| queue.delivered.packets > Packets(0)), "{totals:?}");
+    assert_eq!(totals.sum(|queue| queue.delivered.packets), Packets(sent));
+    assert_eq!(received, sent);
+    totals.check().expect("nothing is lost");
+}
+
+#[test]
+fn a_packet_sent_after_a_replacement_sees_it() {
+    if !testing::privileged("a_packet_sent_after_a_replacement_sees_it") {
+        return;
+    }
+    let config = ReceiveConfig { queues: 8, ring_packets: 64, budget: budget(100_000, 64) };
+    let (testbed, nic) = start(&config, |_| None);
+    let client = socket(&testbed.sender, SENDER, 20_000);
+    for round in 0..200 {
+        let queue = QueueId(round % 8);
+        nic.replace(Arc::new(move |_: &Cube| Some(queue)));
+        client.send_to(b"new", (RECEIVER, PORT)).expect("sent");
+    }
+    let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
+    // Later replacements may overtake a packet in the wire's ring; none may see an older one, least of all the first.
+    assert_eq!(totals.filtered, Packets(0));
+    assert_eq!(totals.sum(|queue| queue.delivered.packets), Packets(200));
+    totals.check().expect("nothing is lost");
+}

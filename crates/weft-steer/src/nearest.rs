@@ -1,0 +1,84 @@
+//! The known name that is nearest to a mistyped one.
+
+/// Longer names are not compared: nobody mistypes one of ours into that.
+const COMPARED_MAX: usize = 48;
+/// The longest piece of a text that a message repeats, in characters.
+const QUOTED_MAX: usize = 40;
+
+/// The known name at the least distance from `given`, where it is at most a third of its letters.
+pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if given.chars().count() > COMPARED_MAX {
+        return None;
+    }
+    let given = given.to_ascii_lowercase();
+    let best =
+        known.into_iter().map(|name| (distance(&given, name), name)).min_by_key(|(edits, _)| *edits)?;
+    (best.0 <= (best.1.chars().count() / 3).max(1)).then_some(best.1)
+}
+
+/// The hint for an unknown name: the nearest, or all there are.
+pub(crate) fn hint(given: &str, known: &[&str]) -> String {
+    match nearest(given, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if known.is_empty() => "there are none".to_owned(),
+        None => format!("there are: {}", known.join(", ")),
+    }
+}
+
+/// A piece of somebody's text for use in a message: in backquotes, shortened, control characters as escapes.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::from("`");
+    for c in text.chars().take(QUOTED_MAX) {
+        let steers = matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || steers { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    if text.chars().nth(QUOTED_MAX).is_some() {
+        out.push_str("...");
+    }
+    out.push('`');
+    out
+}
+
+/// Edits between two names: a letter put in, taken out, or replaced (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = core::mem::replace(&mut above[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let least = (corner + usize::from(x != *y)).min(above[j + 1] + 1).min(above[j] + 1);
+            corner = core::mem::replace(&mut above[j + 1], least);
+        }
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_those_counted_by_hand() {
+        for (a, b, edits) in
+            [("", "abc", 3), ("mtu", "mtu", 0), ("rate", "rates", 1), ("kitten", "sitting", 3)]
+        {
+            assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_is_near_or_none() {
+        let known = ["src-ip", "dst-ip", "dst-port"];
+        assert_eq!(nearest("dst_port", known), Some("dst-port"));
+        assert_eq!(nearest("SRC-IP", known), Some("src-ip"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest(&"x".repeat(100_000), known), None);
+        assert_eq!(hint("colour", &known), "there are: src-ip, dst-ip, dst-port");
+    }
+
+    #[test]
+    fn what_is_quoted_cannot_steer_a_terminal() {
+        assert_eq!(quoted("a\u{1b}[0m"), "`a\\u{1b}[0m`");
+        assert_eq!(quoted(&"x".repeat(50)), format!("`{}...`", "x".repeat(40)));
+    }
+}

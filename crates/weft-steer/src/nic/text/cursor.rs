@@ -1,0 +1,206 @@
+//! A place in the tokens of a model, and what can be read from there.
+
+use super::Fault;
+use crate::nearest::{hint, quoted};
+use crate::predicate::lexer::{Kind, Token};
+use crate::predicate::value::number;
+use crate::predicate::{Predicate, Reader};
+
+/// Words that begin the parts of a model; names must differ from them.
+pub(super) const PARTS: [&str; 8] = ["nic", "queues", "fact", "pool", "table", "exclude", "rss", "node"];
+
+/// A name and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+}
+
+impl Name<'_> {
+    /// What is wrong with what the name stands for.
+    pub(super) fn fault(&self, what: impl Into<String>, hint: impl Into<String>) -> Fault {
+        Fault { at: self.at, what: what.into(), hint: hint.into() }
+    }
+}
+
+/// The place.
+pub(super) struct Cursor<'a> {
+    tokens: &'a [Token<'a>],
+    next: usize,
+    end: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The begin of the tokens of a text of `end` bytes.
+    pub(super) const fn new(tokens: &'a [Token<'a>], end: usize) -> Self {
+        Self { tokens, next: 0, end }
+    }
+
+    pub(super) fn peek(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.next).copied()
+    }
+
+    /// Where the next token stands.
+    pub(super) fn at(&self) -> usize {
+        self.peek().map_or(self.end, |token| token.at)
+    }
+
+    /// Whether the next token is such a word or sign.
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.peek().is_some_and(|token| token.kind != Kind::Text && token.text == text)
+    }
+
+    /// Goes on if the next token is such a word or sign.
+    pub(super) fn eat(&mut self, text: &str) -> bool {
+        let there = self.is(text);
+        self.next += usize::from(there);
+        there
+    }
+
+    /// What is wrong at the next token: it is not what was `wanted`.
+    pub(super) fn fault(&self, wanted: &str) -> Fault {
+        let what = match self.peek() {
+            Some(token) if token.kind == Kind::OpenText => "a text is not closed on its line".to_owned(),
+            Some(token) => format!("{} stands where {wanted} should be", quoted(token.text)),
+            None => format!("the file ends where {wanted} should be"),
+        };
+        Fault { at: self.at(), what, hint: format!("write {wanted} here") }
+    }
+
+    /// Goes on over such a word or sign.
+    pub(super) fn expect(&mut self, text: &str) -> Result<(), Fault> {
+        if self.eat(text) { Ok(()) } else { Err(self.fault(&format!("`{text}`"))) }
+    }
+
+    /// One of some words.
+    pub(super) fn one_of(&mut self, what: &str, known: &[&str]) -> Result<Name<'a>, Fault> {
+        let name = self.word(&format!("{what}: {}", known.join(", ")))?;
+        if known.contains(&name.text) {
+            return Ok(name);
+        }
+        Err(name.fault(format!("{} is not {what}", quoted(name.text)), hint(name.text, known)))
+    }
+
+    /// Any word.
+    pub(super) fn word(&mut self, wanted: &str) -> Result<Name<'a>, Fault> {
+        match self.peek() {
+            Some(Token { kind: Kind::Word, text, at }) => {
+                self.next += 1;
+                Ok(Name { text, at })
+            }
+            _ => Err(self.fault(wanted)),
+        }
+    }
+
+    /// A name that the model may give: letters, digits, `-`, `_` and `.`, and no word that begins a part.
+    pub(super) fn name(&mut self, of: &str) -> Result<Name<'a>, Fault> {
+        let name = self.word(&format!("the name of {of}"))?;
+        if PARTS.contains(&name.text) {
+            return Err(name.fault(
+                format!("`{}` cannot be the name of {of}", name.text),
+                "it begins a part of a model",
+            ));
+        }
+        if name.text.contains([':', '/', '&']) {
+            let what = format!("{} cannot be the name of {of}", quoted(name.text));
+            return Err(name.fault(what, "names have letters, digits, `-`, `_` and `.`"));
+        }
+        Ok(name)
+    }
+
+    /// A text in quotes.
+    pub(super) fn text(&mut self, wanted: &str) -> Result<&'a str, Fault> {
+        match self.peek() {
+            Some(Token { kind: Kind::Text, text, at }) => {
+                if text.trim().is_empty() || text.chars().any(char::is_control) {
+                    let what = "a text is empty or has control characters".to_owned();
+                    return Err(Fault { at, what, hint: format!("write {wanted}") });
+                }
+                self.next += 1;
+                Ok(text)
+            }
+            _ => Err(self.fault(&format!("{wanted} in quotes"))),
+        }
+    }
+
+    /// A number from `least` to `most`.
+    pub(super) fn number<T: TryFrom<u128>>(&mut self, of: &str, least: u32, most: u32) -> Result<T, Fault> {
+        let name = self.word(of)?;
+        let fits = number(name.text).filter(|number| (u128::from(least)..=u128::from(most)).contains(number));
+        fits.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            name.fault(
+                format!("{} cannot be {of}", quoted(name.text)),
+                format!("write a number from {least} to {most}"),
+            )
+        })
+    }
+
+    /// A predicate.
+    pub(super) fn predicate(&mut self) -> Result<Predicate, Fault> {
+        let mut reader = Reader::new(&self.tokens[self.next..], self.end);
+        let predicate = reader.predicate()?;
+        self.next += reader.used();
+        Ok(predicate)
+    }
+}
+
+/// Names that a model declares, of one kind.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    /// What they name, for messages.
+    of: &'static str,
+    all: Vec<&'a str>,
+    /// The places of the names, sorted by name.
+    sorted: Vec<(&'a str, u16)>,
+}
+
+impl<'a> Names<'a> {
+    /// The names that follow the word `part` outside of braces.
+    pub(super) fn collect(tokens: &[Token<'a>], part: &str, of: &'static str) -> Result<Self, Fault> {
+        let mut names = Names { of, ..Names::default() };
+        let mut depth = 0u32;
+        for pair in tokens.windows(2) {
+            let [first, second] = pair else { continue };
+            match first.text {
+                "{" if first.kind == Kind::Sign => depth += 1,
+                "}" if first.kind == Kind::Sign => depth = depth.saturating_sub(1),
+                text if depth == 0
+                    && text == part
+                    && first.kind == Kind::Word
+                    && second.kind == Kind::Word =>
+                {
+                    let Ok(place) = u16::try_from(names.all.len()) else {
+                        let what = format!("the model has more than {} of {of}", u16::MAX);
+                        return Err(Fault { at: second.at, what, hint: "leave some out".to_owned() });
+                    };
+                    names.all.push(second.text);
+                    names.sorted.push((second.text, place));
+                }
+                _ => {}
+            }
+        }
+        names.sorted.sort_unstable();
+        Ok(names)
+    }
+
+    /// The place of a name.
+    pub(super) fn find(&self, name: Name<'_>) -> Result<u16, Fault> {
+        match self.sorted.binary_search_by(|(known, _)| (*known).cmp(name.text)) {
+            Ok(at) => Ok(self.sorted[at].1),
+            Err(_) => Err(name
+                .fault(format!("there is no {} {}", self.of, quoted(name.text)), hint(name.text, &self.all))),
+        }
+    }
+
+    /// Refuses a name that stands here for the second time, as what was declared at `place`.
+    pub(super) fn once(&self, name: Name<'_>, place: usize) -> Result<(), Fault> {
+        let from = self.sorted.partition_point(|(known, _)| *known < name.text);
+        match self.sorted.get(from) {
+            Some((known, first)) if *known == name.text && usize::from(*first) != place => Err(name.fault(
+                format!("the model has two of the name {}: {}", quoted(name.text), self.of),
+                "give one of them another name",
+            )),
+            _ => Ok(()),
+        }
+    }
+}

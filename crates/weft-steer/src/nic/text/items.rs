@@ -1,0 +1,147 @@
+//! The parts of a model: reads them in any order.
+
+use super::cursor::{Cursor, Name, Names, PARTS};
+use super::{Fault, check, nodes, tables};
+use crate::nearest::{hint, quoted};
+use crate::nic::{Exclusion, Fact, Nic, Pool, TableId};
+use crate::predicate::lexer::tokens;
+
+/// Most queues that a model may have: what a queue number of descriptors and drivers holds.
+pub(super) const QUEUES_MAX: u32 = 65_536;
+
+/// Names that may be used before what they name is described.
+pub(super) struct Declared<'a> {
+    pub(super) nodes: Names<'a>,
+    pub(super) tables: Names<'a>,
+    pub(super) pools: Names<'a>,
+}
+
+/// Where the parts stand, for messages of the checks.
+#[derive(Default)]
+pub(super) struct Places<'a> {
+    pub(super) queues: Option<usize>,
+    pub(super) rss: Option<usize>,
+    pub(super) nodes: Vec<Name<'a>>,
+    pub(super) tables: Vec<tables::Places<'a>>,
+    pub(super) pools: Vec<Name<'a>>,
+    pub(super) end: usize,
+}
+
+/// Reads and checks a model.
+pub(super) fn read(text: &str) -> Result<Nic, Fault> {
+    let tokens = tokens(text);
+    let names = Declared {
+        nodes: Names::collect(&tokens, "node", "node")?,
+        tables: Names::collect(&tokens, "table", "table")?,
+        pools: Names::collect(&tokens, "pool", "pool")?,
+    };
+    let mut cursor = Cursor::new(&tokens, text.len());
+    let mut places = Places { end: text.len(), ..Places::default() };
+    let mut nic = header(&mut cursor)?;
+    while let Some(token) = cursor.peek() {
+        let part = cursor.word("a part of a model")?;
+        match part.text {
+            "queues" => {
+                if places.queues.replace(part.at).is_some() {
+                    return Err(twice(part));
+                }
+                nic.queues = cursor.number("the number of receive queues", 1, QUEUES_MAX)?;
+            }
+            "rss" => {
+                if places.rss.replace(part.at).is_some() {
+                    return Err(twice(part));
+                }
+                nic.rss = Some(tables::rss(&mut cursor)?);
+            }
+            "fact" => nic.facts.push(fact(&mut cursor)?),
+            "pool" => pool(&mut cursor, &names, &mut nic, &mut places)?,
+            "table" => {
+                let (table, place) = tables::table(&mut cursor, &names)?;
+                names.tables.once(place.name, nic.tables.len())?;
+                nic.tables.push(table);
+                places.tables.push(place);
+            }
+            "exclude" => nic.exclusions.push(exclusion(&mut cursor, &names)?),
+            "node" => {
+                let (node, name) = nodes::node(&mut cursor, &names)?;
+                names.nodes.once(name, nic.nodes.len())?;
+                nic.nodes.push(node);
+                places.nodes.push(name);
+            }
+            other => {
+                let what = format!("{} does not begin a part of a model", quoted(other));
+                return Err(Fault { at: token.at, what, hint: hint(other, &PARTS[1..]) });
+            }
+        }
+    }
+    check::settle(&mut nic, &places)?;
+    Ok(nic)
+}
+
+fn header(cursor: &mut Cursor<'_>) -> Result<Nic, Fault> {
+    cursor.expect("nic")?;
+    let name = cursor.name("the NIC")?.text.to_owned();
+    let title = cursor.text("the NIC's name for people")?.to_owned();
+    Ok(Nic {
+        name,
+        title,
+        queues: 0,
+        nodes: vec![],
+        tables: vec![],
+        pools: vec![],
+        rss: None,
+        exclusions: vec![],
+        facts: vec![],
+    })
+}
+
+/// The fault of a part that is there for the second time.
+pub(super) fn twice(name: Name<'_>) -> Fault {
+    name.fault(format!("`{}` is given for the second time", name.text), "keep one of them")
+}
+
+/// `fact "WHAT" from "WHERE"`
+fn fact(cursor: &mut Cursor<'_>) -> Result<Fact, Fault> {
+    let text = cursor.text("what is so")?.to_owned();
+    cursor.expect("from")?;
+    Ok(Fact { text, source: cursor.text("where that is stated")?.to_owned() })
+}
+
+/// `pool NAME of N`
+fn pool<'a>(
+    cursor: &mut Cursor<'a>,
+    names: &Declared<'a>,
+    nic: &mut Nic,
+    places: &mut Places<'a>,
+) -> Result<(), Fault> {
+    let name = cursor.name("a pool")?;
+    names.pools.once(name, nic.pools.len())?;
+    cursor.expect("of")?;
+    let capacity = cursor.number("the pool's entries", 1, u32::MAX)?;
+    nic.pools.push(Pool { name: name.text.to_owned(), capacity });
+    places.pools.push(name);
+    Ok(())
+}
+
+/// `exclude TABLE, TABLE because "WHY"`
+fn exclusion<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Exclusion, Fault> {
+    let mut tables = Vec::new();
+    loop {
+        let name = cursor.word("a table's name")?;
+        let table = TableId(names.tables.find(name)?);
+        if tables.contains(&table) {
+            return Err(
+                name.fault(format!("table `{}` cannot exclude itself", name.text), "name each table once")
+            );
+        }
+        tables.push(table);
+        if !cursor.eat(",") {
+            break;
+        }
+    }
+    if tables.len() < 2 {
+        return Err(cursor.fault("`,` and another table"));
+    }
+    cursor.expect("because")?;
+    Ok(Exclusion { tables, reason: cursor.text("the reason")?.to_owned() })
+}

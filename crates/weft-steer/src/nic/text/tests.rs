@@ -1,0 +1,1 @@
+//! Models as texts: what is read, what is refused and where.

@@ -1,0 +1,107 @@
+//! Words, texts and signs of predicates and model files.
+
+/// What a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A name, number, address or range: letters, digits and `_ . : - / &`.
+    Word,
+    /// A text in double quotes, on one line; [`Token::text`] is without them.
+    Text,
+    /// A text whose closing quote is missing.
+    OpenText,
+    /// `->`
+    Arrow,
+    /// One of `( ) { } ,`.
+    Sign,
+    /// Anything else, one character.
+    Unknown,
+}
+
+/// A token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Token<'a> {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its text.
+    pub(crate) text: &'a str,
+    /// Its first byte's place.
+    pub(crate) at: usize,
+}
+
+/// Splits a text. White space separates, `#` begins a comment up to the end of its line.
+pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        if first == '#' {
+            at += rest.find('\n').unwrap_or(rest.len());
+        } else if first.is_whitespace() || first == '\u{feff}' {
+            at += first.len_utf8();
+        } else {
+            let (kind, len) = token(rest, first);
+            let text = match kind {
+                Kind::Text => &rest[1..len - 1],
+                _ => &rest[..len],
+            };
+            out.push(Token { kind, text, at });
+            at += len;
+        }
+    }
+    out
+}
+
+/// Kind and length in bytes of the token at the start of `rest`.
+fn token(rest: &str, first: char) -> (Kind, usize) {
+    match first {
+        '"' => match rest[1..].find(['"', '\n']) {
+            Some(end) if rest.as_bytes()[end + 1] == b'"' => (Kind::Text, end + 2),
+            Some(end) => (Kind::OpenText, end + 1),
+            None => (Kind::OpenText, rest.len()),
+        },
+        '(' | ')' | '{' | '}' | ',' => (Kind::Sign, 1),
+        '-' if rest.starts_with("->") => (Kind::Arrow, 2),
+        c if is_word(c) => {
+            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            (Kind::Word, rest.find("->").map_or(end, |arrow| arrow.min(end)))
+        }
+        c => (Kind::Unknown, c.len_utf8()),
+    }
+}
+
+/// Whether a character can be part of a word.
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-' | '/' | '&')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_texts_signs_and_comments() {
+        let text = "port a->b, \"x y\" # no\n(dst-ip fd00::1/8&0x3) ä \"open\n";
+        let seen: Vec<(Kind, &str)> = tokens(text).iter().map(|t| (t.kind, t.text)).collect();
+        use Kind::*;
+        assert_eq!(
+            seen,
+            [
+                (Word, "port"),
+                (Word, "a"),
+                (Arrow, "->"),
+                (Word, "b"),
+                (Sign, ","),
+                (Text, "x y"),
+                (Sign, "("),
+                (Word, "dst-ip"),
+                (Word, "fd00::1/8&0x3"),
+                (Sign, ")"),
+                (Unknown, "ä"),
+                (OpenText, "\"open"),
+            ]
+        );
+        for token in tokens(text).iter().filter(|t| t.kind != Text) {
+            assert_eq!(&text[token.at..token.at + token.text.len()], token.text);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Binary decision diagrams as the second opinion on what predicates hold, over few bits.
+
+use super::Predicate;
+use super::tests::{BITS, field_bit, some_cube, some_predicate};
+use crate::cube::Cube;
+use biodivine_lib_bdd::{Bdd, BddVariable, BddVariableSet};
+use proptest::prelude::*;
+
+/// The diagram of a cube: each bit that it tests is a variable.
+fn of_cube(cube: &Cube, set: &BddVariableSet, variables: &[BddVariable]) -> Bdd {
+    variables.iter().enumerate().fold(set.mk_true(), |diagram, (index, variable)| {
+        let (field, bit) = field_bit(index);
+        let (value, mask) = cube.get(field);
+        if mask & bit == 0 { diagram } else { diagram.and(&set.mk_literal(*variable, value & bit != 0)) }
+    })
+}
+
+fn of_predicate(predicate: &Predicate, set: &BddVariableSet, variables: &[BddVariable]) -> Bdd {
+    let of = |one: &Predicate| of_predicate(one, set, variables);
+    match predicate {
+        Predicate::Is(cube) => of_cube(cube, set, variables),
+        Predicate::All(all) => all.iter().fold(set.mk_true(), |diagram, one| diagram.and(&of(one))),
+        Predicate::Any(any) => any.iter().fold(set.mk_false(), |diagram, one| diagram.or(&of(one))),
+        Predicate::Not(not) => of(not).not(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_passes_is_what_the_diagram_says(predicate in some_predicate(), within in some_cube()) {
+        let set = BddVariableSet::new_anonymous(BITS as u16);
+        let variables = set.variables();
+        let inside = of_cube(&within, &set, &variables);
+        let diagram = of_predicate(&predicate, &set, &variables);
+        for (cubes, expected) in [
+            (predicate.of(&within), inside.and(&diagram)),
+            (predicate.without(&within), inside.and_not(&diagram)),
+        ] {
+            let mut union = set.mk_false();
+            for cube in &cubes {
+                let one = of_cube(cube, &set, &variables);
+                prop_assert!(union.and(&one).is_false(), "{cube} is not disjoint from those before");
+                union = union.or(&one);
+            }
+            prop_assert_eq!(cubes.is_empty(), expected.is_false(), "satisfiable as the diagram is");
+            prop_assert_eq!(&union, &expected);
+        }
+    }
+}
