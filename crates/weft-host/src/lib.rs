@@ -23,6 +23,7 @@ pub mod process;
 pub mod programs;
 pub mod rights;
 pub mod run_id;
+pub mod sock_diag;
 pub mod sysctl;
 pub mod tap;
 mod tap_queue;
