@@ -4,6 +4,8 @@
 //! the hash carries what it can, rules correct it where a policy asks for that, and when rules run out, the plan says what was given up.
 
 mod aggregate;
+pub mod dragonet;
+mod exhaustive;
 mod improve;
 mod index;
 mod local;
@@ -14,6 +16,8 @@ mod start;
 mod state;
 mod tables;
 mod types;
+pub mod workload;
 
+pub use exhaustive::exhaustive;
 pub use planner::Planner;
 pub use types::{Degradation, FlowId, Options, Placement, Plan, PlanError};

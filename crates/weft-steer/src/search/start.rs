@@ -75,8 +75,7 @@ impl State {
                 }
             }
         }
-        let width = self.carriers.len().max(self.ranks.len()); // Room for any queue: ranks look queues up by number.
-        let width = width.max(self.tally.all_queues().count());
+        let width = self.tally.all_queues().count();
         let mut ranks: Vec<Option<Ranks>> =
             self.layout.groups.iter().map(|queues| reachable(queues, reach, width)).collect();
         for (group, ranks) in ranks.iter_mut().enumerate() {
