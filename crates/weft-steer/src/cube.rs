@@ -320,15 +320,24 @@ impl Cube {
         Self { value: [0; WORDS], mask: self.mask }
     }
 
-    /// The same without tests of bits that `mask` does not test.
+    /// The tests of this cube on bits that `other` tests too.
     #[must_use]
-    pub fn under(&self, mask: &Self) -> Self {
-        let mut out = *self;
+    pub fn under(mut self, other: &Self) -> Self {
         for i in 0..WORDS {
-            out.value[i] &= mask.mask[i];
-            out.mask[i] &= mask.mask[i];
+            self.value[i] &= other.mask[i];
+            self.mask[i] &= other.mask[i];
         }
-        out
+        self
+    }
+
+    /// Whether every bit that this cube tests is tested by `other` too.
+    pub fn fewer_bits(&self, other: &Self) -> bool {
+        (0..WORDS).all(|i| self.mask[i] & !other.mask[i] == 0)
+    }
+
+    /// How many bits are tested: of nested cubes, the inner one tests more.
+    pub fn bits_tested(&self) -> u32 {
+        self.mask.iter().map(|word| word.count_ones()).sum()
     }
 
     /// The cubes of a range of a field's values, ends included, within this cube: at most two for each bit of the field.

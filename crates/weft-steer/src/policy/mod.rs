@@ -7,6 +7,7 @@
 //! To write one's own, implement [`Policy`] in a file of its own; `balance.rs` is the shortest example.
 
 mod balance;
+mod classes;
 mod combined;
 mod cost;
 mod isolate;
@@ -17,6 +18,7 @@ mod reserved;
 mod tally;
 
 pub use balance::Balance;
+pub use classes::{Classes, PolicyFile};
 pub use combined::Combined;
 pub use cost::Cost;
 pub use isolate::Isolate;

@@ -1,0 +1,47 @@
+//! Which class a flow has.
+
+use super::{Balance, Policy};
+use crate::flow::Flow;
+use crate::predicate::Predicate;
+
+/// Classes by predicate, the first that holds the whole flow counts; flows that none holds keep the class that they came with.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Classes {
+    /// Names and predicates, in order.
+    pub rules: Vec<(String, Predicate)>,
+}
+
+impl Classes {
+    /// A flow's class; empty when it has none.
+    pub fn of<'a>(&'a self, flow: &'a Flow) -> &'a str {
+        let rule = self.rules.iter().find(|(_, predicate)| predicate.without(&flow.cube).is_empty());
+        rule.map_or_else(|| flow.class.as_deref().unwrap_or(""), |(name, _)| name)
+    }
+}
+
+/// A policy and the classes that it is about.
+#[derive(Debug)]
+pub struct PolicyFile {
+    /// What is wanted.
+    pub policy: Box<dyn Policy>,
+    /// Which class a flow has.
+    pub classes: Classes,
+}
+
+impl Default for PolicyFile {
+    fn default() -> Self {
+        Self::from(Balance::default())
+    }
+}
+
+impl<P: Policy + 'static> From<P> for PolicyFile {
+    fn from(policy: P) -> Self {
+        Self { policy: Box::new(policy), classes: Classes::default() }
+    }
+}
+
+impl From<Box<dyn Policy>> for PolicyFile {
+    fn from(policy: Box<dyn Policy>) -> Self {
+        Self { policy, classes: Classes::default() }
+    }
+}

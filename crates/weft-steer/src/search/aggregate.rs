@@ -1,0 +1,106 @@
+//! One rule for several flows, when there are more flows that need one than rules.
+
+use super::state::State;
+use crate::cube::{Cube, Field};
+use std::collections::BTreeMap;
+
+/// Flows that masks are compared by.
+const SAMPLE: usize = 4_096;
+
+impl State {
+    /// When flows that are not where they must be need more rules than there are, gives some of them rules with fewer bits: of the
+    /// masks that tables take, the one that keeps most rules apart while all fit. A rule never holds flows of another group.
+    pub(super) fn share_rules(&mut self) {
+        let room = self.tables.room(&self.nic);
+        if room == 0 || self.unhappy_loose.len() as u64 <= room {
+            return;
+        }
+        let slots: Vec<u32> = self
+            .unhappy_loose
+            .iter()
+            .map(|(_, slot)| *slot)
+            .filter(|slot| self.record(*slot).exact && self.record(*slot).home.is_none())
+            .collect();
+        let mut masks = self.masks(&slots, room);
+        // Masks that fit first, the finest of them first; then those that do not, the coarsest first.
+        masks.sort_by_key(|(rules, mask)| {
+            (*rules > room, if *rules > room { *rules } else { u64::MAX - rules }, *mask)
+        });
+        for (_, mask) in masks {
+            if self.share_under(&slots, &mask) {
+                return;
+            }
+        }
+    }
+
+    /// Masks with the number of rules that they would need.
+    fn masks(&self, slots: &[u32], room: u64) -> Vec<(u64, Cube)> {
+        let step = slots.len().div_ceil(SAMPLE).max(1);
+        let sample: Vec<Cube> = slots.iter().step_by(step).map(|slot| self.record(*slot).cube).collect();
+        let Some(first) = sample.first() else { return Vec::new() };
+        let mut out: Vec<(u64, Cube)> = Vec::new();
+        for mask in candidates(&first.mask_only()) {
+            let mut keys: Vec<Cube> = sample.iter().map(|cube| cube.under(&mask)).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            // A sample's keys are as many as the whole's when they repeat, and grow with it when they do not.
+            let repeat = keys.len() * 2 < sample.len();
+            let rules = if repeat { keys.len() } else { keys.len() * step } as u64;
+            out.push((rules, mask));
+        }
+        out.retain(|(rules, _)| *rules <= room.saturating_mul(4));
+        out
+    }
+
+    /// Sets rules under a mask, those with the most flows first, until the rest has room for rules of its own. Whether any was set.
+    fn share_under(&mut self, slots: &[u32], mask: &Cube) -> bool {
+        let mut parts: BTreeMap<Cube, Vec<u32>> = BTreeMap::new();
+        for slot in slots {
+            parts.entry(self.record(*slot).cube.under(mask)).or_default().push(*slot);
+        }
+        let mut parts: Vec<(Cube, Vec<u32>)> =
+            parts.into_iter().filter(|(_, flows)| flows.len() > 1).collect();
+        parts.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(&b.0)));
+        let mut any = false;
+        for (cube, flows) in parts {
+            if self.unhappy_loose.len() as u64 <= self.tables.room(&self.nic) {
+                break;
+            }
+            let group = self.record(flows[0]).group;
+            if !self.is_pure(&cube, group) {
+                continue;
+            }
+            let queue = self.ranks[usize::from(group)].least().0;
+            any |= self.set_rule(cube, queue);
+        }
+        any
+    }
+
+    /// Whether a rule takes no packets but of one group's flows.
+    fn is_pure(&mut self, cube: &Cube, group: u16) -> bool {
+        let meeting = self.meeting(cube);
+        meeting.into_iter().all(|slot| {
+            let record = self.record(slot);
+            record.group == group && record.home.is_none() && cube.covers(&record.cube)
+        })
+    }
+}
+
+/// Fewer bits than a five-tuple's: all subsets of its fields, and fewer low bits of a port or high ones of an address.
+fn candidates(mask: &Cube) -> Vec<Cube> {
+    const FIELDS: [Field; 5] =
+        [Field::SrcIp, Field::DstIp, Field::SrcPort, Field::DstPort, Field::IpProtocol];
+    let mut out = Vec::new();
+    for subset in 0..(1_u32 << FIELDS.len()) - 1 {
+        let left = FIELDS.iter().enumerate().filter(|(index, _)| subset >> index & 1 == 0);
+        out.push(left.fold(*mask, |mask, (_, field)| mask.without(*field)));
+    }
+    for field in [Field::SrcPort, Field::DstPort, Field::SrcIp, Field::DstIp] {
+        let (_, bits) = mask.get(field);
+        for fewer in 1..bits.count_ones().min(24) {
+            out.push(mask.with(field, 0, bits & (u128::MAX << fewer)));
+        }
+    }
+    out.retain(|candidate| candidate != mask && candidate.bits_tested() > 0);
+    out
+}

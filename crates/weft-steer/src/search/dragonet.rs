@@ -1,0 +1,196 @@
+//! Dragonet's searches (TRIOS'15, "Greedy search algorithm"), to compare with: flow by flow, the rule that costs least. The naive one maps
+//! all flows anew for each candidate; the incremental one keeps the map and changes what the candidate touches.
+//!
+//! Rules come from an oracle, as there: a rule for the flow's five-tuple to each queue, in the first table that takes it. When no table
+//! does, the flow stays where it falls by itself; Dragonet ends with an error.
+
+use super::state::State;
+use super::tables::rule;
+use super::types::{FlowId, Options};
+use crate::configuration::{Action, Rule};
+use crate::flow::Flow;
+use crate::nic::{Nic, TableId, Usage};
+use crate::policy::{Cost, Item, PolicyFile};
+use weft_units::QueueId;
+
+/// What a search found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// The rules, in the order in which they were added.
+    pub rules: Vec<Rule>,
+    /// Each flow's queue; none when its packets are spread.
+    pub queues: Vec<Option<QueueId>>,
+    /// What the policy says.
+    pub cost: Cost,
+}
+
+/// What both searches, and the exhaustive one, begin with.
+pub(super) struct Problem<'a> {
+    pub(super) nic: &'a Nic,
+    pub(super) policy: &'a PolicyFile,
+    pub(super) usable: Vec<QueueId>,
+    /// No flows have places in it: it says where flows fall, and what an empty sum is.
+    pub(super) state: State,
+    pub(super) items: Vec<Item>,
+    pub(super) falls: Vec<u32>,
+    flows: Vec<Flow>,
+    order: Vec<TableId>,
+}
+
+impl<'a> Problem<'a> {
+    pub(super) fn new(nic: &'a Nic, policy: &'a PolicyFile, options: &Options, flows: &[Flow]) -> Self {
+        let limit = options.queues.unwrap_or(nic.queues).min(nic.queues);
+        let usable: Vec<QueueId> = (u32::from(options.reserve_default)..limit).map(QueueId).collect();
+        let state = State::new(nic, &usable, options);
+        let mut order: Vec<TableId> = nic.tables().map(|(id, _)| id).collect();
+        order.sort_by_key(|id| state.tables.rank(*id));
+        let mut problem = Self {
+            nic,
+            policy,
+            usable,
+            state,
+            items: Vec::new(),
+            falls: Vec::new(),
+            flows: Vec::new(),
+            order,
+        };
+        flows.iter().for_each(|flow| problem.push(flow));
+        problem
+    }
+
+    fn push(&mut self, flow: &Flow) {
+        let class = self.state.tally.intern(self.policy.classes.of(flow));
+        let id = FlowId(self.flows.len() as u32);
+        let slot = self.state.insert(flow, id, class, self.policy.policy.measure());
+        self.items.push(self.state.record(slot).item);
+        self.falls.push(self.state.record(slot).base);
+        self.flows.push(flow.clone());
+    }
+
+    /// The flow's rule to a queue in the first table that takes it.
+    pub(super) fn candidate(&self, usage: &Usage, flow: usize, queue: QueueId) -> Option<Rule> {
+        let rules = self
+            .order
+            .iter()
+            .filter_map(|id| Some(rule(self.nic.table(*id)?, *id, self.flows[flow].cube, queue)));
+        rules.into_iter().find(|rule| usage.admits(self.nic, rule).is_ok())
+    }
+
+    fn precedence(&self, rule: &Rule) -> (u32, u32) {
+        (self.state.tables.rank(rule.table), u32::MAX - rule.cube.bits_tested())
+    }
+
+    /// A flow's queue under some rules: a look at each.
+    fn queue(&self, rules: &[Rule], flow: usize) -> Option<QueueId> {
+        let held = rules.iter().filter(|rule| rule.cube.covers(&self.flows[flow].cube));
+        match held.min_by_key(|rule| self.precedence(rule)).map(|rule| rule.action) {
+            Some(Action::Queue(queue)) => Some(queue),
+            _ => self.state.carrier(self.falls[flow]).queue,
+        }
+    }
+
+    fn cost(&self, queues: &[Option<QueueId>]) -> Cost {
+        let mut tally = self.state.tally.clone();
+        for (item, queue) in self.items.iter().zip(queues) {
+            tally.add(*item, *queue);
+        }
+        self.policy.policy.cost(&tally)
+    }
+}
+
+/// The naive search: for each flow and candidate, all flows so far are mapped under all rules, and the cost is taken of that.
+pub fn naive(nic: &Nic, policy: &PolicyFile, options: &Options, flows: &[Flow]) -> Found {
+    let problem = Problem::new(nic, policy, options, flows);
+    let (mut usage, mut rules) = (Usage::new(nic), Vec::new());
+    for flow in 0..flows.len() {
+        let mut best: Option<(Cost, Rule)> = None;
+        for queue in &problem.usable {
+            let Some(rule) = problem.candidate(&usage, flow, *queue) else { continue };
+            rules.push(rule);
+            let queues: Vec<_> = (0..=flow).map(|flow| problem.queue(&rules, flow)).collect();
+            rules.pop();
+            let cost = problem.cost(&queues);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, rule));
+            }
+        }
+        if let Some((_, rule)) = best
+            && usage.add(nic, &rule).is_ok()
+        {
+            rules.push(rule);
+        }
+    }
+    let queues: Vec<_> = (0..flows.len()).map(|flow| problem.queue(&rules, flow)).collect();
+    let cost = problem.cost(&queues);
+    Found { rules, queues, cost }
+}
+
+/// The incremental search, which also takes flows one at a time. A removed flow's rule is free again at once.
+pub struct Incremental<'a> {
+    problem: Problem<'a>,
+    usage: Usage,
+    rules: Vec<Option<Rule>>,
+    queues: Vec<Option<Option<QueueId>>>,
+}
+
+impl<'a> Incremental<'a> {
+    /// No flows.
+    pub fn new(nic: &'a Nic, policy: &'a PolicyFile, options: &Options) -> Self {
+        Self {
+            problem: Problem::new(nic, policy, options, &[]),
+            usage: Usage::new(nic),
+            rules: Vec::new(),
+            queues: Vec::new(),
+        }
+    }
+
+    /// Adds a flow of one five-tuple by one greedy step; its number.
+    pub fn add(&mut self, flow: &Flow) -> usize {
+        let number = self.rules.len();
+        self.problem.push(flow);
+        let falls = self.problem.state.carrier(self.problem.falls[number]).queue;
+        let mut best: Option<(Cost, Rule, QueueId)> = None;
+        for queue in self.problem.usable.clone() {
+            let Some(rule) = self.problem.candidate(&self.usage, number, queue) else { continue };
+            // Only the new flow has other packets than before: the map of the others stays, and the cost is taken of all, as there.
+            let mut tally = self.problem.state.tally.clone();
+            for (item, known) in self.problem.items.iter().zip(&self.queues) {
+                if let Some(known) = known {
+                    tally.add(*item, *known);
+                }
+            }
+            tally.add(self.problem.items[number], Some(queue));
+            let cost = self.problem.policy.policy.cost(&tally);
+            if best.as_ref().is_none_or(|(least, _, _)| cost < *least) {
+                best = Some((cost, rule, queue));
+            }
+        }
+        let best = best.filter(|(_, rule, _)| self.usage.add(self.problem.nic, rule).is_ok());
+        self.queues.push(Some(best.as_ref().map_or(falls, |(_, _, queue)| Some(*queue))));
+        self.rules.push(best.map(|(_, rule, _)| rule));
+        number
+    }
+
+    /// Removes a flow.
+    pub fn remove(&mut self, number: usize) {
+        if let Some(rule) = self.rules.get_mut(number).and_then(Option::take) {
+            self.usage.remove(&rule);
+        }
+        if let Some(queue) = self.queues.get_mut(number) {
+            *queue = None;
+        }
+    }
+
+    /// What was found.
+    pub fn found(&self) -> Found {
+        let queues: Vec<_> = self.queues.iter().map(|queue| queue.unwrap_or_default()).collect();
+        let mut tally = self.problem.state.tally.clone();
+        for (item, queue) in self.problem.items.iter().zip(&self.queues) {
+            if let Some(queue) = queue {
+                tally.add(*item, *queue);
+            }
+        }
+        let cost = self.problem.policy.policy.cost(&tally);
+        Found { rules: self.rules.iter().flatten().copied().collect(), queues, cost }
+    }
+}

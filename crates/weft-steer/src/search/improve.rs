@@ -1,0 +1,258 @@
+//! Steps that make an assignment better: flows to where they must be, and equal loads.
+
+use super::state::{Bins, Kind, NONE, State};
+use crate::policy::Layout;
+use weft_units::QueueId;
+
+/// Carriers of several flows that are looked at when no single flow can be moved.
+const CARRIERS_MAX: usize = 4_096;
+/// Flows without success after which an event stops looking for rules.
+const FAILURES_MAX: usize = 64;
+
+/// How much may be moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// Flows of earlier events that this one may move in all ([`State::moved`] counts them).
+    pub(super) flows: u32,
+    /// Moves for balance.
+    pub(super) steps: u32,
+    /// Whether to go on looking for rules after many failures.
+    pub(super) thorough: bool,
+}
+
+impl Budget {
+    /// No bounds.
+    pub(super) const ALL: Self = Self { flows: u32::MAX, steps: u32::MAX, thorough: true };
+}
+
+impl State {
+    /// Whether a flow may be moved: a new one always, another one within the budget.
+    fn may_move(&self, slot: u32, budget: &Budget) -> bool {
+        self.record(slot).born == self.event || self.moved < budget.flows
+    }
+
+    /// The queue that a flow should have: its home, or the least loaded one of its group.
+    pub(super) fn wanted(&self, slot: u32) -> QueueId {
+        let record = self.record(slot);
+        record.home.unwrap_or_else(|| self.ranks[usize::from(record.group)].least().0)
+    }
+
+    /// Brings a flow to the queue that it should have, or when no rule can name that one, to another of its group's.
+    pub(super) fn pin_well(&mut self, slot: u32) -> bool {
+        let wanted = self.wanted(slot);
+        if self.pin(slot, wanted) {
+            return true;
+        }
+        let record = self.record(slot);
+        if record.home.is_some() || !record.pinnable {
+            return false;
+        }
+        let tables = self.tables.order();
+        if tables.iter().all(|table| self.tables.can_name(&self.nic, *table, wanted)) {
+            return false;
+        }
+        let ranks = &self.ranks[usize::from(record.group)];
+        let named =
+            |queue: &&QueueId| tables.iter().any(|table| self.tables.can_name(&self.nic, *table, **queue));
+        let best = ranks.queues().iter().filter(named).min_by_key(|queue| ranks.load(**queue)).copied();
+        best.is_some_and(|queue| self.pin(slot, queue))
+    }
+
+    /// Brings flows to where they must be, the heaviest first: those that have rules by moving them, others by new rules.
+    pub(super) fn fix_unhappy(&mut self, budget: &Budget) {
+        let mut failures = 0;
+        let limit = if budget.thorough { usize::MAX } else { FAILURES_MAX };
+        let mut below = (u64::MAX, NONE);
+        while let Some(&next) = self.unhappy_ruled.range(..below).next_back() {
+            below = next;
+            if !self.may_move(next.1, budget) {
+                failures += 1;
+            } else if !self.pin_well(next.1) {
+                self.unpin(next.1);
+                failures += usize::from(!self.pin_well(next.1));
+            }
+            if failures >= limit {
+                break;
+            }
+        }
+        (failures, below) = (0, (u64::MAX, NONE));
+        while let Some(&next) = self.unhappy_loose.range(..below).next_back() {
+            below = next;
+            if failures >= limit || !self.tables.any_room(&self.nic) && !self.make_room(budget) {
+                break;
+            }
+            if !self.may_capture(next.1, budget) || !self.pin_well(next.1) {
+                failures += 1;
+            }
+        }
+    }
+
+    /// Whether a rule for a flow would take no more flows along than may move.
+    fn may_capture(&mut self, slot: u32, budget: &Budget) -> bool {
+        if !self.may_move(slot, budget) {
+            return false;
+        }
+        let record = self.record(slot);
+        if record.exact || budget.flows == u32::MAX {
+            return true;
+        }
+        let cube = record.cube;
+        let wanted = self.wanted(slot);
+        let meeting = self.meeting(&cube);
+        let taken = meeting.into_iter().filter(|other| {
+            let record = self.record(*other);
+            record.carrier != NONE
+                && record.born < self.event
+                && !self.is_ruled(*other)
+                && cube.covers(&record.cube)
+                && self.queue(*other) != Some(wanted)
+        });
+        let taken = taken.count() as u32;
+        self.moved.saturating_add(taken) <= budget.flows
+    }
+
+    /// Takes the rule of a flow that is well off without one. Looks at a bounded number of flows, the lightest of each queue.
+    fn make_room(&mut self, budget: &Budget) -> bool {
+        let mut best: Option<(u64, u32)> = None;
+        for group in 0..self.bins.len() {
+            let queues = self.ranks[group].queues().iter().take(CARRIERS_MAX);
+            for bins in queues.map(|queue| &self.bins[group][queue.index()]) {
+                let optional = |slot: u32| {
+                    let base = self.record(slot).base;
+                    let queue = self.carrier(base).queue;
+                    queue.is_some_and(|queue| self.ranks[group].has(queue))
+                        && self.may_move(slot, budget)
+                        && self.record(slot).exact
+                        && self.wide.covering(&self.record(slot).cube).is_empty()
+                };
+                let lightest = bins.ruled.iter().take(4).find(|(_, slot)| optional(*slot));
+                best = best.into_iter().chain(lightest.copied()).min();
+            }
+        }
+        if let Some((_, slot)) = best {
+            self.unpin(slot);
+        }
+        best.is_some() && self.tables.any_room(&self.nic)
+    }
+
+    /// Makes the loads of each group equal, as far as single flows, then carriers, can: every step lessens the variance.
+    pub(super) fn balance(&mut self, budget: &Budget) {
+        let mut steps = 0;
+        for group in 0..self.ranks.len() {
+            while steps < budget.steps && self.moved < budget.flows {
+                let (_, most) = self.ranks[group].most();
+                let (_, least) = self.ranks[group].least();
+                if most - least <= 1 || !self.step(group, budget) {
+                    break;
+                }
+                steps += 1;
+            }
+        }
+    }
+
+    /// One step: a flow from the most loaded queue to the least loaded one; from other queues when none there can move.
+    fn step(&mut self, group: usize, budget: &Budget) -> bool {
+        let (from, most) = self.ranks[group].most();
+        let (to, least) = self.ranks[group].least();
+        if self.step_from(group, from, most, to, least) || self.carrier_step(group, budget) {
+            return true;
+        }
+        let ranks = &self.ranks[group];
+        let mut queues: Vec<(u64, QueueId)> = ranks
+            .queues()
+            .iter()
+            .filter_map(|queue| Some((ranks.load(*queue)?, *queue)))
+            .filter(|(load, queue)| *queue != from && *load > least + 1)
+            .collect();
+        queues.sort_unstable_by(|a, b| b.cmp(a));
+        queues.into_iter().any(|(load, queue)| self.step_from(group, queue, load, to, least))
+    }
+
+    fn step_from(&mut self, group: usize, from: QueueId, most: u64, to: QueueId, least: u64) -> bool {
+        let gap = most - least;
+        let room = self.tables.any_room(&self.nic);
+        let Bins { ruled, loose } = &self.bins[group][from.index()];
+        let nearest = |set: &std::collections::BTreeSet<(u64, u32)>| {
+            let below = set.range(..=(gap / 2, NONE)).next_back();
+            let above = set.range((gap / 2 + 1, 0)..(gap, 0)).next();
+            let gain = |(load, _): &(u64, u32)| u128::from(*load) * u128::from(gap - *load);
+            below
+                .into_iter()
+                .chain(above)
+                .map(|flow| (gain(flow), flow.1))
+                .filter(|(gain, _)| *gain > 0)
+                .max()
+        };
+        let ruled = nearest(ruled);
+        let loose = if room { nearest(loose) } else { None };
+        let (first, second) =
+            if loose.map(|l| l.0) > ruled.map(|r| r.0) { (loose, ruled) } else { (ruled, loose) };
+        let mut both = first.into_iter().chain(second);
+        both.any(|(_, slot)| self.pin(slot, to))
+    }
+
+    /// Moves an entry of the indirection table, or a rule with several flows, from the most loaded queue to the least loaded one.
+    fn carrier_step(&mut self, group: usize, budget: &Budget) -> bool {
+        let (from, most) = self.ranks[group].most();
+        let (to, least) = self.ranks[group].least();
+        let gap = most - least;
+        let entries = super::state::ENTRIES..super::state::ENTRIES + self.entries;
+        let movable = self.entries_movable && self.nic.rss.as_ref().is_some_and(|rss| to.0 < rss.queues);
+        let entries = entries.filter(|_| movable);
+        let rules = self.wide_rules.iter().copied();
+        let mut best = None;
+        for carrier in entries.chain(rules).take(CARRIERS_MAX) {
+            let data = self.carrier(carrier);
+            if data.queue != Some(from)
+                || data.flows == 0
+                || self.moved.saturating_add(data.flows) > budget.flows
+            {
+                continue;
+            }
+            if let Kind::Rule { table, .. } = data.kind
+                && !self.tables.can_name(&self.nic, table, to)
+            {
+                continue;
+            }
+            let Some(load) = self.load_if_one_group(carrier, group) else { continue };
+            let gain = u128::from(load) * u128::from(gap.saturating_sub(load));
+            if gain > 0 && best.is_none_or(|(most, _)| gain > most) {
+                best = Some((gain, carrier));
+            }
+        }
+        if let Some((_, carrier)) = best {
+            self.move_carrier(carrier, to);
+        }
+        best.is_some()
+    }
+
+    /// A carrier's load, when all of its flows are of the group and none has a home.
+    fn load_if_one_group(&self, carrier: u32, group: usize) -> Option<u64> {
+        let mut load = 0;
+        for slot in self.members(carrier) {
+            let record = self.record(slot);
+            if usize::from(record.group) != group || record.home.is_some() {
+                return None;
+            }
+            load += record.item.load;
+        }
+        Some(load)
+    }
+
+    /// Whether no assignment can be better, as far as layouts go.
+    pub(super) fn is_perfect(&self) -> bool {
+        self.unhappy_ruled.is_empty()
+            && self.unhappy_loose.is_empty()
+            && (!self.layout.homes.is_empty()
+                || self.ranks.iter().all(|ranks| ranks.most().1 - ranks.least().1 <= 1))
+    }
+
+    /// Takes a layout, if it is another one.
+    pub(super) fn follow(&mut self, layout: Layout) -> bool {
+        let other = layout != self.layout;
+        if other {
+            self.set_layout(layout);
+        }
+        other
+    }
+}

@@ -1,0 +1,272 @@
+//! The planner: flows come and go, and a configuration follows.
+
+use super::improve::Budget;
+use super::local;
+use super::start::Start;
+use super::state::{ENTRIES, Kind, SPREAD, State};
+use super::types::{FlowId, Options, Placement, PlanError};
+use crate::flow::Flow;
+use crate::nic::Nic;
+use crate::policy::{Cost, Layout, PolicyFile, Tally};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use weft_units::QueueId;
+
+/// Flows beyond which a search begins only once.
+const SEVERAL_STARTS_MAX: usize = 20_000;
+
+/// Plans a NIC's configuration for flows, and keeps it up to date as they come and go.
+///
+/// For `n` flows on `q` queues, with a policy that has a layout, a whole search takes time of the order of `n (log n + log q)`; a flow that
+/// comes or leaves takes that of `log n + log q`. What is not in these bounds does not depend on `n`: the entries of the indirection
+/// table, the masks of rules with wildcards, and the flows that such a rule takes along.
+#[derive(Debug)]
+pub struct Planner {
+    pub(super) policy: PolicyFile,
+    pub(super) options: Options,
+    usable: Vec<QueueId>,
+    pub(super) state: State,
+    slots: HashMap<FlowId, u32, FixedState>,
+    next: u32,
+    key: u64,
+    classes: usize,
+}
+
+impl Planner {
+    /// A planner without flows.
+    ///
+    /// # Errors
+    /// No queue is left, the policy does not fit the queues, or the model cannot be planned for.
+    pub fn new(nic: Nic, policy: impl Into<PolicyFile>, options: Options) -> Result<Self, PlanError> {
+        let policy = policy.into();
+        let limit = options.queues.unwrap_or(nic.queues).min(nic.queues);
+        let reserved = u32::from(options.reserve_default);
+        let usable: Vec<QueueId> = (reserved..limit).map(QueueId).collect();
+        if usable.is_empty() {
+            return Err(PlanError::NoQueue { nic: nic.queues, limit, reserved });
+        }
+        let problem = nic.rss.as_ref().and_then(|rss| {
+            let entries = rss.indirection;
+            (!entries.is_power_of_two())
+                .then(|| format!("its indirection table has {entries} entries, not a power of two"))
+        });
+        if let Some(problem) = problem {
+            return Err(PlanError::Model { nic: nic.name, problem });
+        }
+        policy
+            .policy
+            .check(&usable)
+            .map_err(|problem| PlanError::Policy { policy: policy.policy.name(), problem })?;
+        let state = State::new(&nic, &usable, &options);
+        let mut planner =
+            Self { policy, options, usable, state, slots: HashMap::default(), next: 0, key: 0, classes: 0 };
+        planner.follow_policy();
+        Ok(planner)
+    }
+
+    /// Plans for these flows and no others, from scratch. The numbers are in the order of the flows.
+    pub fn set(&mut self, flows: Vec<Flow>) -> Vec<FlowId> {
+        let ids: Vec<FlowId> = flows.iter().map(|_| self.new_id()).collect();
+        let mut best: Option<(Cost, usize, State)> = None;
+        for start in [Start::Hash, Start::Heaviest, Start::Given] {
+            let state = self.search(&flows, &ids, start);
+            let perfect = state.is_perfect() && self.policy.policy.layout_is_all();
+            let score = (self.policy.policy.cost(&state.tally), state.rules.len());
+            if best.as_ref().is_none_or(|(cost, rules, _)| (score.0, score.1) < (*cost, *rules)) {
+                best = Some((score.0, score.1, state));
+            }
+            if perfect || flows.len() > SEVERAL_STARTS_MAX {
+                break;
+            }
+        }
+        if let Some((_, _, state)) = best {
+            self.state = state;
+        }
+        (self.key, self.classes) =
+            (self.policy.policy.layout_key(&self.state.tally), self.state.tally.classes().len());
+        if !self.follows_layout() {
+            let slots: Vec<u32> = self.state.slots().collect();
+            local::climb(&mut self.state, &*self.policy.policy, &slots, &self.options, &Budget::ALL);
+            local::restart(&mut self.state, &*self.policy.policy, &self.options);
+        }
+        self.slots = self.state.slots().map(|slot| (self.state.record(slot).id, slot)).collect();
+        ids
+    }
+
+    fn search(&self, flows: &[Flow], ids: &[FlowId], start: Start) -> State {
+        let mut state = State::new(&self.state.nic, &self.usable, &self.options);
+        let measure = self.policy.policy.measure();
+        for name in self.state.tally.classes() {
+            state.tally.intern(name);
+        }
+        // The layout may depend on how many flows the classes have: they are counted before any flow has a place.
+        let mut census = state.tally.clone();
+        let classes: Vec<_> = flows
+            .iter()
+            .map(|flow| {
+                let class = census.intern(self.policy.classes.of(flow));
+                census.add(crate::policy::Item { class, load: 0, core: None }, None);
+                class
+            })
+            .collect();
+        for name in census.classes() {
+            state.tally.intern(name);
+        }
+        state.set_layout(self.layout(&census));
+        let insert = |(flow, (id, class)): (&Flow, (&FlowId, &_))| state.insert(flow, *id, *class, measure);
+        let order: Vec<u32> = flows.iter().zip(ids.iter().zip(&classes)).map(insert).collect();
+        state.assign(start, &order);
+        state
+    }
+
+    /// Adds flows. Others move only when that makes room or balance, within [`Options::most_moved`].
+    pub fn add(&mut self, flows: Vec<Flow>) -> Vec<FlowId> {
+        self.begin();
+        let measure = self.policy.policy.measure();
+        let mut slots = Vec::with_capacity(flows.len());
+        let mut ids = Vec::with_capacity(flows.len());
+        for flow in &flows {
+            let id = self.new_id();
+            let class = self.state.tally.intern(self.policy.classes.of(flow));
+            let slot = self.state.insert(flow, id, class, measure);
+            self.slots.insert(id, slot);
+            self.state.place(slot);
+            ids.push(id);
+            slots.push(slot);
+        }
+        self.tidy(&slots, flows.len());
+        ids
+    }
+
+    /// Removes flows; numbers that are not of flows are ignored. Their rules are free at once, and of the other flows at most so many move
+    /// as keep the balance.
+    pub fn remove(&mut self, ids: &[FlowId]) {
+        self.begin();
+        let mut removed = 0;
+        for id in ids {
+            if let Some(slot) = self.slots.remove(id) {
+                self.state.erase(slot);
+                removed += 1;
+            }
+        }
+        self.tidy(&[], removed);
+    }
+
+    fn begin(&mut self) {
+        self.state.event += 1;
+        self.state.moved = 0;
+    }
+
+    /// What follows an event of so many flows.
+    fn tidy(&mut self, new: &[u32], changed: usize) {
+        let other = self.follow_policy();
+        let flows = self.options.most_moved.unwrap_or(u32::MAX);
+        let steps = if other { u32::MAX } else { 2 * changed as u32 };
+        let budget = Budget { flows, steps, thorough: other };
+        self.state.fix_unhappy(&budget);
+        self.state.balance(&budget);
+        if !self.follows_layout() {
+            local::climb(&mut self.state, &*self.policy.policy, new, &self.options, &budget);
+        }
+    }
+
+    /// Asks the policy for its layout when it may have changed; whether it has.
+    fn follow_policy(&mut self) -> bool {
+        let (key, classes) =
+            (self.policy.policy.layout_key(&self.state.tally), self.state.tally.classes().len());
+        if (key, classes) == (self.key, self.classes) {
+            return false;
+        }
+        (self.key, self.classes) = (key, classes);
+        let layout = self.layout(&self.state.tally);
+        self.state.follow(layout)
+    }
+
+    fn layout(&self, tally: &Tally) -> Layout {
+        self.policy.policy.layout(tally).unwrap_or_else(|| Layout::single(&self.usable))
+    }
+
+    fn follows_layout(&self) -> bool {
+        let tally = &self.state.tally;
+        self.policy.policy.layout_is_all() && self.policy.policy.layout(tally).is_some()
+    }
+
+    fn new_id(&mut self) -> FlowId {
+        let id = FlowId(self.next);
+        self.next = self.next.wrapping_add(1);
+        id
+    }
+
+    /// What the policy says of the assignment as it is.
+    pub fn cost(&self) -> Cost {
+        self.policy.policy.cost(&self.state.tally)
+    }
+
+    /// Where a flow is received.
+    pub fn queue_of(&self, id: FlowId) -> Option<Placement> {
+        self.slots.get(&id).map(|slot| self.placement(*slot))
+    }
+
+    pub(super) fn placement(&self, slot: u32) -> Placement {
+        let number = self.state.record(slot).carrier;
+        let carrier = self.state.carrier(number);
+        match (carrier.kind, carrier.queue) {
+            (Kind::Rule { .. }, Some(queue)) => Placement::Rule(queue),
+            (Kind::Entry, Some(queue)) => Placement::Hash(queue),
+            (Kind::Default, Some(queue)) => Placement::Default(queue),
+            _ => Placement::Spread,
+        }
+    }
+
+    /// The sums that the policy looks at.
+    pub fn tally(&self) -> &Tally {
+        &self.state.tally
+    }
+
+    /// Flows that there were before the last [`Planner::add`] or [`Planner::remove`] and that it moved; one that moved twice counts twice.
+    pub fn moved(&self) -> u32 {
+        self.state.moved
+    }
+
+    /// Flows.
+    pub fn len(&self) -> usize {
+        self.state.live as usize
+    }
+
+    /// Whether there are no flows.
+    pub fn is_empty(&self) -> bool {
+        self.state.live == 0
+    }
+
+    /// The NIC.
+    pub fn nic(&self) -> &Nic {
+        &self.state.nic
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &PolicyFile {
+        &self.policy
+    }
+}
+
+impl State {
+    /// Places a flow that has just come: where it falls by itself if that is as good as any, else by a rule.
+    fn place(&mut self, slot: u32) {
+        self.settle(slot);
+        let record = self.record(slot);
+        let (carrier, group, load) = (record.carrier, usize::from(record.group), record.item.load);
+        if self.is_happy(slot) {
+            let falls =
+                self.queue(slot).and_then(|queue| self.ranks[group].load(queue)).map(|with| with - load);
+            let home = self.record(slot).home.is_some();
+            if home || falls <= Some(self.ranks[group].least().1) {
+                return;
+            }
+        }
+        let may_wait = carrier == SPREAD || (ENTRIES..ENTRIES + self.entries).contains(&carrier);
+        // Flows with wildcards take others along: that is left to what knows the event's bounds.
+        if self.record(slot).exact || !may_wait {
+            self.pin_well(slot);
+        }
+    }
+}

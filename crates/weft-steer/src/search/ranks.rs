@@ -1,0 +1,149 @@
+//! Loads of a group's queues, with the least and the most loaded one at hand.
+
+use weft_units::QueueId;
+
+const NONE: u32 = u32::MAX;
+
+/// Loads under two tournament trees: a change takes time of the order of the logarithm of the queues, the winners are known at once.
+/// Of equal loads the lower queue wins.
+#[derive(Clone, Debug)]
+pub(super) struct Ranks {
+    queues: Vec<QueueId>,
+    /// Place of each queue of the NIC in `queues`.
+    place: Vec<u32>,
+    loads: Vec<u64>,
+    /// Leaves of the trees, a power of two.
+    leaves: usize,
+    least: Vec<u32>,
+    most: Vec<u32>,
+}
+
+impl Ranks {
+    /// All loads are 0. `width` is the number of all queues.
+    pub(super) fn new(queues: &[QueueId], width: usize) -> Self {
+        let mut place = vec![NONE; width];
+        for (index, queue) in queues.iter().enumerate() {
+            place[queue.index()] = index as u32;
+        }
+        let leaves = queues.len().next_power_of_two();
+        let mut ranks = Self {
+            queues: queues.to_vec(),
+            place,
+            loads: vec![0; queues.len()],
+            leaves,
+            least: vec![NONE; 2 * leaves],
+            most: vec![NONE; 2 * leaves],
+        };
+        for index in 0..queues.len() {
+            ranks.least[leaves + index] = index as u32;
+            ranks.most[leaves + index] = index as u32;
+        }
+        for node in (1..leaves).rev() {
+            ranks.play(node);
+        }
+        ranks
+    }
+
+    fn play(&mut self, node: usize) {
+        let load = |index: u32| self.loads[index as usize];
+        let winner = |tree: &[u32], right_wins: &dyn Fn(u64, u64) -> bool| {
+            let (left, right) = (tree[2 * node], tree[2 * node + 1]);
+            if right != NONE && right_wins(load(left), load(right)) { right } else { left }
+        };
+        let least = winner(&self.least, &|left, right| right < left);
+        let most = winner(&self.most, &|left, right| right > left);
+        (self.least[node], self.most[node]) = (least, most);
+    }
+
+    fn changed(&mut self, index: usize) {
+        let mut node = (self.leaves + index) / 2;
+        while node > 0 {
+            self.play(node);
+            node /= 2;
+        }
+    }
+
+    /// Whether a queue is one of the group's.
+    pub(super) fn has(&self, queue: QueueId) -> bool {
+        self.place.get(queue.index()).is_some_and(|place| *place != NONE)
+    }
+
+    /// The load of a queue; nothing when it is not of the group.
+    pub(super) fn load(&self, queue: QueueId) -> Option<u64> {
+        let place = *self.place.get(queue.index())?;
+        self.loads.get(place as usize).copied()
+    }
+
+    /// Load comes to a queue, if it is of the group.
+    pub(super) fn add(&mut self, queue: QueueId, load: u64) {
+        if self.has(queue) {
+            let index = self.place[queue.index()] as usize;
+            self.loads[index] += load;
+            self.changed(index);
+        }
+    }
+
+    /// Load that came leaves.
+    pub(super) fn take(&mut self, queue: QueueId, load: u64) {
+        if self.has(queue) {
+            let index = self.place[queue.index()] as usize;
+            self.loads[index] -= load;
+            self.changed(index);
+        }
+    }
+
+    /// The least loaded queue and its load.
+    pub(super) fn least(&self) -> (QueueId, u64) {
+        let index = self.least[1] as usize;
+        (self.queues[index], self.loads[index])
+    }
+
+    /// The most loaded queue and its load.
+    pub(super) fn most(&self) -> (QueueId, u64) {
+        let index = self.most[1] as usize;
+        (self.queues[index], self.loads[index])
+    }
+
+    /// The queues.
+    pub(super) fn queues(&self) -> &[QueueId] {
+        &self.queues
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn winners_are_those_of_a_scan(
+            count in 1usize..20,
+            changes in proptest::collection::vec((0usize..24, 0u64..5), 1..60),
+        ) {
+            let queues: Vec<QueueId> = (0..count).map(|i| QueueId::from_index(2 * i + 1)).collect();
+            let mut ranks = Ranks::new(&queues, 2 * count);
+            let mut loads = vec![0; count];
+            for (at, load) in changes {
+                let (queue, index) = (QueueId::from_index(at), at.wrapping_sub(1) / 2);
+                if at % 2 == 1 && index < count {
+                    if load == 0 {
+                        ranks.take(queue, loads[index]);
+                        loads[index] = 0;
+                    } else {
+                        loads[index] += load;
+                        ranks.add(queue, load);
+                    }
+                    prop_assert_eq!(ranks.load(queue), Some(loads[index]));
+                } else {
+                    ranks.add(queue, load);
+                    prop_assert_eq!(ranks.load(queue), None, "not of the group");
+                }
+                let least = (0..count).min_by_key(|i| (loads[*i], *i)).expect("queues");
+                let most = (0..count).min_by_key(|i| (u64::MAX - loads[*i], *i)).expect("queues");
+                prop_assert_eq!(ranks.least(), (queues[least], loads[least]));
+                prop_assert_eq!(ranks.most(), (queues[most], loads[most]));
+            }
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The planner against slow and obvious searches, and its rules against a walk over them packet by packet.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weft_steer::cube::Field;
+use weft_steer::nic::{Nic, Order, Usage};
+use weft_steer::policy::{Balance, Isolate, Item, Locality, Policy, PolicyFile, Priority, Reserved, Tally};
+use weft_steer::search::{Degradation, FlowId, Options, Placement, Planner, dragonet, exhaustive, workload};
+use weft_steer::{Action, Cube, Flow, Toeplitz};
+use weft_units::{FlowKey, Protocol, QueueId};
+
+const DRAGONET: Options = Options {
+    queues: None,
+    reserve_default: true,
+    most_moved: None,
+    all_tables: false,
+    effort: 20_000,
+    seed: 1,
+};
+
+fn planner(nic: Nic, policy: impl Into<PolicyFile>, options: Options) -> Planner {
+    Planner::new(nic, policy, options).expect("a planner")
+}
+
+/// Where a packet goes, by the definition: tables in the order of the graph, which is that of their numbers here; in a table the rule that
+/// counts; then the hash; then queue 0.
+fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey) -> (QueueId, bool) {
+    let packet = Cube::of_flow(key);
+    for (id, table) in nic.tables() {
+        let hits: Vec<_> =
+            plan.configuration.rules.iter().filter(|r| r.table == id && r.cube.covers(&packet)).collect();
+        let hit = match table.order {
+            Order::Newest => hits.last().copied(),
+            // The first of the highest priority: max_by_key gives the last, so the list is turned round.
+            _ => hits.iter().rev().max_by_key(|rule| rule.priority).copied(),
+        };
+        if let Some(rule) = hit {
+            let Action::Queue(queue) = rule.action else { panic!("only queues are planned") };
+            return (queue, true);
+        }
+    }
+    let Some(rss) = &nic.rss else { return (QueueId(0), false) };
+    let hash =
+        Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_with_ports.contains(&key.protocol.0));
+    (plan.configuration.contexts[0].indirection[(hash % rss.indirection) as usize], false)
+}
+
+/// What must be so of every plan.
+fn check(planner: &Planner, flows: &BTreeMap<FlowId, Flow>) {
+    let (plan, nic) = (planner.plan(), planner.nic());
+    Usage::of(nic, &plan.configuration).unwrap_or_else(|(rule, refusal)| {
+        panic!("rule {rule} {:?}: {refusal}", plan.configuration.rules[rule])
+    });
+    assert_eq!(
+        plan.placements.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+        flows.keys().copied().collect::<Vec<_>>()
+    );
+    let mut tally = Tally::new(planner.tally().queues().to_vec(), nic.queues);
+    for queue in plan.configuration.contexts.iter().flat_map(|context| &context.indirection) {
+        tally.move_entry(None, Some(*queue));
+    }
+    for (id, placement) in &plan.placements {
+        assert_eq!(planner.queue_of(*id), Some(*placement));
+        let flow = &flows[id];
+        let class = tally.intern(planner.policy().classes.of(flow));
+        tally.add(Item { class, load: flow.weight.into(), core: flow.core }, placement.queue());
+        if let Some(key) = flow.cube.flow() {
+            let (queue, by_rule) = receive(nic, &plan, &key);
+            assert_eq!(Some(queue), placement.queue(), "{key:?} is where the plan says: {placement:?}");
+            assert_eq!(by_rule, matches!(placement, Placement::Rule(_)));
+        }
+    }
+    let whole = planner.policy().policy.cost(&tally);
+    assert!((whole.value - plan.cost.value).abs() < 1e-6, "{whole} is {}", plan.cost);
+    assert_eq!(whole.violations, plan.cost.violations);
+}
+
+fn set(planner: &mut Planner, flows: &[Flow]) -> BTreeMap<FlowId, Flow> {
+    let ids = planner.set(flows.to_vec());
+    let all: BTreeMap<FlowId, Flow> = ids.into_iter().zip(flows.iter().cloned()).collect();
+    check(planner, &all);
+    all
+}
+
+fn gap(planner: &Planner, queues: core::ops::Range<u32>) -> f64 {
+    let loads: Vec<f64> = queues.map(|queue| planner.tally().total_load(QueueId(queue))).collect();
+    loads.iter().copied().fold(f64::MIN, f64::max) - loads.iter().copied().fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn the_slides_workload_is_balanced() {
+    for n in [10, 100, 250, 500] {
+        let mut planner = planner(workload::dragonet_nic(10), Balance::default(), DRAGONET);
+        let mut flows = set(&mut planner, &workload::slides(n));
+        assert!(planner.cost().is_allowed() && gap(&planner, 1..10) <= 1.0, "{n}: {}", planner.cost());
+        assert_eq!(planner.plan().degraded, []);
+        let more = workload::slides_more(1, 10);
+        let ids = planner.add(more.clone());
+        flows.extend(ids.iter().copied().zip(more));
+        check(&planner, &flows);
+        assert!(gap(&planner, 1..10) <= 1.0);
+        assert_eq!(planner.moved(), 0, "new flows displace none");
+        planner.remove(&ids[..5]);
+        ids[..5].iter().for_each(|id| drop(flows.remove(id)));
+        check(&planner, &flows);
+        assert!(gap(&planner, 1..10) <= 1.0 && planner.moved() <= 5, "{} moved", planner.moved());
+    }
+}
+
+#[test]
+fn the_slides_isolation() {
+    let policy = Isolate { class: "hp".into(), queues: 4 };
+    let mut planner = planner(workload::dragonet_nic(10), policy, DRAGONET);
+    set(&mut planner, &workload::isolation());
+    let hp = planner.tally().class("hp").expect("class");
+    let be = planner.tally().class("be").expect("class");
+    let counts = |class| (1..10).map(|q| planner.tally().flows(class, QueueId(q))).collect::<Vec<_>>();
+    assert_eq!(counts(hp), [8, 8, 8, 8, 0, 0, 0, 0, 0]);
+    let mut others = counts(be);
+    others.sort_unstable();
+    assert_eq!(others, [0, 0, 0, 0, 57, 57, 58, 58, 58]);
+    assert_eq!(planner.plan().degraded, []);
+}
+
+#[test]
+fn a_full_table_shares_rules_before_it_gives_up() {
+    // 320 flows of 20 clients, 128 rules: each client's flows fit under one rule.
+    let policy = Isolate { class: "hp".into(), queues: 4 };
+    let mut plan = planner(workload::one_table_nic(10, 128), policy.clone(), DRAGONET);
+    set(&mut plan, &workload::isolation());
+    assert!(plan.cost().is_allowed(), "{}", plan.cost());
+    let degraded = plan.plan().degraded;
+    assert!(degraded.iter().any(|d| matches!(d, Degradation::Aggregated { .. })), "{degraded:?}");
+    // Without wildcards nothing can be shared: what has no rule stays on queue 0, and the plan says so.
+    let mut plan = planner(workload::exact_table_nic(10, 128), policy, DRAGONET);
+    set(&mut plan, &workload::isolation());
+    assert_eq!(plan.cost().violations, 192.0);
+    let degraded = plan.plan().degraded;
+    assert!(degraded.contains(&Degradation::LeftToDefault { flows: 192, queue: QueueId(0) }), "{degraded:?}");
+}
+
+#[test]
+fn every_number_of_flows_around_the_table_s_size() {
+    for n in [127, 128, 129, 200, 300] {
+        let mut planner = planner(workload::exact_table_nic(10, 128), Balance::default(), DRAGONET);
+        let flows = set(&mut planner, &workload::slides(n));
+        assert_eq!(planner.cost().violations, f64::from(n.saturating_sub(128)));
+        // One rule is freed, and is used again if there are flows without.
+        let pinned =
+            flows.keys().find(|id| matches!(planner.queue_of(**id), Some(Placement::Rule(_)))).copied();
+        planner.remove(&[pinned.expect("pinned")]);
+        assert_eq!(planner.cost().violations, f64::from(n.saturating_sub(129)));
+    }
+}
+
+#[test]
+fn adding_and_removing_one_flow_again_and_again_leaks_nothing() {
+    let mut planner = planner(workload::exact_table_nic(10, 8), Balance::default(), DRAGONET);
+    let mut flows = set(&mut planner, &workload::slides(7));
+    for _ in 0..50 {
+        let flow = workload::slides_more(1, 1);
+        let ids = planner.add(flow.clone());
+        assert!(planner.cost().is_allowed(), "its rule was freed");
+        flows.insert(ids[0], flow[0].clone());
+        check(&planner, &flows);
+        planner.remove(&ids);
+        planner.remove(&ids);
+        flows.remove(&ids[0]);
+        check(&planner, &flows);
+    }
+    assert_eq!(planner.plan().configuration.rules.len(), 7);
+}
+
+#[test]
+fn the_hash_carries_what_it_can() {
+    let mut planner = planner(workload::both_nic(8, 1_000, 128), Balance::default(), Options::default());
+    set(&mut planner, &workload::many(10_000));
+    assert!(gap(&planner, 0..8) <= 1.0, "{}", planner.cost());
+    let rules = planner.plan().configuration.rules.len();
+    assert!(rules < 300, "{rules} rules for what the hash does not do");
+    let mut planner = self::planner(workload::rss_nic(8, 128), Balance::default(), Options::default());
+    set(&mut planner, &workload::many(10_000));
+    assert!(gap(&planner, 0..8) < 40.0, "{}", gap(&planner, 0..8));
+}
+
+#[test]
+fn priority_grows_and_shrinks() {
+    let policy = Priority { class: "hp".into(), flows_per_queue: 8 };
+    let mut planner = planner(workload::dragonet_nic(10), policy, DRAGONET);
+    let flow =
+        |i: u16, class: &str| Flow { class: Some(class.into()), ..workload::slides(i).pop().expect("flow") };
+    let be: Vec<Flow> = (1..=90).map(|i| flow(i, "be")).collect();
+    let mut flows = set(&mut planner, &be);
+    let mut ids = Vec::new();
+    for i in 91..=120 {
+        let id = planner.add(vec![flow(i, "hp")]);
+        flows.insert(id[0], flow(i, "hp"));
+        ids.extend(id);
+        check(&planner, &flows);
+        assert!(planner.cost().is_allowed(), "{i}: {}", planner.cost());
+    }
+    let hp = planner.tally().class("hp").expect("class");
+    assert_eq!((1..10).filter(|q| planner.tally().flows(hp, QueueId(*q)) > 0).count(), 4);
+    planner.remove(&ids);
+    ids.iter().for_each(|id| drop(flows.remove(id)));
+    check(&planner, &flows);
+    assert!(gap(&planner, 1..10) <= 1.0, "the queues are for all again");
+}
+
+#[test]
+fn no_event_moves_more_than_may_be() {
+    let policy = Priority { class: "hp".into(), flows_per_queue: 4 };
+    let options = Options { most_moved: Some(2), ..DRAGONET };
+    let mut planner = planner(workload::dragonet_nic(10), policy, options);
+    let flow =
+        |i: u16, class: &str| Flow { class: Some(class.into()), ..workload::slides(i).pop().expect("flow") };
+    let mut flows = set(&mut planner, &(1..=60).map(|i| flow(i, "be")).collect::<Vec<_>>());
+    let (mut limited, mut last) = (false, Vec::new());
+    for i in 61..=70 {
+        let before: BTreeMap<FlowId, _> = planner.plan().placements.into_iter().collect();
+        let id = planner.add(vec![flow(i, "hp")]);
+        flows.insert(id[0], flow(i, "hp"));
+        check(&planner, &flows);
+        let moved = before
+            .iter()
+            .filter(|(id, place)| planner.queue_of(**id).map(|p| p.queue()) != Some(place.queue()));
+        let moved = moved.count();
+        assert!(moved <= 2 && moved as u32 <= planner.moved(), "{moved}");
+        let degraded = planner.plan().degraded;
+        limited |= degraded.iter().any(|d| matches!(d, Degradation::MoveLimit { .. }));
+        last = id;
+    }
+    assert!(limited, "a queue that changes its class has more than two flows");
+    // Later events go on with what is left.
+    for _ in 0..40 {
+        planner.remove(&last);
+        flows.remove(&last[0]);
+        last = planner.add(vec![flow(70, "hp")]);
+        flows.insert(last[0], flow(70, "hp"));
+    }
+    check(&planner, &flows);
+    assert!(planner.cost().is_allowed(), "{}", planner.cost());
+}
+
+#[test]
+fn flows_are_where_their_processors_are() {
+    let with_core = |(i, flow): (usize, Flow)| Flow { core: (i % 5 != 4).then_some(i as u32 % 7), ..flow };
+    let flows: Vec<Flow> = workload::many(200).into_iter().enumerate().map(with_core).collect();
+    let mut planner = planner(workload::both_nic(8, 1_000, 64), Locality::default(), Options::default());
+    set(&mut planner, &flows);
+    assert_eq!(planner.cost(), weft_steer::policy::Cost::ZERO);
+    let mut planner = self::planner(workload::both_nic(8, 20, 64), Locality::default(), Options::default());
+    set(&mut planner, &flows);
+    let few = planner.cost().value;
+    let mut planner = self::planner(workload::rss_nic(8, 64), Locality::default(), Options::default());
+    set(&mut planner, &flows);
+    assert!(few > 0.0 && planner.cost().value >= few + 20.0, "each rule brings one flow home");
+}
+
+fn listener(port: u16) -> Flow {
+    let cube = Cube::ALL
+        .exact(Field::EtherType, 0x0800)
+        .exact(Field::IpProtocol, 17)
+        .exact(Field::DstPort, port.into());
+    Flow { cube, ..workload::slides(1).remove(0) }
+}
+
+#[test]
+fn a_listening_socket_takes_what_has_no_rule_and_no_more() {
+    let policy = Reserved {
+        classes: vec![("hp".into(), QueueId(0), QueueId(0)), ("be".into(), QueueId(1), QueueId(3))],
+    };
+    let flow = |i: u16, class: &str| {
+        let mut key = workload::slides(1)[0].cube.flow().expect("five-tuple");
+        (key.sport, key.dport) = (i, 53);
+        Flow { class: Some(class.into()), ..Flow::new(&key) }
+    };
+    let mut flows: Vec<Flow> = (0..6).map(|i| flow(i, if i % 2 == 0 { "hp" } else { "be" })).collect();
+    flows.push(Flow { class: Some("be".into()), ..listener(53) });
+    let mut planner = planner(workload::wildcard_nic(4, 8, 16), policy, Options::default());
+    let all = set(&mut planner, &flows);
+    assert!(planner.cost().is_allowed(), "{}", planner.cost());
+    // The same one after the other.
+    let mut later = self::planner(workload::wildcard_nic(4, 8, 16), Balance::default(), Options::default());
+    let mut known = BTreeMap::new();
+    for flow in flows.iter().rev() {
+        let id = later.add(vec![flow.clone()]);
+        known.insert(id[0], flow.clone());
+        check(&later, &known);
+    }
+    for id in all.keys() {
+        planner.remove(&[*id]);
+        assert!(planner.cost().is_allowed());
+    }
+    assert_eq!(planner.plan().configuration.rules, []);
+}
+
+#[test]
+fn a_listening_socket_comes_when_the_table_is_full() {
+    // Flows of the hash's queues do not need their rules as much.
+    let policy = Isolate { class: "hp".into(), queues: 2 };
+    let mut plan = planner(workload::wildcard_nic(8, 16, 32), policy, Options::default());
+    let mut flows = set(&mut plan, &workload::many(500));
+    let id = plan.add(vec![Flow { class: Some("hp".into()), ..listener(53) }]);
+    flows.insert(id[0], listener(53));
+    assert!(
+        matches!(plan.queue_of(id[0]), Some(Placement::Rule(QueueId(0 | 1)))),
+        "{:?}",
+        plan.queue_of(id[0])
+    );
+    // Where all rules are needed, it is spread or falls to queue 0, which the plan says.
+    for nic in [workload::wildcard_nic(4, 4, 32), workload::one_table_nic(4, 4)] {
+        let policy = Isolate { class: "hp".into(), queues: 2 };
+        let mut plan = planner(nic, policy, DRAGONET);
+        let hp = |flow: Flow| Flow { class: Some("hp".into()), ..flow };
+        let exact: Vec<Flow> = workload::slides(4).into_iter().map(hp).collect();
+        plan.set(exact);
+        let id = plan.add(vec![
+            hp(listener(53)),
+            hp(listener(54)),
+            hp(listener(55)),
+            hp(listener(56)),
+            hp(listener(57)),
+        ]);
+        let without = id.iter().filter(|id| !matches!(plan.queue_of(**id), Some(Placement::Rule(_)))).count();
+        let plan = plan.plan();
+        assert!(without > 0 && plan.configuration.rules.len() == 4);
+        assert!(!plan.degraded.is_empty() && plan.degraded.iter().all(|d| !d.to_string().contains('\n')));
+    }
+}
+
+#[test]
+fn one_mask_is_that_of_most_flows() {
+    let mut nic = workload::both_nic(4, 64, 16);
+    nic.tables[0].fields.iter_mut().for_each(|field| field.required = false);
+    let policy = Isolate { class: "hp".into(), queues: 1 };
+    let hp = |flow: Flow| Flow { class: Some("hp".into()), ..flow };
+    let mut flows: Vec<Flow> = workload::slides(10).into_iter().map(hp).collect();
+    flows.push(hp(listener(53)));
+    let mut planner = planner(nic, policy, Options::default());
+    set(&mut planner, &flows);
+    let degraded = planner.plan().degraded;
+    assert!(
+        degraded.contains(&Degradation::MaskConflict { flows: 1, table: "five-tuple".into() }),
+        "{degraded:?}"
+    );
+    assert_eq!(planner.cost().violations, 1.0);
+}
+
+/// Flows with classes, weights and processors out of few five-tuples.
+fn some_flows(most: usize, weights: bool) -> impl Strategy<Value = Vec<Flow>> {
+    let flow = (0u16..500, 0u8..3, 1u32..20, 0u32..4);
+    proptest::collection::btree_map(0u16..500, flow, 1..=most).prop_map(move |flows| {
+        let build = |(port, (sport, class, weight, core)): (u16, (u16, u8, u32, u32))| {
+            let mut key = workload::slides(1)[0].cube.flow().expect("five-tuple");
+            (key.sport, key.dport, key.protocol) = (sport, port, Protocol::TCP);
+            let class = ["", "hp", "be"][usize::from(class)];
+            let class = (!class.is_empty()).then(|| class.to_owned());
+            let weight = if weights { weight } else { 1 };
+            Flow { class, weight, core: (core < 3).then_some(core), ..Flow::new(&key) }
+        };
+        flows.into_iter().map(build).collect()
+    })
+}
+
+fn some_policy() -> impl Strategy<Value = fn() -> PolicyFile> {
+    prop_oneof![
+        Just((|| Balance::default().into()) as fn() -> PolicyFile),
+        Just((|| Isolate { class: "hp".into(), queues: 1 }.into()) as fn() -> PolicyFile),
+        Just((|| Priority { class: "hp".into(), flows_per_queue: 2 }.into()) as fn() -> PolicyFile),
+        Just((|| Locality::default().into()) as fn() -> PolicyFile),
+        Just(
+            (|| Reserved {
+                classes: vec![("hp".into(), QueueId(1), QueueId(2)), ("be".into(), QueueId(1), QueueId(1))]
+            }
+            .into()) as fn() -> PolicyFile
+        ),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn as_good_as_any_assignment(
+        flows in some_flows(6, false), policy in some_policy(), capacity in 0u32..5, entries in 0u32..3, reserve in any::<bool>(),
+    ) {
+        let nic = match entries {
+            0 => workload::exact_table_nic(3, capacity),
+            more => workload::both_nic(3, capacity, more),
+        };
+        let options = Options { reserve_default: reserve, ..Options::default() };
+        let mut planner = planner(nic.clone(), policy(), options.clone());
+        set(&mut planner, &flows);
+        let best = exhaustive(&nic, &policy(), &options, &flows, 1_000_000).expect("tiny");
+        prop_assert!((planner.cost().value - best.cost.value).abs() < 1e-9 && planner.cost().violations == best.cost.violations,
+            "{} instead of {}: {:?}", planner.cost(), best.cost, best);
+    }
+
+    #[test]
+    fn never_worse_than_the_greedy_search(
+        flows in some_flows(60, true), policy in some_policy(), capacity in 0u32..70, entries in 0u32..5, reserve in any::<bool>(),
+    ) {
+        let nic = match entries {
+            0 => workload::exact_table_nic(5, capacity),
+            more => workload::both_nic(5, capacity, 1 << more),
+        };
+        let options = Options { reserve_default: reserve, ..Options::default() };
+        let mut planner = planner(nic.clone(), policy(), options.clone());
+        set(&mut planner, &flows);
+        let policy = policy();
+        let greedy = dragonet::naive(&nic, &policy, &options, &flows);
+        let ours = planner.cost();
+        prop_assert!(ours <= greedy.cost || ours.violations == greedy.cost.violations && ours.value < greedy.cost.value + 1e-9,
+            "{ours} instead of {}", greedy.cost);
+        let mut incremental = dragonet::Incremental::new(&nic, &policy, &options);
+        flows.iter().for_each(|flow| drop(incremental.add(flow)));
+        let incremental = incremental.found();
+        prop_assert_eq!(&incremental.queues, &greedy.queues, "the two of Dragonet's agree");
+        prop_assert_eq!(incremental.rules, greedy.rules);
+    }
+
+    #[test]
+    fn events_keep_books_and_bounds(
+        flows in some_flows(40, true), policy in some_policy(), capacity in 0u32..30, wild in any::<bool>(),
+        events in proptest::collection::vec((any::<bool>(), any::<prop::sample::Index>(), 0u16..4), 1..25),
+        most_moved in proptest::option::of(0u32..4),
+    ) {
+        let nic = if wild { workload::wildcard_nic(4, capacity, 8) } else { workload::both_nic(4, capacity, 8) };
+        let options = Options { most_moved, ..Options::default() };
+        let mut planner = planner(nic, policy(), options);
+        let (now, later) = flows.split_at(flows.len() / 2);
+        let mut known = set(&mut planner, now);
+        for (add, index, port) in events {
+            let before: BTreeMap<FlowId, _> = planner.plan().placements.into_iter().collect();
+            if add && !later.is_empty() {
+                let flow = if port == 0 { listener(index.index(500) as u16) } else { index.get(later).clone() };
+                let id = planner.add(vec![flow.clone()]);
+                known.insert(id[0], flow);
+            } else if !known.is_empty() {
+                let id = *index.get(&known.keys().copied().collect::<Vec<_>>());
+                planner.remove(&[id]);
+                known.remove(&id);
+            }
+            check(&planner, &known);
+            let moved = before.iter().filter(|(id, place)| {
+                planner.queue_of(**id).is_some_and(|now| now.queue() != place.queue())
+            });
+            let moved = moved.count() as u32;
+            prop_assert!(moved <= planner.moved() && moved <= most_moved.unwrap_or(u32::MAX), "{} moved", moved);
+        }
+    }
+}
