@@ -340,6 +340,51 @@ impl Cube {
         self.mask.iter().map(|word| word.count_ones()).sum()
     }
 
+    /// What this cube says of the bits that `mask` tests, when it tests all of them: the key under which a rule of that mask would
+    /// hold its packets.
+    #[inline]
+    pub fn project(&self, mask: &Self) -> Option<Self> {
+        if (0..WORDS).any(|i| mask.mask[i] & !self.mask[i] != 0) {
+            return None;
+        }
+        Some(Self { value: core::array::from_fn(|i| self.value[i] & mask.mask[i]), mask: mask.mask })
+    }
+
+    /// Bits that `other` tests and this one does not.
+    pub fn bits_beyond(&self, other: &Self) -> u32 {
+        (0..WORDS).map(|i| (other.mask[i] & !self.mask[i]).count_ones()).sum()
+    }
+
+    /// The one packet in which the bits that the cube does not test are zero.
+    #[inline]
+    #[must_use]
+    pub const fn whole(&self) -> Self {
+        Self { value: self.value, mask: [u64::MAX; WORDS] }
+    }
+
+    /// Whether packets of this one are in none of `others`.
+    ///
+    /// Cubes that together hold less than all of it leave some; only where they might hold all of it are they taken out one by one,
+    /// the largest first.
+    pub fn exceeds(&self, others: &[Self]) -> bool {
+        let mut meeting: Vec<(u32, &Self)> = others
+            .iter()
+            .filter(|other| !self.is_disjoint(other))
+            .map(|other| (self.bits_beyond(other), other))
+            .collect();
+        let held: f64 = meeting.iter().map(|(bits, _)| (-f64::from(*bits)).exp2()).sum();
+        if held < 0.99 {
+            return true;
+        }
+        meeting.sort_by_key(|(bits, _)| *bits);
+        let Some(((bits, largest), rest)) = meeting.split_first() else { return true };
+        if *bits == 0 {
+            return false;
+        }
+        let rest: Vec<Self> = rest.iter().map(|(_, other)| **other).collect();
+        self.subtract(largest).iter().any(|part| part.exceeds(&rest))
+    }
+
     /// The cubes of a range of a field's values, ends included, within this cube: at most two for each bit of the field.
     pub fn range(&self, field: Field, first: u128, last: u128) -> Vec<Self> {
         let last = last.min(field.all_bits());
@@ -457,6 +502,21 @@ mod tests {
             let expected = if both.is_empty() { Relation::Disjoint }
                 else if both.len() == of_a.len() { Relation::Inside } else { Relation::Overlaps };
             prop_assert_eq!(a.relation(&b), expected);
+        }
+
+        #[test]
+        fn what_exceeds_others_is_what_is_left_of_it(a in some_cube(), others in proptest::collection::vec(some_cube(), 0..12)) {
+            let left = all_headers().any(|h| a.covers(&h) && others.iter().all(|other| !other.covers(&h)));
+            prop_assert_eq!(a.exceeds(&others), left);
+        }
+
+        #[test]
+        fn a_projection_is_a_rules_key(a in some_cube(), rule in some_cube()) {
+            match a.project(&rule.mask_only()) {
+                Some(key) => prop_assert_eq!(key == rule, rule.covers(&a)),
+                None => prop_assert!(!rule.covers(&a)),
+            }
+            prop_assert_eq!(a.bits_beyond(&rule) == 0, a.project(&rule.mask_only()).is_some());
         }
 
         #[test]

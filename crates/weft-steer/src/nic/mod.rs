@@ -4,11 +4,15 @@
 //! several F-nodes found. C-nodes are what can be configured: filter tables, whose rules name a queue or an RSS context, and RSS.
 
 mod graph;
+#[cfg(test)]
+mod random;
 mod text;
 mod usage;
+mod walk;
 
 pub use text::{ModelError, fuzz, read, write};
 pub use usage::{Refusal, Usage};
+pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 
 use crate::cube::{Cube, Field};
 use crate::predicate::Predicate;

@@ -5,7 +5,7 @@ pub(crate) mod lexer;
 mod oracle;
 mod read;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod value;
 
 pub(crate) use read::Reader;

@@ -14,7 +14,7 @@ pub(super) fn field_bit(index: usize) -> (Field, u128) {
 }
 
 /// Cubes over those bits.
-pub(super) fn some_cube() -> impl Strategy<Value = Cube> {
+pub(crate) fn some_cube() -> impl Strategy<Value = Cube> {
     proptest::collection::vec(0u8..4, BITS).prop_map(|tests| {
         let mut cube = Cube::ALL;
         for (index, test) in tests.into_iter().enumerate().filter(|(_, test)| *test < 2) {

@@ -1,0 +1,148 @@
+//! Where a NIC sends packets, and why.
+
+mod explain;
+mod logic;
+#[cfg(test)]
+mod reference;
+mod rules;
+mod steering;
+#[cfg(test)]
+mod tests;
+mod walker;
+
+pub use steering::Steering;
+pub use walker::Walker;
+
+use super::{Nic, NodeId};
+use crate::configuration::{Configuration, ContextId};
+use crate::cube::Cube;
+use weft_units::QueueId;
+
+/// Where packets end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// In a queue.
+    Queue(QueueId),
+    /// In one of a context's queues, by hashes that are not known; the queues are sorted, each once.
+    AnyOf(ContextId, Vec<QueueId>),
+    /// In none.
+    Dropped,
+}
+
+/// Packets that go the same way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The packets, save those of `except`. There is at least one.
+    pub packets: Cube,
+    /// Packets that rules took before; each cube has packets in common with `packets`.
+    pub except: Vec<Cube>,
+    /// Where they go.
+    pub destination: Destination,
+    /// Nodes that they pass, from the first.
+    pub path: Vec<Step>,
+}
+
+impl Route {
+    /// Whether a packet, given as the cube of all its fields, goes this way.
+    pub fn holds(&self, packet: &Cube) -> bool {
+        self.packets.covers(packet) && !self.except.iter().any(|cube| cube.covers(packet))
+    }
+}
+
+/// A node that packets pass, and how they leave it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The node.
+    pub node: NodeId,
+    /// How.
+    pub taken: Taken,
+}
+
+/// How packets leave a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// At a port of an F-node, by its place.
+    Port(usize),
+    /// At none: no port's predicate passes, and the F-node activates nothing.
+    NoPort,
+    /// The O-node found true or false.
+    Decided(bool),
+    /// A rule took them, by its place in [`Configuration::rules`].
+    Rule(usize),
+    /// No rule of the table holds them.
+    Miss,
+    /// They are spread by a context's indirection table; its entry where the hash is known.
+    Hash {
+        /// The context.
+        context: ContextId,
+        /// The entry.
+        entry: Option<u32>,
+    },
+    /// RSS does not spread them: they are not IP, or the main context is not set.
+    NotHashed,
+    /// A rule names a context that is not set.
+    NoContext(ContextId),
+    /// It is a queue, or drops.
+    End,
+}
+
+/// Where a flow's packets go, all routes together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mapping {
+    /// All go to the queue.
+    Must(QueueId),
+    /// They go to these queues, sorted, at least two; which of them some packets take is not known from the flow alone.
+    May(Vec<QueueId>),
+    /// Some may go to these queues, sorted, at least one; others are dropped.
+    MayDrop(Vec<QueueId>),
+    /// All are dropped.
+    Dropped,
+}
+
+impl Mapping {
+    /// The summary of routes.
+    pub fn of(routes: &[Route]) -> Self {
+        let mut queues = Vec::new();
+        let mut dropped = routes.is_empty();
+        for route in routes {
+            match &route.destination {
+                Destination::Queue(queue) => queues.push(*queue),
+                Destination::AnyOf(_, any) => queues.extend_from_slice(any),
+                Destination::Dropped => dropped = true,
+            }
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        match (queues.as_slice(), dropped) {
+            ([], _) => Self::Dropped,
+            ([queue], false) => Self::Must(*queue),
+            (_, false) => Self::May(queues),
+            (_, true) => Self::MayDrop(queues),
+        }
+    }
+
+    /// The queues that packets may go to.
+    pub fn queues(&self) -> &[QueueId] {
+        match self {
+            Self::Must(queue) => core::slice::from_ref(queue),
+            Self::May(queues) | Self::MayDrop(queues) => queues,
+            Self::Dropped => &[],
+        }
+    }
+}
+
+impl Nic {
+    /// The routes of a flow's packets, disjoint and together all of the flow. For several flows, one [`Walker`] is faster.
+    ///
+    /// A packet enters at the first node. Targets are visited in the order in which they were activated, each node at most once, and the
+    /// first destination counts: a packet is received once. One for which no target is left is dropped. Configurations that the NIC
+    /// would not take are not refused here: see [`super::Usage::of`].
+    pub fn walk(&self, configuration: &Configuration, flow: &Cube) -> Vec<Route> {
+        Walker::new(self, configuration).walk(flow)
+    }
+
+    /// Where a flow's packets go. For several flows, one [`Walker`] is faster.
+    pub fn mapping(&self, configuration: &Configuration, flow: &Cube) -> Mapping {
+        Walker::new(self, configuration).mapping(flow)
+    }
+}

@@ -1,0 +1,123 @@
+//! A table's rules, grouped by mask, so that a flow's rule is looked up rather than searched.
+
+use crate::configuration::Configuration;
+use crate::cube::Cube;
+use crate::nic::{Order, Table, TableId};
+use core::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashMap;
+
+/// A hasher without random state: keys are a configuration's own rules, not what a network sends. Words are folded as FxHash does
+/// (Firefox's hash), with a last multiplication so that high bits reach low ones.
+#[derive(Clone, Default)]
+pub(super) struct Fold(u64);
+
+/// 2^64 divided by the golden ratio, odd: Knuth's multiplicative hashing (TAOCP 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(GOLDEN);
+        mixed ^ mixed >> 29
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(GOLDEN);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}
+
+/// Rules of one mask.
+#[derive(Clone)]
+struct Group {
+    mask: Cube,
+    /// The best rank of a cube.
+    ranks: HashMap<Cube, u32, BuildHasherDefault<Fold>>,
+    /// Each cube once, the best rank first.
+    cubes: Vec<(u32, Cube)>,
+}
+
+/// A table's rules by rank: rank 0 counts before all others.
+#[derive(Clone)]
+pub(super) struct Rules {
+    /// The place of each rank's rule in the configuration.
+    places: Vec<usize>,
+    groups: Vec<Group>,
+}
+
+impl Rules {
+    /// The rules of a table.
+    pub(super) fn new(id: TableId, table: &Table, configuration: &Configuration) -> Self {
+        let rules = &configuration.rules;
+        let mut places: Vec<usize> = (0..rules.len()).filter(|place| rules[*place].table == id).collect();
+        match table.order {
+            // A stable sort: of equal priorities, the one that was added first.
+            Order::Priority | Order::Location => {
+                places.sort_by_key(|place| core::cmp::Reverse(rules[*place].priority));
+            }
+            Order::Newest => places.reverse(),
+            Order::Disjoint => {}
+        }
+        let mut by_mask: HashMap<Cube, usize, BuildHasherDefault<Fold>> = HashMap::default();
+        let mut groups: Vec<Group> = Vec::new();
+        for (rank, place) in (0u32..).zip(&places) {
+            let cube = rules[*place].cube;
+            let mask = cube.mask_only();
+            let at = *by_mask.entry(mask).or_insert_with(|| {
+                groups.push(Group { mask, ranks: HashMap::default(), cubes: vec![] });
+                groups.len() - 1
+            });
+            let group = &mut groups[at];
+            group.ranks.entry(cube).or_insert_with(|| {
+                group.cubes.push((rank, cube));
+                rank
+            });
+        }
+        Self { places, groups }
+    }
+
+    /// The place in the configuration of the rule that takes a packet, given as the cube of all its fields.
+    #[inline]
+    pub(super) fn of_packet(&self, packet: &Cube) -> Option<usize> {
+        let mut best: Option<u32> = None;
+        for group in &self.groups {
+            // Groups stand in the order of their best ranks.
+            if best.is_some_and(|best| group.cubes.first().is_some_and(|(rank, _)| best < *rank)) {
+                break;
+            }
+            let found = packet.project(&group.mask).and_then(|key| group.ranks.get(&key));
+            if let Some(rank) = found
+                && best.is_none_or(|best| *rank < best)
+            {
+                best = Some(*rank);
+            }
+        }
+        best.map(|rank| self.places[rank as usize])
+    }
+
+    /// Rules that hold some of a cube's packets, the one that counts first before the others, up to one that holds them all.
+    pub(super) fn of_cube(&self, cube: &Cube) -> Vec<(usize, Cube)> {
+        let mut found: Vec<(u32, Cube)> = Vec::new();
+        for group in &self.groups {
+            match cube.project(&group.mask) {
+                Some(key) => found.extend(group.ranks.get(&key).map(|rank| (*rank, key))),
+                None => found.extend(group.cubes.iter().filter(|(_, rule)| !rule.is_disjoint(cube))),
+            }
+        }
+        found.sort_unstable_by_key(|(rank, _)| *rank);
+        if let Some(last) = found.iter().position(|(_, rule)| rule.covers(cube)) {
+            found.truncate(last + 1);
+        }
+        found.into_iter().map(|(rank, rule)| (self.places[rank as usize], rule)).collect()
+    }
+}
