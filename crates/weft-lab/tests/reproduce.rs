@@ -4,7 +4,15 @@ use weft_lab::reproduce::{self, Options, ReproduceError};
 
 fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
     let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-    Options { ids, seeds: Some(seeds), flows, seed: 1, transfer: Some("100KB".to_owned()), threads: 2 }
+    Options {
+        ids,
+        seeds: Some(seeds),
+        flows,
+        seed: 1,
+        transfer: Some("100KB".to_owned()),
+        threads: 2,
+        time_scale: None,
+    }
 }
 
 /// Plans every experiment, which reads all files, all scenarios and all metrics, and stops before the first run.

@@ -1,6 +1,7 @@
 //! The experiments' files, which are part of the program.
 
 use super::file::{self, FileError};
+use super::native;
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
@@ -66,6 +67,7 @@ files! {
     "scenarios/kernel-tcp.toml",
     "kernel-tcp-parameters.toml",
     "kernel-tcp.toml",
+    "published/dragonet.csv",
 }
 
 /// The experiments, in the order in which they run.
@@ -97,6 +99,7 @@ const IDS: &[&str] = &[
     "hoststack-outcast",
     "hoststack-all-to-all",
     "kernel-tcp",
+    "dragonet-search-cost",
 ];
 
 /// The text of a file.
@@ -118,5 +121,6 @@ pub const fn ids() -> &'static [&'static str] {
 
 /// An experiment's title and source; none for an id that there is not.
 pub fn title(id: &str) -> Option<(String, String)> {
-    file::experiment(id).ok().map(|file| (file.title, file.source))
+    let native = native::of(id).map(|native| (native.title.to_owned(), native.source.to_owned()));
+    native.or_else(|| file::experiment(id).ok().map(|file| (file.title, file.source)))
 }

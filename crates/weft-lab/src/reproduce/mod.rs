@@ -9,6 +9,7 @@ mod claim;
 mod file;
 mod generate;
 mod metric;
+mod native;
 mod run;
 
 pub(crate) use catalogue::cost_file;

@@ -3,7 +3,7 @@
 use super::catalogue;
 use super::claim::{self, Values};
 use super::file::{self, ExperimentFile, FileError};
-use super::{generate, metric};
+use super::{generate, metric, native};
 use crate::simulate::sweep;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -30,6 +30,8 @@ pub struct Options {
     pub transfer: Option<String>,
     /// Threads.
     pub threads: usize,
+    /// Factor of the times of experiments that run on this machine in real time; 1 is the paper's. Their own default without it.
+    pub time_scale: Option<f64>,
 }
 
 /// Why nothing was reproduced.
@@ -58,6 +60,14 @@ pub enum ReproduceError {
         flows: u32,
         /// Why.
         error: RunError,
+    },
+    /// An experiment that runs on this machine cannot.
+    #[error("{id}: {reason}")]
+    Native {
+        /// The experiment.
+        id: String,
+        /// Why.
+        reason: String,
     },
     /// Stopped by the user.
     #[error("stopped before all runs were made")]
@@ -102,7 +112,8 @@ pub fn run(
     let all = || catalogue::ids().iter().map(|id| (*id).to_owned()).collect();
     let ids: Vec<String> = if options.ids.is_empty() { all() } else { options.ids.clone() };
     let mut units = Units::default();
-    let plans: Vec<Plan> = ids.iter().map(|id| units.plan(id, options)).collect::<Result<_, _>>()?;
+    let simulated = ids.iter().filter(|id| native::of(id).is_none());
+    let plans: Vec<Plan> = simulated.map(|id| units.plan(id, options)).collect::<Result<_, _>>()?;
     let units = units.units;
     let jobs: Vec<(usize, u32)> = units
         .iter()
@@ -122,7 +133,13 @@ pub fn run(
         })?;
         runs[*index].push(run);
     }
-    plans.iter().map(|plan| conclude(plan, &units, &runs, options)).collect()
+    let mut plans = plans.iter();
+    ids.iter()
+        .filter_map(|id| match native::of(id) {
+            Some(native) => Some((native.run)(options, cancelled)),
+            None => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
+        })
+        .collect()
 }
 
 fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {

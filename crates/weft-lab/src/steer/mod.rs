@@ -2,3 +2,6 @@
 
 pub mod device;
 pub mod ntuple;
+pub mod planning;
+pub mod search_cost;
+pub mod watch;

@@ -32,7 +32,12 @@ fn cells_table(experiment: &Experiment, flows: u32) -> Table {
         push_new(&mut rows, &cell.row);
         push_new(&mut columns, &cell.column);
     }
-    let title = format!("{}: {} ({flows}); published | simulated [band]", experiment.id, experiment.title);
+    let title = format!(
+        "{}: {} ({flows}); published | simulated [band]{}",
+        experiment.id,
+        experiment.title,
+        if here().any(|cell| cell.measured.is_some()) { " | measured" } else { "" }
+    );
     let heads =
         std::iter::once(Column::left("row")).chain(columns.iter().map(|column| Column::right(*column)));
     let mut table = Table::new(title).columns(heads);
@@ -67,7 +72,14 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
+/// A cell's values: small times with their unit, since two decimals of a second would say nothing.
+fn writer(cell: &TableCell) -> fn(f64) -> String {
+    let greatest = [cell.published, cell.simulated, cell.measured].into_iter().flatten().fold(0.0, f64::max);
+    if cell.unit == "s" && cell.simulated.is_none() && greatest < 100.0 { human::time } else { number }
+}
+
 fn shown(cell: &TableCell) -> Cell {
+    let number = writer(cell);
     let value = |value: Option<f64>| human::or_none(value, number);
     let mark = match cell.verdict {
         Verdict::InsideBand => "=",

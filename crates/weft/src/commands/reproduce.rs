@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Runs at a time; without it one for each processor.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    /// Factor of the times of experiments that run here in real time (dragonet-isolation); 1 is the paper's.
+    #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
+    time_scale: Option<f64>,
     /// Write the figures to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -80,6 +83,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         transfer: args.transfer,
         threads,
+        time_scale: args.time_scale,
     };
     let bar = progress_bar();
     let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| {

@@ -1,0 +1,25 @@
+//! Experiments that are not simulated: they run on this machine.
+
+use super::{Options, ReproduceError};
+use crate::steer::search_cost;
+use weft_report::reproduce::Experiment;
+
+/// An experiment that runs here.
+pub(super) struct Native {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) source: &'static str,
+    pub(super) run: fn(&Options, &(dyn Fn() -> bool + Sync)) -> Result<Experiment, ReproduceError>,
+}
+
+const NATIVE: &[Native] = &[Native {
+    id: search_cost::ID,
+    title: search_cost::TITLE,
+    source: search_cost::SOURCE,
+    run: search_cost::experiment,
+}];
+
+/// The experiment of an id, if it is one of these.
+pub(super) fn of(id: &str) -> Option<&'static Native> {
+    NATIVE.iter().find(|native| native.id == id)
+}

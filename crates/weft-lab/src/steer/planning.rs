@@ -1,0 +1,183 @@
+//! Plans, and their documents.
+
+use crate::host_facts;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use thiserror::Error;
+use weft_report::record::Document;
+use weft_report::steer::{
+    SteerContext, SteerFact, SteerFilter, SteerFlow, SteerModel, SteerModels, SteerPlan, SteerQueue,
+    SteerTable,
+};
+use weft_steer::change::{ChangeError, ChangePlan, changes};
+use weft_steer::nic::Nic;
+use weft_steer::policy::PolicyFile;
+use weft_steer::search::{Options, Placement, Plan, PlanError, Planner};
+use weft_steer::{Action, Configuration, Flow, Rule};
+
+/// Why there is no plan.
+#[derive(Debug, Error)]
+pub enum PlanningError {
+    /// Model, policy and options do not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The planner made what the NIC cannot hold: a defect of ours.
+    #[error("the planner's configuration cannot be set, which is a defect of weftline: {0}")]
+    Change(#[from] ChangeError),
+}
+
+/// A plan with what it was made of.
+#[derive(Debug)]
+pub struct Planned {
+    /// The planner, for what comes after.
+    pub planner: Planner,
+    /// The plan.
+    pub plan: Plan,
+    /// The way there from what was set.
+    pub changes: ChangePlan,
+    /// The flows.
+    pub flows: Vec<Flow>,
+    /// How long the search took, in seconds.
+    pub wall_s: f64,
+}
+
+/// Plans for flows; `from` is what the NIC holds.
+///
+/// # Errors
+/// Model, policy and options do not fit.
+pub fn plan(
+    nic: &Nic,
+    policy: PolicyFile,
+    flows: Vec<Flow>,
+    options: Options,
+    from: &Configuration,
+) -> Result<Planned, PlanningError> {
+    let mut planner = Planner::new(nic.clone(), policy, options)?;
+    let given = flows.clone();
+    let begin = Instant::now();
+    planner.set(given);
+    let plan = planner.plan();
+    let wall_s = begin.elapsed().as_secs_f64();
+    let changes = changes(nic, from, &plan.configuration)?;
+    Ok(Planned { planner, plan, changes, flows, wall_s })
+}
+
+/// A rule's action in words.
+pub fn action(rule: &Rule) -> String {
+    match rule.action {
+        Action::Queue(queue) => format!("queue {}", queue.0),
+        Action::Context(context) => format!("context {}", context.0),
+        Action::Drop => "drop".to_owned(),
+    }
+}
+
+impl Planned {
+    /// The document.
+    pub fn report(&self) -> SteerPlan {
+        let nic = self.planner.nic();
+        let configuration = &self.plan.configuration;
+        let policy = self.planner.policy();
+        let cost = self.plan.cost;
+        SteerPlan {
+            schema: SteerPlan::SCHEMA.to_owned(),
+            host: host_facts::detect(),
+            nic: nic.name.clone(),
+            policy: policy.policy.name(),
+            cost: cost.is_allowed().then_some(cost.value),
+            rejected: (!cost.is_allowed()).then(|| cost.to_string()),
+            queues: self.queues(),
+            filters: configuration.rules.iter().map(|rule| filter(nic, rule)).collect(),
+            contexts: configuration
+                .contexts
+                .iter()
+                .map(|context| SteerContext {
+                    context: context.id.0,
+                    indirection: context.indirection.iter().map(|queue| queue.0).collect(),
+                })
+                .collect(),
+            degraded: self.plan.degraded.iter().map(ToString::to_string).collect(),
+            changes: self.changes.changes.iter().map(ToString::to_string).collect(),
+            flows: self.placed().map(|(flow, placement)| flow_of(policy, flow, placement)).collect(),
+            wall_s: self.wall_s,
+        }
+    }
+
+    fn placed(&self) -> impl Iterator<Item = (&Flow, Placement)> {
+        self.flows.iter().zip(self.plan.placements.iter().map(|(_, placement)| *placement))
+    }
+
+    fn queues(&self) -> Vec<SteerQueue> {
+        let mut queues: BTreeMap<u32, SteerQueue> = BTreeMap::new();
+        for queue in self.planner.tally().queues() {
+            queues.insert(queue.0, SteerQueue { queue: queue.0, ..SteerQueue::default() });
+        }
+        for (flow, placement) in self.placed() {
+            let Some(queue) = placement.queue() else { continue };
+            let entry = queues
+                .entry(queue.0)
+                .or_insert_with(|| SteerQueue { queue: queue.0, ..SteerQueue::default() });
+            entry.flows += 1;
+            entry.weight += u64::from(flow.weight);
+            let class = self.planner.policy().classes.of(flow);
+            if !class.is_empty() {
+                *entry.classes.entry(class.to_owned()).or_default() += 1;
+            }
+        }
+        queues.into_values().collect()
+    }
+}
+
+fn filter(nic: &Nic, rule: &Rule) -> SteerFilter {
+    SteerFilter {
+        table: nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
+        packets: rule.cube.to_string(),
+        priority: rule.priority,
+        action: action(rule),
+    }
+}
+
+fn flow_of(policy: &PolicyFile, flow: &Flow, placement: Placement) -> SteerFlow {
+    let class = policy.classes.of(flow);
+    let by = match placement {
+        Placement::Rule(_) => "rule",
+        Placement::Hash(_) => "hash",
+        Placement::Spread => "spread",
+        Placement::Default(_) => "default",
+    };
+    SteerFlow {
+        packets: flow.cube.to_string(),
+        class: (!class.is_empty()).then(|| class.to_owned()),
+        queue: placement.queue().map(|queue| queue.0),
+        by: by.to_owned(),
+    }
+}
+
+/// The document of the models that are part of the program.
+pub fn models<'a>(models: impl IntoIterator<Item = &'a Nic>) -> SteerModels {
+    let model = |nic: &Nic| SteerModel {
+        name: nic.name.clone(),
+        title: nic.title.clone(),
+        queues: nic.queues,
+        tables: nic
+            .tables
+            .iter()
+            .map(|table| SteerTable {
+                name: table.name.clone(),
+                entries: table.capacity,
+                interface: table.interface.name().to_owned(),
+            })
+            .collect(),
+        indirection: nic.rss.as_ref().map(|rss| rss.indirection),
+        contexts: nic.rss.as_ref().map_or(0, |rss| rss.contexts),
+        facts: nic
+            .facts
+            .iter()
+            .map(|fact| SteerFact { text: fact.text.clone(), source: fact.source.clone() })
+            .collect(),
+    };
+    SteerModels {
+        schema: SteerModels::SCHEMA.to_owned(),
+        host: host_facts::detect(),
+        models: models.into_iter().map(model).collect(),
+    }
+}

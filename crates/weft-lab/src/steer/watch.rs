@@ -1,0 +1,152 @@
+//! Live flows: the sockets of a namespace, kept planned for as they come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use thiserror::Error;
+use weft_host::NetNs;
+use weft_host::sock_diag::{SockDiag, SockDiagError, Socket, State};
+use weft_steer::change::{ChangeError, ChangePlan, apply, changes};
+use weft_steer::search::{FlowId, Planner};
+use weft_steer::{Configuration, Cube, Field, Flow, Prefix};
+use weft_units::{FlowKey, Protocol};
+
+/// Why watching ends.
+#[derive(Debug, Error)]
+pub enum WatchError {
+    /// The kernel does not show its sockets.
+    #[error(transparent)]
+    Sockets(#[from] SockDiagError),
+    /// The planner made what the NIC cannot hold: a defect of ours.
+    #[error("the planner's configuration cannot be set, which is a defect of weftline: {0}")]
+    Change(#[from] ChangeError),
+}
+
+/// What happened since the last look.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    /// Flows that came.
+    pub added: Vec<Flow>,
+    /// Flows that went.
+    pub removed: Vec<Flow>,
+    /// Other flows that were moved for them.
+    pub moved: u32,
+    /// What is to be changed in the NIC.
+    pub changes: ChangePlan,
+}
+
+/// Watches a namespace's sockets. A connected socket is a flow of one five-tuple; a UDP socket without a remote address is a flow with wildcards.
+pub struct Watch {
+    sockets: SockDiag,
+    planner: Planner,
+    /// What the NIC holds.
+    configuration: Configuration,
+    known: BTreeMap<Cube, (FlowId, Flow)>,
+}
+
+impl Watch {
+    /// Begins with what the NIC holds.
+    ///
+    /// # Errors
+    /// The kernel does not show its sockets.
+    pub fn new(ns: &NetNs, planner: Planner, configuration: Configuration) -> Result<Self, WatchError> {
+        Ok(Self { sockets: SockDiag::open(ns)?, planner, configuration, known: BTreeMap::new() })
+    }
+
+    /// Looks, plans, and says what is to be changed; nothing when no flow came or went.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn look(&mut self) -> Result<Option<Update>, WatchError> {
+        let sockets = self.sockets.list()?;
+        let there: BTreeMap<Cube, Flow> =
+            sockets.iter().filter_map(flow_of).map(|flow| (flow.cube, flow)).collect();
+        let gone: BTreeSet<Cube> =
+            self.known.keys().filter(|cube| !there.contains_key(*cube)).copied().collect();
+        let new: Vec<Flow> = there
+            .into_iter()
+            .filter(|(cube, _)| !self.known.contains_key(cube))
+            .map(|(_, flow)| flow)
+            .collect();
+        if gone.is_empty() && new.is_empty() {
+            return Ok(None);
+        }
+        let mut update = Update { added: new.clone(), ..Update::default() };
+        let mut ids = Vec::new();
+        for cube in gone {
+            if let Some((id, flow)) = self.known.remove(&cube) {
+                ids.push(id);
+                update.removed.push(flow);
+            }
+        }
+        if !ids.is_empty() {
+            self.planner.remove(&ids);
+            update.moved += self.planner.moved();
+        }
+        if !new.is_empty() {
+            let ids = self.planner.add(new.clone());
+            update.moved += self.planner.moved();
+            self.known.extend(new.into_iter().zip(ids).map(|(flow, id)| (flow.cube, (id, flow))));
+        }
+        let to = self.planner.plan().configuration;
+        update.changes = changes(self.planner.nic(), &self.configuration, &to)?;
+        for change in &update.changes.changes {
+            apply(&mut self.configuration, change);
+        }
+        Ok(Some(update))
+    }
+
+    /// The planner.
+    pub const fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// Flows that are planned for.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+/// The flow that a socket receives; none for what receives nothing from outside, or only new connections.
+fn flow_of(socket: &Socket) -> Option<Flow> {
+    match socket.received_flow() {
+        Some(key) if socket.state == State::Established && !is_local(&key) => Some(Flow::new(&key)),
+        Some(_) => None,
+        None if socket.protocol == Protocol::UDP && !socket.local.ip().is_loopback() => {
+            Some(Flow { cube: unconnected(socket), ..Flow::new(&any_key(socket)) })
+        }
+        None => None,
+    }
+}
+
+fn is_local(key: &FlowKey) -> bool {
+    key.src.is_loopback() || key.dst.is_loopback() || key.src == key.dst
+}
+
+fn any_key(socket: &Socket) -> FlowKey {
+    FlowKey {
+        src: socket.local.ip(),
+        dst: socket.local.ip(),
+        sport: 0,
+        dport: socket.local.port(),
+        protocol: socket.protocol,
+    }
+}
+
+/// Everything that comes to a port, and to an address where the socket has one.
+fn unconnected(socket: &Socket) -> Cube {
+    let local = socket.local.ip().to_canonical();
+    let cube = Cube::ALL
+        .exact(Field::IpProtocol, socket.protocol.0.into())
+        .exact(Field::DstPort, socket.local.port().into());
+    if !local.is_unspecified() {
+        return cube.prefix(Field::DstIp, Prefix::host(local));
+    }
+    // An IPv6 socket that takes IPv4 as well is planned for as IPv6: one flow has one kind of address.
+    let kind =
+        if local.is_ipv4() { weft_steer::cube::ETHER_TYPE_IPV4 } else { weft_steer::cube::ETHER_TYPE_IPV6 };
+    cube.exact(Field::EtherType, kind.into())
+}
