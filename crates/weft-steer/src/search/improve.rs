@@ -1,5 +1,6 @@
 //! Steps that make an assignment better: flows to where they must be, and equal loads.
 
+use super::ranks::Ranks;
 use super::state::{Bins, Kind, NONE, State};
 use crate::policy::Layout;
 use weft_units::QueueId;
@@ -37,10 +38,14 @@ impl State {
         record.home.unwrap_or_else(|| self.ranks[usize::from(record.group)].least().0)
     }
 
+    fn pin_within(&mut self, slot: u32, queue: QueueId, budget: &Budget) -> bool {
+        self.may_pin(slot, queue, budget) && self.pin(slot, queue)
+    }
+
     /// Brings a flow to the queue that it should have, or when no rule can name that one, to another of its group's.
-    pub(super) fn pin_well(&mut self, slot: u32) -> bool {
+    pub(super) fn pin_well(&mut self, slot: u32, budget: &Budget) -> bool {
         let wanted = self.wanted(slot);
-        if self.pin(slot, wanted) {
+        if self.pin_within(slot, wanted, budget) {
             return true;
         }
         let record = self.record(slot);
@@ -55,7 +60,7 @@ impl State {
         let named =
             |queue: &&QueueId| tables.iter().any(|table| self.tables.can_name(&self.nic, *table, **queue));
         let best = ranks.queues().iter().filter(named).min_by_key(|queue| ranks.load(**queue)).copied();
-        best.is_some_and(|queue| self.pin(slot, queue))
+        best.is_some_and(|queue| self.pin_within(slot, queue, budget))
     }
 
     /// Brings flows to where they must be, the heaviest first: those that have rules by moving them, others by new rules.
@@ -67,9 +72,9 @@ impl State {
             below = next;
             if !self.may_move(next.1, budget) {
                 failures += 1;
-            } else if !self.pin_well(next.1) {
+            } else if !self.pin_well(next.1, budget) {
                 self.unpin(next.1);
-                failures += usize::from(!self.pin_well(next.1));
+                failures += usize::from(!self.pin_well(next.1, budget));
             }
             if failures >= limit {
                 break;
@@ -81,31 +86,59 @@ impl State {
             if failures >= limit || !self.tables.any_room(&self.nic) && !self.make_room(budget) {
                 break;
             }
-            if !self.may_capture(next.1, budget) || !self.pin_well(next.1) {
+            if !self.pin_well(next.1, budget) {
                 failures += 1;
             }
         }
     }
 
-    /// Whether a rule for a flow would take no more flows along than may move.
-    fn may_capture(&mut self, slot: u32, budget: &Budget) -> bool {
+    /// When fewer rules are left than flows need: of the groups, the one goes next whose cost is then least. Every flow counts as one
+    /// violation, so that only values tell them apart.
+    pub(super) fn fix_scarce(&mut self) {
+        let room = self.tables.room(&self.nic);
+        if self.ranks.len() < 2 || room == 0 || self.unhappy_loose.len() as u64 <= room {
+            return;
+        }
+        let mut waiting: Vec<Vec<u32>> = vec![Vec::new(); self.ranks.len()];
+        for (_, slot) in &self.unhappy_loose {
+            waiting[usize::from(self.record(*slot).group)].push(*slot);
+        }
+        let mut sums: Vec<(f64, f64)> = self.ranks.iter().map(Ranks::sums).collect();
+        while self.tables.any_room(&self.nic) {
+            let change = |group: usize| {
+                let slot = *waiting[group].last()?;
+                let (load, least) = (self.record(slot).item.load as f64, self.ranks[group].least().1 as f64);
+                let (count, (sum, squares)) = (self.ranks[group].queues().len() as f64, sums[group]);
+                let variance = |sum: f64, squares: f64| squares / count - (sum / count) * (sum / count);
+                let after = (sum + load, squares + load * (load + 2.0 * least));
+                Some((variance(after.0, after.1) - variance(sum, squares), group, slot, after))
+            };
+            let next = (0..waiting.len()).filter_map(change).min_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((_, group, slot, after)) = next else { break };
+            waiting[group].pop();
+            if self.pin_well(slot, &Budget::ALL) {
+                sums[group] = after;
+            }
+        }
+    }
+
+    /// Whether a rule for a flow to a queue would take no more flows along than may move.
+    fn may_pin(&mut self, slot: u32, queue: QueueId, budget: &Budget) -> bool {
         if !self.may_move(slot, budget) {
             return false;
         }
         let record = self.record(slot);
-        if record.exact || budget.flows == u32::MAX {
+        let cube = record.cube;
+        if budget.flows == u32::MAX || self.is_ruled(slot) || record.exact && self.flows_of(&cube) == 1 {
             return true;
         }
-        let cube = record.cube;
-        let wanted = self.wanted(slot);
         let meeting = self.meeting(&cube);
         let taken = meeting.into_iter().filter(|other| {
             let record = self.record(*other);
             record.carrier != NONE
                 && record.born < self.event
-                && !self.is_ruled(*other)
                 && cube.covers(&record.cube)
-                && self.queue(*other) != Some(wanted)
+                && self.queue(*other) != Some(queue)
         });
         let taken = taken.count() as u32;
         self.moved.saturating_add(taken) <= budget.flows
@@ -154,7 +187,7 @@ impl State {
     fn step(&mut self, group: usize, budget: &Budget) -> bool {
         let (from, most) = self.ranks[group].most();
         let (to, least) = self.ranks[group].least();
-        if self.step_from(group, from, most, to, least) || self.carrier_step(group, budget) {
+        if self.step_from(group, (from, most), (to, least), budget) || self.carrier_step(group, budget) {
             return true;
         }
         let ranks = &self.ranks[group];
@@ -165,10 +198,16 @@ impl State {
             .filter(|(load, queue)| *queue != from && *load > least + 1)
             .collect();
         queues.sort_unstable_by(|a, b| b.cmp(a));
-        queues.into_iter().any(|(load, queue)| self.step_from(group, queue, load, to, least))
+        queues.into_iter().any(|(load, queue)| self.step_from(group, (queue, load), (to, least), budget))
     }
 
-    fn step_from(&mut self, group: usize, from: QueueId, most: u64, to: QueueId, least: u64) -> bool {
+    fn step_from(
+        &mut self,
+        group: usize,
+        (from, most): (QueueId, u64),
+        (to, least): (QueueId, u64),
+        budget: &Budget,
+    ) -> bool {
         let gap = most - least;
         let room = self.tables.any_room(&self.nic);
         let Bins { ruled, loose } = &self.bins[group][from.index()];
@@ -188,7 +227,7 @@ impl State {
         let (first, second) =
             if loose.map(|l| l.0) > ruled.map(|r| r.0) { (loose, ruled) } else { (ruled, loose) };
         let mut both = first.into_iter().chain(second);
-        both.any(|(_, slot)| self.pin(slot, to))
+        both.any(|(_, slot)| self.pin_within(slot, to, budget))
     }
 
     /// Moves an entry of the indirection table, or a rule with several flows, from the most loaded queue to the least loaded one.

@@ -3,7 +3,7 @@
 use super::improve::Budget;
 use super::local;
 use super::start::Start;
-use super::state::{ENTRIES, Kind, SPREAD, State};
+use super::state::{Kind, State};
 use super::types::{FlowId, Options, Placement, PlanError};
 use crate::flow::Flow;
 use crate::nic::Nic;
@@ -123,6 +123,8 @@ impl Planner {
     pub fn add(&mut self, flows: Vec<Flow>) -> Vec<FlowId> {
         self.begin();
         let measure = self.policy.policy.measure();
+        let flows_max = self.options.most_moved.unwrap_or(u32::MAX);
+        let budget = Budget { flows: flows_max, ..Budget::ALL };
         let mut slots = Vec::with_capacity(flows.len());
         let mut ids = Vec::with_capacity(flows.len());
         for flow in &flows {
@@ -130,7 +132,7 @@ impl Planner {
             let class = self.state.tally.intern(self.policy.classes.of(flow));
             let slot = self.state.insert(flow, id, class, measure);
             self.slots.insert(id, slot);
-            self.state.place(slot);
+            self.state.place(slot, &budget);
             ids.push(id);
             slots.push(slot);
         }
@@ -251,22 +253,21 @@ impl Planner {
 
 impl State {
     /// Places a flow that has just come: where it falls by itself if that is as good as any, else by a rule.
-    fn place(&mut self, slot: u32) {
+    fn place(&mut self, slot: u32, budget: &Budget) {
         self.settle(slot);
         let record = self.record(slot);
-        let (carrier, group, load) = (record.carrier, usize::from(record.group), record.item.load);
+        // Flows with wildcards take others along: they wait until all that is new is known.
+        if !record.exact {
+            return;
+        }
+        let (group, load, home) = (usize::from(record.group), record.item.load, record.home);
         if self.is_happy(slot) {
-            let falls =
+            let others =
                 self.queue(slot).and_then(|queue| self.ranks[group].load(queue)).map(|with| with - load);
-            let home = self.record(slot).home.is_some();
-            if home || falls <= Some(self.ranks[group].least().1) {
+            if home.is_some() || others <= Some(self.ranks[group].least().1) {
                 return;
             }
         }
-        let may_wait = carrier == SPREAD || (ENTRIES..ENTRIES + self.entries).contains(&carrier);
-        // Flows with wildcards take others along: that is left to what knows the event's bounds.
-        if self.record(slot).exact || !may_wait {
-            self.pin_well(slot);
-        }
+        self.pin_well(slot, budget);
     }
 }

@@ -104,6 +104,12 @@ impl Ranks {
         (self.queues[index], self.loads[index])
     }
 
+    /// The sum of loads and that of their squares.
+    pub(super) fn sums(&self) -> (f64, f64) {
+        let loads = || self.loads.iter().map(|load| *load as f64);
+        (loads().sum(), loads().map(|load| load * load).sum())
+    }
+
     /// The queues.
     pub(super) fn queues(&self) -> &[QueueId] {
         &self.queues

@@ -29,7 +29,7 @@ impl State {
             if !self.record(*slot).exact {
                 self.settle(*slot);
                 if !self.is_ruled(*slot) {
-                    self.pin_well(*slot);
+                    self.pin_well(*slot, &Budget::ALL);
                 }
             }
         }
@@ -37,13 +37,14 @@ impl State {
             self.assign_entries(order);
             order.iter().for_each(|slot| self.settle(*slot));
             self.share_rules();
+            self.fix_scarce();
         } else {
             let mut order = order.to_vec();
             if start == Start::Heaviest {
                 order.sort_by_key(|slot| core::cmp::Reverse(self.record(*slot).item.load));
             }
             for slot in order {
-                if self.record(slot).carrier == super::state::NONE && !self.pin_well(slot) {
+                if self.record(slot).carrier == super::state::NONE && !self.pin_well(slot, &Budget::ALL) {
                     self.settle(slot);
                 }
             }

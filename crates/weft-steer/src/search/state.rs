@@ -74,7 +74,8 @@ pub(super) struct Record {
     prev: u32,
     next: u32,
     bin: Bin,
-    unhappy: bool,
+    /// Its urgency, while it is not where it must be.
+    unhappy: Option<u64>,
     /// The event in which it came.
     pub(super) born: u64,
     last: Option<QueueId>,
@@ -109,7 +110,7 @@ pub(super) struct State {
     pub(super) wide_rules: BTreeSet<u32>,
     /// All flows, once a rule with wildcards was looked for.
     flows: Option<CubeIndex>,
-    /// Flows that are not where they must be, by load: with a rule of their own, and without.
+    /// Flows that are not where they must be, by urgency: with a rule of their own, and without.
     pub(super) unhappy_ruled: BTreeSet<(u64, u32)>,
     pub(super) unhappy_loose: BTreeSet<(u64, u32)>,
     pub(super) entries: u32,
@@ -257,7 +258,7 @@ impl State {
             prev: NONE,
             next: NONE,
             bin: Bin::None,
-            unhappy: false,
+            unhappy: None,
             born: self.event,
             last: None,
         };
@@ -353,6 +354,20 @@ impl State {
         }
     }
 
+    /// What sorts flows that are not where they must be: those on forbidden queues first, among them those that also have a home, then by
+    /// load.
+    fn urgency(&self, slot: u32) -> u64 {
+        let record = self.record(slot);
+        let allowed = self.queue(slot).is_some_and(|queue| self.ranks[usize::from(record.group)].has(queue));
+        let class = if allowed { 0 } else { 1 + u64::from(record.home.is_some()) };
+        class << 60 | record.item.load
+    }
+
+    /// How many flows have just these packets.
+    pub(super) fn flows_of(&self, cube: &Cube) -> u32 {
+        self.same.get(cube).copied().unwrap_or(0)
+    }
+
     /// Whether a flow has a rule of its own, which no other flow shares.
     pub(super) fn is_ruled(&self, slot: u32) -> bool {
         let record = self.record(slot);
@@ -390,15 +405,16 @@ impl State {
             }
             Bin::None => {}
         }
+        let urgency = if happy { 0 } else { self.urgency(slot) };
         if !happy {
             let set = if ruled { &mut self.unhappy_ruled } else { &mut self.unhappy_loose };
-            set.insert((load, slot));
+            set.insert((urgency, slot));
         }
         if let Some(queue) = queue {
             self.ranks[group].add(queue, load);
         }
         let record = self.record_mut(slot);
-        (record.bin, record.unhappy) = (bin, !happy);
+        (record.bin, record.unhappy) = (bin, (!happy).then_some(urgency));
     }
 
     fn leave_sets(&mut self, slot: u32) {
@@ -415,15 +431,15 @@ impl State {
             }
             Bin::None => {}
         }
-        if unhappy {
-            self.unhappy_ruled.remove(&(load, slot));
-            self.unhappy_loose.remove(&(load, slot));
+        if let Some(urgency) = unhappy {
+            self.unhappy_ruled.remove(&(urgency, slot));
+            self.unhappy_loose.remove(&(urgency, slot));
         }
         if let Some(queue) = queue {
             self.ranks[group].take(queue, load);
         }
         let record = self.record_mut(slot);
-        (record.bin, record.unhappy) = (Bin::None, false);
+        (record.bin, record.unhappy) = (Bin::None, None);
     }
 
     /// A rule's flows stand anew among those that can be moved, when it comes to have one flow or more than one.
