@@ -39,16 +39,21 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Edits between two names: a letter put in, taken out, or replaced (Levenshtein).
+/// Edits between two names: a letter put in, taken out, replaced, or swapped with its neighbour (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = core::mem::replace(&mut above[0], i + 1);
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
-            let least = (corner + usize::from(x != *y)).min(above[j + 1] + 1).min(above[j] + 1);
-            corner = core::mem::replace(&mut above[j + 1], least);
+            let mut least = (above[j] + usize::from(x != y)).min(above[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                least = least.min(before[j - 1] + 1);
+            }
+            row.push(least);
         }
+        before = core::mem::replace(&mut above, row);
     }
     above[b.len()]
 }
@@ -59,9 +64,13 @@ mod tests {
 
     #[test]
     fn distances_are_those_counted_by_hand() {
-        for (a, b, edits) in
-            [("", "abc", 3), ("mtu", "mtu", 0), ("rate", "rates", 1), ("kitten", "sitting", 3)]
-        {
+        for (a, b, edits) in [
+            ("", "abc", 3),
+            ("mtu", "mtu", 0),
+            ("mut", "mtu", 1),
+            ("rate", "rates", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
         }
     }

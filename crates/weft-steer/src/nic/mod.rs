@@ -4,12 +4,14 @@
 //! several F-nodes found. C-nodes are what can be configured: filter tables, whose rules name a queue or an RSS context, and RSS.
 
 mod graph;
+mod models;
 #[cfg(test)]
 mod random;
 mod text;
 mod usage;
 mod walk;
 
+pub use models::{shipped, shipped_model};
 pub use text::{ModelError, fuzz, read, write};
 pub use usage::{Refusal, Usage};
 pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
