@@ -13,3 +13,4 @@ pub mod overlay;
 pub mod replay;
 pub mod reproduce;
 pub mod simulate;
+pub mod steer;
