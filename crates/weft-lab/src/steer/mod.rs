@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 mod frames;
+pub mod isolation;
 pub mod verify;
 
 pub use frames::{NoPacket, frame_of};
