@@ -24,7 +24,7 @@ const PAYLOAD: usize = 18;
 #[error("no packet can be built for the flow `{flow}`: its fields do not go together")]
 pub struct NoPacket {
     /// The flow.
-    pub flow: Cube,
+    pub flow: Box<Cube>,
 }
 
 /// A frame of a packet in `flow`. Bits of addresses and ports that the flow does not test are drawn from `random`; other fields
@@ -66,7 +66,7 @@ pub fn frame_of(flow: &Cube, random: &mut Pcg64Mcg) -> Result<Vec<u8>, NoPacket>
     frame.resize(frame.len().max(SHORTEST), 0);
     match packet_cube(&frame) {
         Some(packet) if flow.covers(&packet) => Ok(frame),
-        _ => Err(NoPacket { flow: *flow }),
+        _ => Err(NoPacket { flow: Box::new(*flow) }),
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
             Cube::ALL.exact(Field::EtherType, 0x8100),
             Cube::ALL.exact(Field::IpProtocol, 17).exact(Field::TcpFlags, 2),
         ] {
-            assert_eq!(frame_of(&flow, &mut random()), Err(NoPacket { flow }));
+            assert_eq!(frame_of(&flow, &mut random()), Err(NoPacket { flow: Box::new(flow) }));
         }
     }
 }

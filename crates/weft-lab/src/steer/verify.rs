@@ -138,7 +138,7 @@ pub enum VerifyError {
     )]
     Late {
         /// The flow.
-        flow: Cube,
+        flow: Box<Cube>,
         /// Packets sent.
         sent: u64,
         /// Packets that are missing.
@@ -236,7 +236,7 @@ fn one_flow(
             break now;
         }
         if clock::now() >= until || !nic.is_running() {
-            let flow = expected.flow.cube;
+            let flow = Box::new(expected.flow.cube);
             return Err(VerifyError::Late { flow, sent, missing: sent.saturating_sub(ended) });
         }
         std::thread::sleep(Duration::from_micros(50));

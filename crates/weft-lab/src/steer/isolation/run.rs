@@ -424,6 +424,11 @@ mod tests {
         assert_eq!(calls, [(28, 0), (4, 0), (0, 4), (4, 0), (0, 4)]);
         assert_eq!(outcome.clients.len(), 2 + 1 + 5 + 1);
         assert!(outcome.requests.balances(), "{:?}", outcome.requests);
+        assert_eq!(
+            outcome.requests.errors, 0,
+            "keys are set, and each get finds its own: {:?}",
+            outcome.requests
+        );
         assert_eq!(outcome.unexplained, Packets(0), "{outcome:?}");
         let mut expected = [0; 4];
         let plan = isolated(4, 2);
