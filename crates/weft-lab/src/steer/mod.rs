@@ -4,9 +4,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 mod frames;
 pub mod isolation;
+mod ledger;
 pub mod verify;
 
 pub use frames::{NoPacket, frame_of};
+pub use ledger::conservation;
 
 /// A name for a testbed that no other of this process has: several may run at once.
 fn role(name: &str) -> String {

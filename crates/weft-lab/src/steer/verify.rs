@@ -4,6 +4,7 @@ use super::frames::{NoPacket, frame_of};
 use core::num::NonZeroU32;
 use core::time::Duration;
 use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub enum Prediction {
     Queue(QueueId),
     /// Each packet to one of these: a flow with wildcards that RSS spreads.
     OneOf(Vec<QueueId>),
+    /// Each packet to one of these, or nowhere.
+    OneOfOrDropped(Vec<QueueId>),
     /// Nowhere: a rule drops them.
     Dropped,
 }
@@ -245,17 +248,24 @@ fn one_flow(
     let queues: Vec<_> = after.queues.iter().zip(&before.queues).map(|(a, b)| difference(*a, *b)).collect();
     let dropped = difference(after.dropped, before.dropped);
     let misrouted = difference(after.misrouted, before.misrouted);
-    let at = |queue: &QueueId| queues.get(queue.index()).map_or(0, |packets| packets.get());
-    let ok = match &expected.prediction {
-        Prediction::Queue(queue) => at(queue) == sent && after.ended() - before.ended() == sent,
-        Prediction::OneOf(some) => {
-            let distinct: std::collections::BTreeSet<_> = some.iter().collect();
-            distinct.into_iter().map(at).sum::<u64>() == sent && after.ended() - before.ended() == sent
-        }
-        Prediction::Dropped => dropped.get() == sent && after.ended() - before.ended() == sent,
-    };
+    let ok = after.ended() - before.ended() == sent
+        && went_as(&expected.prediction, &queues, dropped, Packets(sent));
     let Expected { flow, prediction } = expected.clone();
     Ok(FlowSeen { flow, prediction, sent: Packets(sent), queues, dropped, misrouted, ok })
+}
+
+/// Whether all of `sent` packets went where they should.
+fn went_as(prediction: &Prediction, queues: &[Packets], dropped: Packets, sent: Packets) -> bool {
+    let at = |some: &[QueueId]| -> Packets {
+        let distinct: BTreeSet<_> = some.iter().collect();
+        distinct.into_iter().filter_map(|queue| queues.get(queue.index())).copied().sum()
+    };
+    match prediction {
+        Prediction::Queue(queue) => at(&[*queue]) == sent,
+        Prediction::OneOf(some) => at(some) == sent,
+        Prediction::OneOfOrDropped(some) => at(some) + dropped == sent,
+        Prediction::Dropped => dropped == sent,
+    }
 }
 
 /// Puts frames into the near end of the wire: a macvtap on it, so that no address has to be anybody's.

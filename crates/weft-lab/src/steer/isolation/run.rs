@@ -113,9 +113,7 @@ pub fn run(
         window,
         changes,
         requests,
-        unexplained: Packets(
-            (totals.wire + Packets(totals.wire_drops.backlog)).get().abs_diff(requests.sent),
-        ),
+        unexplained: Packets((totals.wire.packets.get() + totals.wire_drops.backlog).abs_diff(requests.sent)),
         nic_share: totals.cpu.as_secs_f64() / (elapsed + WARM_UP).as_secs_f64().max(1e-9),
         nic: totals,
         elapsed,
@@ -343,7 +341,8 @@ mod tests {
     use super::super::client::keys;
     use super::*;
     use core::num::NonZeroU32;
-    use weft_host::testing;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use weft_host::{RunId, testing};
     use weft_nic::receive::Budget;
     use weft_steer::{Configuration, Cube, Field};
     use weft_units::QueueId;
@@ -399,23 +398,35 @@ mod tests {
         }
     }
 
-    fn ready(test: &str) -> bool {
+    /// One run at a time: a test looks at what a run leaves behind.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn ready(test: &str) -> Option<MutexGuard<'static, ()>> {
         if let Err(why) = require_server() {
             testing::skip(test, why);
-            return false;
+            return None;
         }
-        testing::privileged(test)
+        testing::privileged(test).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Namespaces of the experiment, of this process.
+    fn namespaces() -> Vec<String> {
+        let entries = std::fs::read_dir(weft_host::netns::NETNS_DIR).into_iter().flatten();
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|name| name.starts_with(&RunId::current().name("iso"))).collect()
     }
 
     #[test]
     fn flows_land_where_the_configuration_says_and_the_books_balance() {
-        if !ready("flows_land_where_the_configuration_says_and_the_books_balance") {
+        let Some(_alone) = ready("flows_land_where_the_configuration_says_and_the_books_balance") else {
             return;
-        }
+        };
         let options = small();
         let mut calls = Vec::new();
         let mut replan = |added: &[Flow], removed: &[Flow]| {
             calls.push((added.len(), removed.len()));
+            // The first plan is made before there is anything.
+            assert_eq!(namespaces().is_empty(), calls.len() == 1);
             Ok(isolated(4, 2))
         };
         let mut events = Vec::new();
@@ -430,6 +441,7 @@ mod tests {
             outcome.requests
         );
         assert_eq!(outcome.unexplained, Packets(0), "{outcome:?}");
+        assert_eq!(crate::steer::conservation(&outcome.nic).violations(), [""; 0]);
         let mut expected = [0; 4];
         let plan = isolated(4, 2);
         for flow in outcome.clients.iter().flat_map(|client| &client.flows) {
@@ -450,15 +462,16 @@ mod tests {
 
     #[test]
     fn a_run_that_is_interrupted_leaves_nothing() {
-        if !ready("a_run_that_is_interrupted_leaves_nothing") {
-            return;
-        }
+        let Some(_alone) = ready("a_run_that_is_interrupted_leaves_nothing") else { return };
         let began = clock::now();
         let stop = || clock::now().saturating_sub(began) > Nanos::from_millis(900);
         let mut replan = |_: &[Flow], _: &[Flow]| Ok(isolated(4, 2));
         let result =
             super::run("x", &IsolationOptions { scale: 1.0, ..small() }, &mut replan, &stop, &mut |_| ());
         assert!(matches!(result, Err(IsolationError::Interrupted)), "{result:?}");
+        let took = clock::now().saturating_sub(began);
+        assert!(took < Nanos::from_secs(4), "interrupted after 0.9 s, ended after {} s", took.as_secs_f64());
+        assert_eq!(namespaces(), [""; 0]);
         let mut failing = |_: &[Flow], _: &[Flow]| Err("no room".to_owned());
         let result = super::run("x", &small(), &mut failing, &|| false, &mut |_| ());
         assert!(matches!(&result, Err(IsolationError::Plan(why)) if why == "no room"), "{result:?}");
