@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use weft_host::{NetNs, testing};
+use weft_host::{NetNs, link, testing};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveNic};
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
 use weft_steer::{Cube, Field, RssKey, Toeplitz};
@@ -91,7 +91,8 @@ fn each_flow_is_counted_at_the_queue_that_the_model_says() {
     let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
     let counted: Vec<_> = totals.queues.iter().map(|queue| queue.delivered.packets.get()).collect();
     assert_eq!(counted, expected, "{totals:?}");
-    assert_eq!((totals.filtered, totals.misrouted, totals.runts), (Packets(3), Packets(2), Packets(0)));
+    let elsewhere = [totals.filtered, totals.misrouted, totals.runts].map(|count| count.packets.get());
+    assert_eq!(elsewhere, [3, 2, 0]);
     totals.check().expect("nothing is lost");
     drop((special, clients));
 }
@@ -135,14 +136,33 @@ fn what_a_queue_still_holds_at_the_end_is_counted() {
     }
     assert!(!nic.drain(Nanos::from_millis(300)).expect("devices"), "17 wait for their second");
     let totals = nic.stop(Nanos::ZERO).expect("stopped");
-    assert_eq!(totals.queues[0].left, Packets(17));
+    assert_eq!(totals.queues[0].left.packets, Packets(17));
     totals.check().expect("nothing is lost");
     let mut wrong = totals.clone();
-    wrong.queues[0].left = Packets(16);
+    wrong.queues[0].left.packets = Packets(16);
     assert_eq!(wrong.check().expect_err("one is missing").station, "a receive queue");
     wrong = totals;
-    wrong.host += Packets(1);
+    wrong.host.packets += Packets(1);
     assert_eq!(wrong.check().expect_err("one too many").station, "NIC to host");
+}
+
+#[test]
+fn what_the_host_refuses_is_counted() {
+    if !testing::privileged("what_the_host_refuses_is_counted") {
+        return;
+    }
+    let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(10_000, 64) };
+    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    // A TAP that is down refuses what is written to it.
+    link::set_down(&testbed.receiver, nic.host().name()).expect("down");
+    let client = socket(&testbed.sender, SENDER, 20_000);
+    for _ in 0..9 {
+        client.send_to(b"nobody is there", (RECEIVER, PORT)).expect("sent");
+    }
+    let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
+    assert_eq!(totals.queues[0].refused.packets, Packets(9));
+    assert_eq!(totals.host.packets, Packets(0));
+    totals.check().expect("nothing is lost");
 }
 
 #[test]
@@ -200,7 +220,7 @@ fn a_packet_sent_after_a_replacement_sees_it() {
     }
     let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
     // Later replacements may overtake a packet in the wire's ring; none may see an older one, least of all the first.
-    assert_eq!(totals.filtered, Packets(0));
+    assert_eq!(totals.filtered.packets, Packets(0));
     assert_eq!(totals.sum(|queue| queue.delivered.packets), Packets(200));
     totals.check().expect("nothing is lost");
 }

@@ -1,7 +1,23 @@
-//! Receive queues by policy: plans brought to devices, and shown on packets.
+//! Receive queues by policy: plans brought to devices and shown on packets, a plan verified by sending its flows, the isolation experiment with
+//! memcached, and what the search costs.
+
+use core::sync::atomic::{AtomicU32, Ordering};
 
 pub mod device;
+mod frames;
+pub mod isolation;
+mod ledger;
 pub mod ntuple;
 pub mod planning;
 pub mod search_cost;
+pub mod verify;
 pub mod watch;
+
+pub use frames::{NoPacket, frame_of};
+pub use ledger::conservation;
+
+/// A name for a testbed that no other of this process has: several may run at once.
+fn role(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{name}{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}

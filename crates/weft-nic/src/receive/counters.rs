@@ -17,7 +17,7 @@ pub struct QueueCounters {
     /// Served, and refused by the host's device.
     pub refused: Counter,
     /// Found in its ring when the NIC stopped.
-    pub left: Gauge,
+    pub left: Counter,
     /// The most packets that its ring has held.
     pub most_held: Gauge,
 }
@@ -33,7 +33,7 @@ impl QueueCounters {
             dropped,
             delivered,
             refused,
-            left: Packets(self.left.get()),
+            left: self.left.get(),
             most_held: Packets(self.most_held.get()),
         }
     }
@@ -51,7 +51,7 @@ pub struct QueueTotals {
     /// Served, and refused by the host's device.
     pub refused: Count,
     /// Found in its ring when the NIC stopped; 0 while it runs.
-    pub left: Packets,
+    pub left: Count,
     /// The most packets that its ring has held.
     pub most_held: Packets,
 }
@@ -102,25 +102,25 @@ impl ReceiveCounters {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReceiveTotals {
     /// What the wire's sender transmitted into the wire, by the kernel's counters of its device.
-    pub wire: Packets,
+    pub wire: Count,
     /// What the kernel dropped between there and the NIC.
     pub wire_drops: PortDrops,
     /// Read from the wire.
     pub read: Count,
     /// Shorter than an Ethernet header.
-    pub runts: Packets,
+    pub runts: Count,
     /// Dropped by a rule, or with nowhere to go.
-    pub filtered: Packets,
+    pub filtered: Count,
     /// Steered to a queue that the NIC does not have.
-    pub misrouted: Packets,
+    pub misrouted: Count,
     /// By queue.
     pub queues: Vec<QueueTotals>,
     /// What the host's device received from the NIC, by the kernel's counters.
-    pub host: Packets,
+    pub host: Count,
     /// The other direction: read from the host.
     pub reverse: Count,
     /// The other direction: refused by the wire.
-    pub reverse_refused: Packets,
+    pub reverse_refused: Count,
     /// Processor time of the receive thread.
     pub cpu: Nanos,
 }
@@ -143,6 +143,11 @@ impl ReceiveTotals {
         self.queues.iter().map(pick).fold(Packets(0), |sum, packets| sum + packets)
     }
 
+    /// The sum over the queues, with bytes.
+    pub fn total(&self, pick: impl Fn(&QueueTotals) -> Count) -> Count {
+        self.queues.iter().map(pick).fold(Count::default(), Count::plus)
+    }
+
     /// Checks that no packet was lost or made at any station, from the kernel's counter of what entered the wire to its counter of
     /// what the host received. For readings after the NIC has stopped: while it runs, packets are between stations.
     ///
@@ -153,13 +158,14 @@ impl ReceiveTotals {
             if entered == left { Ok(()) } else { Err(Imbalance { station, entered, left }) }
         };
         let drops = Packets(self.wire_drops.ring_full);
-        same("wire to NIC", self.wire, self.read.packets + drops)?;
+        same("wire to NIC", self.wire.packets, self.read.packets + drops)?;
+        let unsteered = self.runts.plus(self.filtered).plus(self.misrouted);
         let steered = self.sum(|queue| queue.arrived.packets);
-        same("steering", self.read.packets, self.runts + self.filtered + self.misrouted + steered)?;
+        same("steering", self.read.packets, unsteered.packets + steered)?;
         for queue in &self.queues {
             let gone = queue.dropped.packets + queue.served().packets;
-            same("a receive queue", queue.arrived.packets, gone + queue.left)?;
+            same("a receive queue", queue.arrived.packets, gone + queue.left.packets)?;
         }
-        same("NIC to host", self.sum(|queue| queue.delivered.packets), self.host)
+        same("NIC to host", self.sum(|queue| queue.delivered.packets), self.host.packets)
     }
 }

@@ -3,7 +3,8 @@
 use super::budget::Budget;
 use super::counters::{ReceiveCounters, ReceiveTotals};
 use super::queues::Queues;
-use super::worker::{ReceiveWorker, Steer, Steering, reverse};
+use super::worker::{InForce, ReceiveWorker, Steer, reverse};
+use crate::counters::Count;
 use crate::port::{Port, PortError, Uplink};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -54,8 +55,14 @@ impl From<LinkError> for ReceiveError {
 /// Counters of the kernel when the NIC started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
-    wire: Packets,
-    host: Packets,
+    wire: Count,
+    host: Count,
+}
+
+/// What the near end of the wire has sent, by the kernel's counters.
+fn sent(wire: &Port) -> Result<Count, LinkError> {
+    let stats = link::stats(wire.app(), wire.name())?;
+    Ok(Count { packets: stats.tx_packets, bytes: stats.tx_bytes })
 }
 
 /// A running receive side. What enters `wire` at its near end comes, by its queue, out of `host`, and the other way round
@@ -66,7 +73,7 @@ pub struct ReceiveNic {
     host: Uplink,
     before: Before,
     counters: Arc<ReceiveCounters>,
-    steering: Arc<Steering>,
+    steering: Arc<InForce>,
     stop: Arc<AtomicBool>,
     receiver: Option<JoinHandle<Result<(), Errno>>>,
     sender: Option<JoinHandle<()>>,
@@ -93,12 +100,9 @@ impl ReceiveNic {
             |fd: &OwnedFd| fd.try_clone().map_err(|e| failed(format!("duplicate a descriptor: {e}")));
         let wire_fd =
             wire.rings.pop().ok_or_else(|| failed("the port has no ring to read from".to_owned()))?;
-        let before = Before {
-            wire: link::stats(wire.app(), wire.name())?.tx_packets,
-            host: host.arrived()?.0.packets,
-        };
+        let before = Before { wire: sent(&wire)?, host: host.arrived()?.0 };
         let counters = Arc::new(ReceiveCounters::new(config.queues));
-        let steering = Arc::new(Steering::new(steer));
+        let steering = Arc::new(InForce::new(steer));
         let stop = Arc::new(AtomicBool::new(false));
         let (wire_back, host_back) = (duplicate(&wire_fd)?, duplicate(&host.fd)?);
         let worker = ReceiveWorker {
@@ -156,18 +160,17 @@ impl ReceiveNic {
         let (host, _) = self.host.arrived()?;
         let queues = c.queues.iter().map(super::counters::QueueCounters::totals).collect();
         let read = c.read.get();
-        let wire = link::stats(self.wire.app(), self.wire.name())?.tx_packets;
         Ok(ReceiveTotals {
-            wire: wire.saturating_sub(self.before.wire),
+            wire: sent(&self.wire)?.minus(self.before.wire),
             wire_drops: self.wire.drops()?,
             read,
-            runts: c.runts.get().packets,
-            filtered: c.filtered.get().packets,
-            misrouted: c.misrouted.get().packets,
+            runts: c.runts.get(),
+            filtered: c.filtered.get(),
+            misrouted: c.misrouted.get(),
             queues,
-            host: host.packets.saturating_sub(self.before.host),
+            host: host.minus(self.before.host),
             reverse: c.reverse.get(),
-            reverse_refused: c.reverse_refused.get().packets,
+            reverse_refused: c.reverse_refused.get(),
             cpu: Nanos(c.cpu.get()),
         })
     }
@@ -180,7 +183,7 @@ impl ReceiveNic {
         let until = clock::now() + grace;
         loop {
             let totals = self.totals()?;
-            let arrived = totals.wire <= totals.read.packets + Packets(totals.wire_drops.ring_full);
+            let arrived = totals.wire.packets <= totals.read.packets + Packets(totals.wire_drops.ring_full);
             if arrived && totals.sum(super::QueueTotals::held) == Packets(0) {
                 return Ok(true);
             }

@@ -95,10 +95,11 @@ impl Queues {
         waiting.map(|queue| queue.bucket.ready_at()).min()
     }
 
-    /// Counts what the rings hold at the end.
+    /// Counts what the rings hold at the end; once.
     pub(super) fn count_left(&self, counters: &[QueueCounters]) {
         for (queue, counters) in self.queues.iter().zip(counters) {
-            counters.left.set(queue.frames.len() as u64);
+            let bytes = queue.frames.iter().map(|frame| super::frame_bytes(frame)).sum();
+            counters.left.add(queue.frames.len() as u64, bytes);
         }
     }
 }
@@ -175,12 +176,17 @@ mod tests {
                         }
                     }
                 }
-                queues.count_left(&counters);
                 for (queue, counters) in counters.iter().enumerate() {
                     let totals = counters.totals();
-                    prop_assert_eq!(totals.held(), totals.left);
                     prop_assert_eq!(totals.held(), Packets(waiting[queue].len() as u64));
                 }
+            }
+            queues.count_left(&counters);
+            for counters in &counters {
+                let totals = counters.totals();
+                prop_assert_eq!(totals.held(), totals.left.packets);
+                let gone = totals.served().plus(totals.dropped).plus(totals.left);
+                prop_assert_eq!(totals.arrived, gone, "bytes too");
             }
         }
     }

@@ -26,18 +26,18 @@ const PATIENCE: Nanos = Nanos::from_millis(50);
 
 /// The steering in force. A reader keeps its own reference and takes a new one when the generation has changed, so that a
 /// packet sees either the old steering or the new one, and no packet waits for a change.
-pub(super) struct Steering {
+pub(super) struct InForce {
     generation: AtomicU64,
     steer: Mutex<Arc<Steer>>,
 }
 
-impl core::fmt::Debug for Steering {
+impl core::fmt::Debug for InForce {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Steering(generation {})", self.generation.load(Ordering::Relaxed))
+        write!(f, "InForce(generation {})", self.generation.load(Ordering::Relaxed))
     }
 }
 
-impl Steering {
+impl InForce {
     pub(super) fn new(steer: Arc<Steer>) -> Self {
         Self { generation: AtomicU64::new(0), steer: Mutex::new(steer) }
     }
@@ -61,7 +61,7 @@ pub(super) struct ReceiveWorker {
     pub(super) host: OwnedFd,
     pub(super) queues: Queues,
     pub(super) counters: Arc<ReceiveCounters>,
-    pub(super) steering: Arc<Steering>,
+    pub(super) steering: Arc<InForce>,
 }
 
 /// What became of a burst of reads.

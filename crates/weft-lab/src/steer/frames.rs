@@ -1,0 +1,196 @@
+//! A frame of a flow: a packet that is in the flow's set, as it would come from the wire.
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::Rng;
+use weft_nic::receive::packet_cube;
+use weft_steer::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
+use weft_steer::{Cube, Field};
+use weft_units::Protocol;
+
+/// Shortest frame without its checksum (IEEE 802.3, 3.2.8: 64 bytes with 4 of checksum).
+const SHORTEST: usize = 60;
+/// Where what is not tested comes from: locally administered addresses, told apart from the testbed's own devices.
+const SRC_MAC: u128 = 0x0200_0000_5701;
+const DST_MAC: u128 = 0x0200_0000_5702;
+/// Flags of a segment within a connection: ACK (RFC 9293, 3.1).
+const ACK: u128 = 0x10;
+/// Tag protocol identifier of a customer's VLAN (IEEE 802.1Q).
+const TPID: u16 = 0x8100;
+/// Payload behind the transport header.
+const PAYLOAD: usize = 18;
+
+/// No packet has the fields that the flow asks for, such as ports in ICMP.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no packet can be built for the flow `{flow}`: its fields do not go together")]
+pub struct NoPacket {
+    /// The flow.
+    pub flow: Box<Cube>,
+}
+
+/// A frame of a packet in `flow`. Bits of addresses and ports that the flow does not test are drawn from `random`; other fields
+/// that it does not test get what is usual: no VLAN tag, IPv4, UDP, and of TCP a segment with ACK.
+///
+/// # Errors
+/// When the flow's fields do not go together. It is known by looking at the finished frame as the NIC will.
+pub fn frame_of(flow: &Cube, random: &mut Pcg64Mcg) -> Result<Vec<u8>, NoPacket> {
+    let field = |field: Field, otherwise: u128| {
+        let (value, mask) = flow.get(field);
+        value | otherwise & !mask & field.all_bits()
+    };
+    let mut any = || u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
+    let is_tcp = flow.get(Field::TcpFlags).0 != 0;
+    let ether_type = field(Field::EtherType, ETHER_TYPE_IPV4.into()) as u16;
+    let protocol = Protocol(field(
+        Field::IpProtocol,
+        if is_tcp { Protocol::TCP.0 } else { Protocol::UDP.0 }.into(),
+    ) as u8);
+    let ports = [field(Field::SrcPort, any()) as u16, field(Field::DstPort, any()) as u16];
+    let flags = field(Field::TcpFlags, ACK) as u8;
+    let transport = transport(protocol, ports, flags);
+    let addresses = [field(Field::SrcIp, any()), field(Field::DstIp, any())];
+
+    let mut frame = Vec::with_capacity(128);
+    frame.extend_from_slice(&field(Field::DstMac, DST_MAC).to_be_bytes()[10..]);
+    frame.extend_from_slice(&field(Field::SrcMac, SRC_MAC).to_be_bytes()[10..]);
+    let tag = field(Field::Vlan, 0) as u16;
+    if tag != 0 {
+        frame.extend_from_slice(&TPID.to_be_bytes());
+        frame.extend_from_slice(&tag.to_be_bytes());
+    }
+    frame.extend_from_slice(&ether_type.to_be_bytes());
+    match ether_type {
+        ETHER_TYPE_IPV4 => ipv4(&mut frame, protocol, addresses.map(|a| a as u32), &transport),
+        ETHER_TYPE_IPV6 => ipv6(&mut frame, protocol, addresses, &transport),
+        _ => {}
+    }
+    frame.resize(frame.len().max(SHORTEST), 0);
+    match packet_cube(&frame) {
+        Some(packet) if flow.covers(&packet) => Ok(frame),
+        _ => Err(NoPacket { flow: Box::new(*flow) }),
+    }
+}
+
+/// Transport header and payload. A UDP checksum of 0 says that there is none (RFC 768); nobody reads the others, since no
+/// socket in the testbed receives these packets.
+fn transport(protocol: Protocol, [src, dst]: [u16; 2], flags: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let ports = |bytes: &mut Vec<u8>| {
+        bytes.extend_from_slice(&src.to_be_bytes());
+        bytes.extend_from_slice(&dst.to_be_bytes());
+    };
+    match protocol {
+        Protocol::TCP => {
+            ports(&mut bytes);
+            bytes.extend_from_slice(&[0; 8]);
+            // A header of five words.
+            bytes.extend_from_slice(&[5 << 4, flags]);
+            bytes.extend_from_slice(&[0; 6]);
+        }
+        Protocol::UDP => {
+            ports(&mut bytes);
+            bytes.extend_from_slice(&(8 + PAYLOAD as u16).to_be_bytes());
+            bytes.extend_from_slice(&[0; 2]);
+        }
+        Protocol::SCTP => {
+            ports(&mut bytes);
+            bytes.extend_from_slice(&[0; 8]);
+        }
+        _ => {}
+    }
+    bytes.resize(bytes.len() + PAYLOAD, 0);
+    bytes
+}
+
+/// An IPv4 packet (RFC 791, 3.1).
+fn ipv4(frame: &mut Vec<u8>, protocol: Protocol, [src, dst]: [u32; 2], transport: &[u8]) {
+    let mut header = [0; 20];
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&(20 + transport.len() as u16).to_be_bytes());
+    header[8] = 64;
+    header[9] = protocol.0;
+    header[12..16].copy_from_slice(&src.to_be_bytes());
+    header[16..20].copy_from_slice(&dst.to_be_bytes());
+    let sum = header.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum::<u32>();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    header[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    frame.extend_from_slice(&header);
+    frame.extend_from_slice(transport);
+}
+
+/// An IPv6 packet (RFC 8200, 3).
+fn ipv6(frame: &mut Vec<u8>, protocol: Protocol, [src, dst]: [u128; 2], transport: &[u8]) {
+    frame.extend_from_slice(&[0x60, 0, 0, 0]);
+    frame.extend_from_slice(&(transport.len() as u16).to_be_bytes());
+    frame.extend_from_slice(&[protocol.0, 64]);
+    frame.extend_from_slice(&src.to_be_bytes());
+    frame.extend_from_slice(&dst.to_be_bytes());
+    frame.extend_from_slice(transport);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_steer::Prefix;
+    use weft_units::FlowKey;
+
+    fn random() -> Pcg64Mcg {
+        Pcg64Mcg::new(7)
+    }
+
+    fn key(src: &str, dst: &str, protocol: Protocol) -> FlowKey {
+        let address = |text: &str| text.parse().expect("address");
+        FlowKey { src: address(src), dst: address(dst), sport: 1234, dport: 53, protocol }
+    }
+
+    #[test]
+    fn a_flow_of_a_five_tuple_gives_its_packet() {
+        for protocol in [Protocol::TCP, Protocol::UDP, Protocol::SCTP] {
+            for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+                let key = key(src, dst, protocol);
+                let frame = frame_of(&Cube::of_flow(&key), &mut random()).expect("a packet");
+                assert_eq!(packet_cube(&frame).and_then(|packet| packet.flow()), Some(key));
+            }
+        }
+    }
+
+    #[test]
+    fn wildcards_are_filled_anew_for_each_packet() {
+        let prefix = |text: &str| text.parse::<Prefix>().expect("prefix");
+        let flow = Cube::ALL
+            .prefix(Field::SrcIp, prefix("10.1.0.0/16"))
+            .exact(Field::DstPort, 11_211)
+            .exact(Field::Vlan, 7);
+        let mut random = random();
+        let packets: Vec<_> = (0..20)
+            .map(|_| packet_cube(&frame_of(&flow, &mut random).expect("a packet")).expect("a frame"))
+            .collect();
+        assert!(packets.iter().all(|packet| flow.covers(packet)));
+        let sources: std::collections::BTreeSet<_> =
+            packets.iter().map(|packet| packet.get(Field::SrcIp)).collect();
+        assert!(sources.len() > 10, "{sources:?}");
+    }
+
+    #[test]
+    fn flags_make_it_tcp_and_other_types_have_no_ip() {
+        let syn = Cube::ALL.with(Field::TcpFlags, 0x02, 0x12);
+        let packet = packet_cube(&frame_of(&syn, &mut random()).expect("a packet")).expect("a frame");
+        assert_eq!(packet.get(Field::IpProtocol).0, 6);
+        assert_eq!(packet.get(Field::TcpFlags).0, 0x02);
+        let fcoe = Cube::ALL.exact(Field::EtherType, 0x8906).exact(Field::DstMac, 0x0efc_0001_0203);
+        let frame = frame_of(&fcoe, &mut random()).expect("a frame");
+        assert_eq!(frame.len(), SHORTEST);
+    }
+
+    #[test]
+    fn what_no_packet_has_is_an_error() {
+        for flow in [
+            Cube::ALL.exact(Field::IpProtocol, 1).exact(Field::DstPort, 53),
+            Cube::ALL.exact(Field::EtherType, 0x0806).exact(Field::IpProtocol, 17),
+            Cube::ALL.exact(Field::EtherType, 0x8100),
+            Cube::ALL.exact(Field::IpProtocol, 17).exact(Field::TcpFlags, 2),
+        ] {
+            assert_eq!(frame_of(&flow, &mut random()), Err(NoPacket { flow: Box::new(flow) }));
+        }
+    }
+}

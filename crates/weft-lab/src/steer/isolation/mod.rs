@@ -1,0 +1,234 @@
+//! Dragonet's isolation experiment (TRIOS'15, section 5.2): memcached over UDP behind the receive side of the software NIC,
+//! with clients of high priority (HP) and best-effort ones (BE).
+//!
+//! The talk's set-up: 2 HP and 18 BE clients of 16 flows each, 10 receive queues; after 10 s another HP client joins for 50 s, and
+//! when it has left another BE client for 50 s. Each flow has one request outstanding, a tenth of them `set`, with keys of 64
+//! bytes and values of 64 or 1024, as memaslap's in the paper's scripts.
+//!
+//! What a receive queue can serve is a stated budget, the same in every mode: a test machine has few processors, and the
+//! experiment is about queues. With the default, 1000 packets a second and queue, 320 flows in a closed loop keep all queues
+//! busy: 32 flows share a queue, so each has about 31 requests a second and waits for 32 ms, while the path itself takes well under
+//! a millisecond. Ten queues come to 10 000 requests a second, a fraction of what two processors carry.
+
+mod client;
+mod protocol;
+mod record;
+mod run;
+mod testbed;
+
+pub use client::RequestCounts;
+pub use record::{
+    Change, ClassRecord, ClientRecord, FlowRecord, IsolationOutcome, Phase, PhaseRecord, Point,
+};
+pub use run::{require_server, run};
+
+use core::num::NonZeroU32;
+use std::sync::Arc;
+use weft_host::OsError;
+use weft_host::link::LinkError;
+use weft_host::process::ProcessError;
+use weft_nic::receive::{Budget, Imbalance, ReceiveError, Steer};
+use weft_nic::testbed::TestbedError;
+use weft_steer::{Configuration, Flow};
+use weft_units::Nanos;
+
+/// A class of clients.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// HP: what the policy protects.
+    HighPriority,
+    /// BE: the rest.
+    BestEffort,
+}
+
+impl Class {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::HighPriority, Self::BestEffort];
+
+    /// The name of the class in policies and in [`Flow::class`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HighPriority => "hp",
+            Self::BestEffort => "be",
+        }
+    }
+}
+
+/// How the experiment is to run. The default is the talk's with 64-byte values.
+#[derive(Clone, Copy, Debug)]
+pub struct IsolationOptions {
+    /// Receive queues.
+    pub queues: u32,
+    /// Packets that a queue's ring holds.
+    pub ring_packets: u32,
+    /// What a queue serves.
+    pub budget: Budget,
+    /// HP clients from the beginning.
+    pub hp_clients: u32,
+    /// BE clients from the beginning.
+    pub be_clients: u32,
+    /// Flows of each client, newcomers included.
+    pub flows_per_client: u16,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Of 100 requests, how many are `set`.
+    pub set_percent: u32,
+    /// What the talk's times are multiplied with.
+    pub scale: f64,
+    /// After what time a request is sent again.
+    pub timeout: Nanos,
+    /// Seed of the clients' choices.
+    pub seed: u64,
+}
+
+impl Default for IsolationOptions {
+    fn default() -> Self {
+        const fn some(value: u32) -> NonZeroU32 {
+            match NonZeroU32::new(value) {
+                Some(value) => value,
+                None => NonZeroU32::MIN,
+            }
+        }
+        Self {
+            queues: 10,
+            ring_packets: 512,
+            budget: Budget { packets_per_s: some(1000), burst: some(4) },
+            hp_clients: 2,
+            be_clients: 18,
+            flows_per_client: 16,
+            value_bytes: 64,
+            set_percent: 10,
+            scale: 1.0,
+            timeout: Nanos::from_millis(500),
+            seed: 1,
+        }
+    }
+}
+
+/// What is in force: the configuration, and what executes it.
+#[derive(Clone)]
+pub struct Plan {
+    /// The configuration.
+    pub configuration: Configuration,
+    /// Where its packets go, by the NIC's model.
+    pub steer: Arc<Steer>,
+}
+
+impl core::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Plan").field("configuration", &self.configuration).finish_non_exhaustive()
+    }
+}
+
+/// Plans anew when flows come (the first slice) and go (the second). An error is a line for people.
+pub type Replan<'a> = dyn FnMut(&[Flow], &[Flow]) -> Result<Plan, String> + 'a;
+
+/// What goes on, for whoever watches.
+#[derive(Clone, Copy, Debug)]
+pub enum IsolationEvent {
+    /// The server answers and the clients start.
+    Started,
+    /// A client has joined or left.
+    Changed {
+        /// Its class.
+        class: Class,
+        /// Whether it has joined.
+        joined: bool,
+        /// Since the beginning.
+        at: Nanos,
+    },
+    /// What the clients did in a window.
+    Live {
+        /// Start of the window since the beginning.
+        at: Nanos,
+        /// Length of the whole run.
+        of: Nanos,
+        /// Requests a second of the HP clients and of the BE clients.
+        requests_per_s: [f64; 2],
+        /// Mean latency of the HP clients and of the BE clients, in seconds.
+        latency_s: [Option<f64>; 2],
+    },
+    /// The clients have ended; books are closed.
+    Ended,
+}
+
+/// Why the experiment could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum IsolationError {
+    /// An option that cannot be.
+    #[error("isolation experiment: {0}")]
+    Options(String),
+    /// The server could not be started, or is not installed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The server does not answer or has ended.
+    #[error("memcached {0}")]
+    Server(String),
+    /// The namespaces.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The NIC.
+    #[error(transparent)]
+    Nic(#[from] ReceiveError),
+    /// The NIC's receive thread ended before the run did.
+    #[error("the software NIC ended before the run did; its devices were taken away")]
+    NicEnded,
+    /// A system call of the clients.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The planner.
+    #[error("the plan for a change of flows failed: {0}")]
+    Plan(String),
+    /// The NIC's books do not balance.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+    /// A client thread panicked.
+    #[error("a client's thread panicked")]
+    ClientPanicked,
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl IsolationOptions {
+    /// Checks what the experiment cannot do.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check(&self) -> Result<(), IsolationError> {
+        let refuse = |what: String| Err(IsolationError::Options(what));
+        if !(self.scale.is_finite() && self.scale > 0.0 && self.scale <= 1000.0) {
+            return refuse(format!("the time scale is {}, but must be above 0 and at most 1000", self.scale));
+        }
+        if self.value_bytes > protocol::LARGEST_VALUE {
+            let most = protocol::LARGEST_VALUE;
+            return refuse(format!(
+                "values of {} bytes: at most {most} fit into a datagram",
+                self.value_bytes
+            ));
+        }
+        let clients = self.hp_clients.max(self.be_clients);
+        if clients >= testbed::MOST_CLIENTS || self.hp_clients == 0 || self.be_clients == 0 {
+            let most = testbed::MOST_CLIENTS - 1;
+            return refuse(format!("each class has 1 to {most} clients, not {clients} or none"));
+        }
+        if self.flows_per_client == 0 || self.flows_per_client > 1000 {
+            return refuse(format!("a client has 1 to 1000 flows, not {}", self.flows_per_client));
+        }
+        if self.set_percent > 100 {
+            return refuse(format!("{} of 100 requests cannot be `set`", self.set_percent));
+        }
+        if self.timeout < Nanos::from_millis(1) {
+            return refuse("a time-out below 1 ms".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A time of the talk, in seconds, on this run's scale.
+    fn scaled(&self, seconds: f64) -> Nanos {
+        Nanos((seconds * self.scale * 1e9) as u64)
+    }
+}

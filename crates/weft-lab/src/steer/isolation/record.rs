@@ -1,0 +1,243 @@
+//! What a run came to, in types: phases, clients over time, books.
+
+use super::client::{Ended, RequestCounts};
+use super::{Class, IsolationOptions};
+use weft_nic::receive::ReceiveTotals;
+use weft_report::stats;
+use weft_units::{FlowKey, Nanos, Packets};
+
+/// A part of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The clients that are there from the beginning.
+    Before,
+    /// With another client of this class.
+    Joined(Class),
+}
+
+/// What clients did in a span of time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct ClassRecord {
+    /// Clients.
+    pub clients: u32,
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests a second, all clients together.
+    pub requests_per_s: f64,
+    /// Mean latency, in seconds; `None` without a request.
+    pub latency_mean_s: Option<f64>,
+    /// Median latency.
+    pub latency_p50_s: Option<f64>,
+    /// The latency that 99 of 100 requests do not exceed.
+    pub latency_p99_s: Option<f64>,
+}
+
+/// A phase of the run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PhaseRecord {
+    /// Which one.
+    pub phase: Phase,
+    /// Its beginning, since that of the run.
+    pub from: Nanos,
+    /// Its end.
+    pub to: Nanos,
+    /// HP clients, without a newcomer.
+    pub hp: ClassRecord,
+    /// BE clients, without a newcomer.
+    pub be: ClassRecord,
+    /// The newcomer.
+    pub newcomer: Option<ClassRecord>,
+}
+
+/// A window of a client's time line.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// Its beginning, since that of the run.
+    pub at: Nanos,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// Mean latency of the requests that were answered in it, in seconds.
+    pub latency_mean_s: Option<f64>,
+}
+
+/// A flow's share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowRecord {
+    /// The flow.
+    pub key: FlowKey,
+    /// Its requests, from its first to its last.
+    pub counts: RequestCounts,
+}
+
+/// A client.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ClientRecord {
+    /// Its class.
+    pub class: Class,
+    /// Its number in its class.
+    pub number: u32,
+    /// Whether it joined during the run.
+    pub newcomer: bool,
+    /// When it joined, since the beginning of the run; 0 for those that were there.
+    pub joined: Nanos,
+    /// When its last flow ended.
+    pub left: Nanos,
+    /// Its requests, those before the beginning of the run included.
+    pub counts: RequestCounts,
+    /// Its flows.
+    pub flows: Vec<FlowRecord>,
+    /// Its time line: the four panels of the talk's figure are these of the HP and of the BE clients.
+    pub points: Vec<Point>,
+}
+
+/// A change of the configuration.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// When it was in force, since the beginning of the run; the first is before it.
+    pub at: Nanos,
+    /// Flows that came.
+    pub added: usize,
+    /// Flows that went.
+    pub removed: usize,
+    /// What planning took.
+    pub planning: Nanos,
+    /// Rules in force afterwards.
+    pub rules: usize,
+}
+
+/// What a run came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IsolationOutcome {
+    /// The mode's name.
+    pub mode: String,
+    /// The phases, in order.
+    pub phases: Vec<PhaseRecord>,
+    /// The clients: HP, then BE, newcomers last in their class.
+    pub clients: Vec<ClientRecord>,
+    /// Length of the windows of the clients' time lines.
+    pub window: Nanos,
+    /// Changes of the configuration, in order.
+    pub changes: Vec<Change>,
+    /// All requests.
+    pub requests: RequestCounts,
+    /// What the NIC counted; its books balance.
+    pub nic: ReceiveTotals,
+    /// Packets that the clients sent and that did not come to the wire, or came without a client having sent them.
+    pub unexplained: Packets,
+    /// Length of the run.
+    pub elapsed: Nanos,
+    /// Processor time of the NIC's receive thread per second of the run.
+    pub nic_share: f64,
+}
+
+/// A phase's span on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) phase: Phase,
+    pub(super) from: Nanos,
+    pub(super) to: Nanos,
+}
+
+/// What some clients did from `from` to `to`.
+fn class_record<'a>(clients: impl Iterator<Item = &'a Ended>, from: Nanos, to: Nanos) -> ClassRecord {
+    let (mut count, mut latencies) = (0, Vec::new());
+    for client in clients {
+        count += 1;
+        let completions = client.flows.iter().flat_map(|flow| &flow.completions);
+        let within = completions.filter(|done| (from..to).contains(&done.at));
+        latencies.extend(within.map(|done| done.latency.as_secs_f64()));
+    }
+    let sorted = stats::sorted(&latencies);
+    let seconds = to.saturating_sub(from).as_secs_f64();
+    ClassRecord {
+        clients: count,
+        requests: sorted.len() as u64,
+        requests_per_s: if seconds > 0.0 { sorted.len() as f64 / seconds } else { 0.0 },
+        latency_mean_s: stats::mean(&sorted),
+        latency_p50_s: stats::percentile_sorted(&sorted, 50.0),
+        latency_p99_s: stats::percentile_sorted(&sorted, 99.0),
+    }
+}
+
+/// The first number of a class's newcomer: it comes after those that are there from the beginning.
+pub(super) fn newcomer(class: Class, options: &IsolationOptions) -> u32 {
+    match class {
+        Class::HighPriority => options.hp_clients,
+        Class::BestEffort => options.be_clients,
+    }
+}
+
+/// The records of the phases.
+pub(super) fn phases(
+    clients: &[Ended],
+    spans: &[Span],
+    origin: Nanos,
+    options: &IsolationOptions,
+) -> Vec<PhaseRecord> {
+    let is_new = |client: &Ended| client.number == newcomer(client.class, options);
+    let record = |span: &Span| {
+        let of = |class| {
+            let those = clients.iter().filter(move |c| c.class == class && !is_new(c));
+            class_record(those, span.from, span.to)
+        };
+        let newcomer = match span.phase {
+            Phase::Before => None,
+            Phase::Joined(class) => {
+                let those = clients.iter().filter(move |c| c.class == class && is_new(c));
+                Some(class_record(those, span.from, span.to))
+            }
+        };
+        PhaseRecord {
+            phase: span.phase,
+            from: span.from.saturating_sub(origin),
+            to: span.to.saturating_sub(origin),
+            hp: of(Class::HighPriority),
+            be: of(Class::BestEffort),
+            newcomer,
+        }
+    };
+    spans.iter().map(record).collect()
+}
+
+/// A client's record, with windows of `window` from `origin` to `end`.
+pub(super) fn client(
+    client: &Ended,
+    origin: Nanos,
+    end: Nanos,
+    window: Nanos,
+    options: &IsolationOptions,
+) -> ClientRecord {
+    let count = end.saturating_sub(origin).get().div_ceil(window.get().max(1)) as usize;
+    let mut windows = vec![(0u64, Nanos::ZERO); count];
+    let mut counts = RequestCounts::default();
+    for flow in &client.flows {
+        counts.add(&flow.counts);
+        for done in flow.completions.iter().filter(|done| (origin..end).contains(&done.at)) {
+            let index = (done.at.saturating_sub(origin).get() / window.get().max(1)) as usize;
+            if let Some((requests, latency)) = windows.get_mut(index) {
+                *requests += 1;
+                *latency += done.latency;
+            }
+        }
+    }
+    let point = |(index, (requests, latency)): (usize, &(u64, Nanos))| {
+        let at = Nanos(window.get() * index as u64);
+        // The last window may be cut short by the end.
+        let span = window.min(end.saturating_sub(origin).saturating_sub(at));
+        Point {
+            at,
+            requests_per_s: *requests as f64 / span.as_secs_f64().max(1e-9),
+            latency_mean_s: (*requests > 0).then(|| latency.as_secs_f64() / *requests as f64),
+        }
+    };
+    ClientRecord {
+        class: client.class,
+        number: client.number,
+        newcomer: client.number == newcomer(client.class, options),
+        joined: client.joined.saturating_sub(origin),
+        left: client.left.saturating_sub(origin),
+        counts,
+        flows: client.flows.iter().map(|flow| FlowRecord { key: flow.key, counts: flow.counts }).collect(),
+        points: windows.iter().enumerate().map(point).collect(),
+    }
+}

@@ -1,0 +1,72 @@
+//! The books of the receive side: packets and bytes at every station, in = out + dropped + held.
+//!
+//! What enters the wire and what the host receives is counted by the kernel, what is between by the NIC, and what the queues hold
+//! by looking into them at the end.
+
+use weft_nic::counters::Count;
+use weft_nic::receive::ReceiveTotals;
+use weft_report::record::{Conservation, Drops, Ledger, Station};
+
+fn ledger(entered: Count, left: Count, dropped: Count, held: Count) -> Ledger {
+    Ledger {
+        in_packets: entered.packets.get(),
+        in_bytes: entered.bytes.get(),
+        out_packets: left.packets.get(),
+        out_bytes: left.bytes.get(),
+        dropped_packets: dropped.packets.get(),
+        dropped_bytes: dropped.bytes.get(),
+        held_packets: held.packets.get(),
+        held_bytes: held.bytes.get(),
+    }
+}
+
+/// Closes the books of a receive side that has stopped.
+///
+/// The kernel's devices count the bytes of a frame without a VLAN tag that it keeps beside the frame: with tagged packets, the wire's
+/// bytes may not balance.
+pub fn conservation(totals: &ReceiveTotals) -> Conservation {
+    let none = Count::default();
+    let full = totals.wire_drops.ring_full;
+    // A device counts dropped packets and not their bytes; where it dropped some, the bytes that are missing are theirs.
+    let missing = totals.wire.minus(totals.read).bytes;
+    let on_wire =
+        Count { packets: weft_units::Packets(full), bytes: if full > 0 { missing } else { none.bytes } };
+    let arrived = totals.total(|queue| queue.arrived);
+    let full_queue = totals.total(|queue| queue.dropped);
+    let delivered = totals.total(|queue| queue.delivered);
+    let refused = totals.total(|queue| queue.refused);
+    let held = totals.total(|queue| queue.left);
+    let unsteered = totals.runts.plus(totals.filtered).plus(totals.misrouted);
+    let station = |name: &str, ledger| Station { name: name.to_owned(), ledger };
+    let mut stations = vec![
+        station("wire", ledger(totals.wire, totals.read, on_wire, none)),
+        station("steering", ledger(totals.read, arrived, unsteered, none)),
+    ];
+    for (number, queue) in totals.queues.iter().enumerate() {
+        let dropped = queue.dropped.plus(queue.refused);
+        let books = ledger(queue.arrived, queue.delivered, dropped, queue.left);
+        stations.push(station(&format!("receive queue {number}"), books));
+    }
+    stations.push(station("host", ledger(delivered, totals.host, none, none)));
+    let back = totals.reverse.minus(totals.reverse_refused);
+    stations.push(station("replies", ledger(totals.reverse, back, totals.reverse_refused, none)));
+    let reasons = [
+        ("the wire's ring was full", on_wire),
+        ("dropped by a rule, or with nowhere to go", totals.filtered),
+        ("no Ethernet header", totals.runts),
+        ("steered to a queue that the NIC does not have", totals.misrouted),
+        ("a receive queue was full", full_queue),
+        ("refused by the host", refused),
+    ];
+    let dropped = reasons.iter().fold(none, |sum, (_, count)| sum.plus(*count));
+    let drops = |count: &Count| Drops { packets: count.packets.get(), bytes: count.bytes.get() };
+    Conservation {
+        total: ledger(totals.wire, totals.host, dropped, held),
+        drops: reasons
+            .iter()
+            .filter(|(_, count)| *count != none)
+            .map(|(reason, count)| ((*reason).to_owned(), drops(count)))
+            .collect(),
+        stations,
+    }
+}
