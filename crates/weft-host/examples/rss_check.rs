@@ -1,0 +1,178 @@
+//! Sets a real NIC's receive hash table and looks where packets arrive. `make test-kernels` runs it in an emulated machine.
+//!
+//! `rss_check serve ADDRESS:PORT` sends 64 KiB to each that connects. `rss_check check DEVICE ADDRESS:PORT` connects to it
+//! many times by way of DEVICE, under several tables, and counts by queue: interrupts of virtio-net, packets of igb.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use weft_host::NetNs;
+use weft_host::ethtool::{
+    Action, ContextId, EthtoolError, Flow, HashFields, HashFlow, L4, Masked, Nic, Ports, RssChange, RxRule,
+    equal_table, weighted_table,
+};
+use weft_units::{QueueId, Weight};
+
+/// Connections of one look, each a flow: that a queue out of four gets none of them by chance happens less than once in a
+/// hundred million looks.
+const CONNECTIONS: usize = 64;
+const REPLY_LEN: usize = 64 << 10;
+/// What may arrive elsewhere, as one part in so many: ARP and what else is not hashed goes to the first queue.
+const STRAY: u64 = 20;
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+fn main() -> Done {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["serve", address] => serve(address),
+        ["check", device, address] => check(device, address),
+        _ => Err("usage: rss_check serve ADDRESS:PORT | rss_check check DEVICE ADDRESS:PORT".into()),
+    }
+}
+
+fn serve(address: &str) -> Done {
+    let listener = TcpListener::bind(address)?;
+    let reply = vec![b'w'; REPLY_LEN];
+    loop {
+        let (mut stream, _) = listener.accept()?;
+        // One that goes before it has everything is its own business.
+        let _ = stream.write_all(&reply);
+    }
+}
+
+fn check(device: &str, address: &str) -> Done {
+    let mut nic = Nic::open(&NetNs::current()?, device)?;
+    let (queues, before) = (nic.rx_queues()?, nic.rss(ContextId::MAIN)?);
+    let entries = before.table.len();
+    println!(
+        "{device}: driver {}, {queues} receive queues, table of {entries} entries, key of {} bytes, {:?}",
+        nic.driver().name,
+        before.key.len(),
+        before.function
+    );
+    need(queues >= 4, "four receive queues")?;
+    need(
+        before.table == equal_table(entries, queues),
+        "a table that goes round all queues, as drivers make it",
+    )?;
+    look("the first table", &nic, address, &before.table)?;
+
+    let two = equal_table(entries, 2);
+    set_and_look("equal 2", &mut nic, address, two)?;
+    let weight = |value| Weight::new(value).ok_or("a weight of zero");
+    let weighted = weighted_table(entries, &[(QueueId(2), weight(1)?), (QueueId(3), weight(3)?)]);
+    let share = weighted.iter().filter(|queue| queue.0 == 3).count();
+    need(share == entries - entries / 4, "three quarters of the entries")?;
+    set_and_look("weights 0 0 1 3", &mut nic, address, weighted)?;
+    set_and_look("the last queue", &mut nic, address, vec![QueueId(3); entries])?;
+
+    set_and_look("restored", &mut nic, address, before.table.clone())?;
+    need(nic.rss(ContextId::MAIN)? == before, "table, key and function as they were")?;
+    fields(&mut nic)?;
+    refusals(&mut nic)?;
+    println!("{device}: ok");
+    Ok(())
+}
+
+fn need(held: bool, what: &str) -> Done {
+    if held { Ok(()) } else { Err(format!("expected {what}").into()) }
+}
+
+fn set_and_look(name: &str, nic: &mut Nic, address: &str, table: Vec<QueueId>) -> Done {
+    nic.set_rss(ContextId::MAIN, &RssChange::table(table.clone()))?;
+    need(nic.rss(ContextId::MAIN)?.table == table, "the table that was set")?;
+    look(name, nic, address, &table)
+}
+
+/// Connects many times; what arrives must arrive at the queues of the table, and at each of them.
+fn look(name: &str, nic: &Nic, address: &str, table: &[QueueId]) -> Done {
+    let first = counters(nic)?;
+    for _ in 0..CONNECTIONS {
+        let mut reply = Vec::new();
+        TcpStream::connect(address)?.read_to_end(&mut reply)?;
+        need(reply.len() == REPLY_LEN, "a whole reply")?;
+    }
+    let last = counters(nic)?;
+    let arrived: BTreeMap<u32, u64> =
+        last.iter().map(|(queue, count)| (*queue, count - first.get(queue).unwrap_or(&0))).collect();
+    println!("{}: {name}: arrived by queue {arrived:?}", nic.device());
+    let total: u64 = arrived.values().sum();
+    need(total >= CONNECTIONS as u64, "something for each connection")?;
+    let stray: u64 =
+        arrived.iter().filter(|(queue, _)| !table.contains(&QueueId(**queue))).map(|(_, count)| count).sum();
+    need(stray * STRAY <= total, &format!("nearly nothing at other queues, not {stray} of {total}"))?;
+    let idle = arrived.iter().find(|(queue, count)| table.contains(&QueueId(**queue)) && **count == 0);
+    need(idle.is_none(), &format!("something at every queue of the table, not nothing at {idle:?}"))
+}
+
+/// How much has arrived at each receive queue.
+fn counters(nic: &Nic) -> Done<BTreeMap<u32, u64>> {
+    let counters = match nic.driver().name.as_str() {
+        "virtio_net" => interrupts(nic.device())?,
+        _ => statistics(nic.device())?,
+    };
+    need(counters.len() >= 4, "counters of four queues")?;
+    Ok(counters)
+}
+
+/// The interrupts named `virtioN-input.QUEUE`: virtio-net counts packets of a queue nowhere that `ethtool -S` shows.
+fn interrupts(device: &str) -> Done<BTreeMap<u32, u64>> {
+    let link = std::fs::canonicalize(format!("/sys/class/net/{device}/device"))?;
+    let virtio = link.file_name().and_then(|name| name.to_str()).ok_or("no device")?.to_owned();
+    let prefix = format!("{virtio}-input.");
+    let mut found = BTreeMap::new();
+    for line in std::fs::read_to_string("/proc/interrupts")?.lines() {
+        let Some(queue) = line.split_whitespace().last().and_then(|name| name.strip_prefix(&prefix)) else {
+            continue;
+        };
+        let counts = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
+        found.insert(queue.parse()?, counts.sum());
+    }
+    Ok(found)
+}
+
+/// The lines `rx_queue_QUEUE_packets: COUNT` of `ethtool -S`. Interrupts do not serve: those of igb also tell of sent packets.
+fn statistics(device: &str) -> Done<BTreeMap<u32, u64>> {
+    let output = Command::new("ethtool").args(["-S", device]).output()?;
+    let mut found = BTreeMap::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let Some((name, count)) = line.trim().split_once(": ") else { continue };
+        if let Some(queue) = name.strip_prefix("rx_queue_").and_then(|rest| rest.strip_suffix("_packets")) {
+            found.insert(queue.parse()?, count.parse()?);
+        }
+    }
+    Ok(found)
+}
+
+/// UDP's hashed fields, there and back.
+fn fields(nic: &mut Nic) -> Done {
+    let before = nic.hash_fields(HashFlow::Udp4, ContextId::MAIN)?;
+    let addresses = HashFields::SOURCE | HashFields::DESTINATION;
+    for fields in [HashFields::FOUR_TUPLE, addresses, before] {
+        nic.set_hash_fields(HashFlow::Udp4, ContextId::MAIN, fields)?;
+        let now = nic.hash_fields(HashFlow::Udp4, ContextId::MAIN)?;
+        println!("{}: udp4 is hashed by {now}", nic.device());
+        need(now == fields, &format!("{fields}"))?;
+    }
+    Ok(())
+}
+
+/// What neither of these NICs can do is refused with the error that says so.
+fn refusals(nic: &mut Nic) -> Done {
+    let flow = Flow::Ports4(Ports { destination_port: Masked::exact(80), ..Ports::any(L4::Tcp) });
+    let rule = RxRule::new(flow, Action::Queue(QueueId(1))).at(0);
+    let error = nic.insert_rule(&rule).err().ok_or("expected no receive rules")?;
+    println!("{error}");
+    need(matches!(error, EthtoolError::NoRules { .. }), "the error that there are no rules")?;
+    let error = nic.create_context(&RssChange::default()).err().ok_or("expected no RSS contexts")?;
+    println!("{error}");
+    need(matches!(error, EthtoolError::NoContexts { .. }), "the error that there are no contexts")?;
+    let far = RssChange::table(vec![QueueId(4096); nic.rss(ContextId::MAIN)?.table.len()]);
+    let error = nic.set_rss(ContextId::MAIN, &far).err().ok_or("expected no such queue")?;
+    println!("{error}");
+    need(matches!(error, EthtoolError::NoSuchQueue { .. }), "the error that there is no such queue")
+}
