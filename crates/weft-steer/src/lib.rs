@@ -5,6 +5,7 @@ pub mod algebra;
 pub mod configuration;
 pub mod cube;
 pub mod flow;
+pub mod flows_csv;
 pub mod matcher;
 pub mod nic;
 pub mod policy;
