@@ -7,6 +7,7 @@ pub mod configuration;
 pub mod cube;
 pub mod emit;
 pub mod flow;
+pub mod flows_csv;
 pub mod matcher;
 mod nearest;
 pub mod nic;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_steer::cube::Field;
 use weft_steer::nic::{Nic, Order, Usage};
-use weft_steer::policy::{Balance, Isolate, Item, Locality, Policy, PolicyFile, Priority, Reserved, Tally};
+use weft_steer::policy::{Balance, Isolate, Item, Locality, PolicyFile, Priority, Reserved, Tally};
 use weft_steer::search::{Degradation, FlowId, Options, Placement, Planner, dragonet, exhaustive, workload};
 use weft_steer::{Action, Cube, Flow, Toeplitz};
 use weft_units::{FlowKey, Protocol, QueueId};
@@ -414,7 +414,9 @@ proptest! {
         prop_assert!(ours <= greedy.cost || ours.violations == greedy.cost.violations && ours.value < greedy.cost.value + 1e-9,
             "{ours} instead of {}", greedy.cost);
         let mut incremental = dragonet::Incremental::new(&nic, &policy, &options);
-        flows.iter().for_each(|flow| drop(incremental.add(flow)));
+        for flow in &flows {
+            incremental.add(flow);
+        }
         let incremental = incremental.found();
         prop_assert_eq!(&incremental.queues, &greedy.queues, "the two of Dragonet's agree");
         prop_assert_eq!(incremental.rules, greedy.rules);

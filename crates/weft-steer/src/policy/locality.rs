@@ -35,7 +35,7 @@ impl Policy for Locality {
             .filter(|(core, queue, _)| self.home(tally, *core).is_some_and(|home| *queue != Some(home)));
         Cost {
             violations: Layout::single(tally.queues()).violations(tally),
-            value: away.map(|(_, _, flows)| f64::from(flows)).sum(),
+            value: away.map(|(_, _, flows)| u64::from(flows)).sum::<u64>() as f64,
         }
     }
 

@@ -10,10 +10,13 @@ mod balance;
 mod classes;
 mod combined;
 mod cost;
+mod expression;
 mod isolate;
 mod layout;
 mod locality;
+mod locate;
 mod priority;
+mod read;
 mod reserved;
 mod tally;
 
@@ -21,10 +24,13 @@ pub use balance::Balance;
 pub use classes::{Classes, PolicyFile};
 pub use combined::Combined;
 pub use cost::Cost;
+pub use expression::Expression;
 pub use isolate::Isolate;
 pub use layout::Layout;
 pub use locality::Locality;
+pub use locate::PolicyError;
 pub use priority::Priority;
+pub use read::{ReadPredicate, fuzz_steering_policy, read};
 pub use reserved::Reserved;
 pub use tally::{ClassId, Item, Tally};
 

@@ -1,6 +1,5 @@
 //! Steps that make an assignment better: flows to where they must be, and equal loads.
 
-use super::ranks::Ranks;
 use super::state::{Bins, Kind, NONE, State};
 use crate::policy::Layout;
 use weft_units::QueueId;
@@ -9,6 +8,9 @@ use weft_units::QueueId;
 const CARRIERS_MAX: usize = 4_096;
 /// Flows without success after which an event stops looking for rules.
 const FAILURES_MAX: usize = 64;
+
+/// Rules that are shared out among groups by looking at all ways; more go to the most urgent flows.
+const SHARED_OUT_MAX: usize = 512;
 
 /// How much may be moved.
 #[derive(Clone, Copy, Debug)]
@@ -92,34 +94,57 @@ impl State {
         }
     }
 
-    /// When fewer rules are left than flows need: of the groups, the one goes next whose cost is then least. Every flow counts as one
-    /// violation, so that only values tell them apart.
+    /// When fewer rules are left than flows need, shares them out among the groups. Every flow without one is one violation, so that only
+    /// values tell the ways apart: the best sum of what each group's cost is with so many rules (a knapsack).
     pub(super) fn fix_scarce(&mut self) {
-        let room = self.tables.room(&self.nic);
-        if self.ranks.len() < 2 || room == 0 || self.unhappy_loose.len() as u64 <= room {
+        let room = self.tables.room(&self.nic) as usize;
+        if self.ranks.len() < 2 || room == 0 || self.unhappy_loose.len() <= room || room > SHARED_OUT_MAX {
             return;
         }
         let mut waiting: Vec<Vec<u32>> = vec![Vec::new(); self.ranks.len()];
-        for (_, slot) in &self.unhappy_loose {
+        for (_, slot) in self.unhappy_loose.iter().rev() {
             waiting[usize::from(self.record(*slot).group)].push(*slot);
         }
-        let mut sums: Vec<(f64, f64)> = self.ranks.iter().map(Ranks::sums).collect();
-        while self.tables.any_room(&self.nic) {
-            let change = |group: usize| {
-                let slot = *waiting[group].last()?;
-                let (load, least) = (self.record(slot).item.load as f64, self.ranks[group].least().1 as f64);
-                let (count, (sum, squares)) = (self.ranks[group].queues().len() as f64, sums[group]);
-                let variance = |sum: f64, squares: f64| squares / count - (sum / count) * (sum / count);
-                let after = (sum + load, squares + load * (load + 2.0 * least));
-                Some((variance(after.0, after.1) - variance(sum, squares), group, slot, after))
-            };
-            let next = (0..waiting.len()).filter_map(change).min_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((_, group, slot, after)) = next else { break };
-            waiting[group].pop();
-            if self.pin_well(slot, &Budget::ALL) {
-                sums[group] = after;
+        // The least sum for so many rules, and how many each group has of them.
+        let mut best: Vec<Option<(f64, Vec<usize>)>> = vec![None; room + 1];
+        best[0] = Some((0.0, Vec::new()));
+        for (group, slots) in waiting.iter().enumerate() {
+            let costs = self.costs(group, &slots[..slots.len().min(room)]);
+            let mut next: Vec<Option<(f64, Vec<usize>)>> = vec![None; room + 1];
+            for (used, before) in best.iter().enumerate() {
+                let Some((sum, shares)) = before else { continue };
+                for (rules, cost) in costs.iter().enumerate().take(room - used + 1) {
+                    let sum = sum + cost;
+                    if next[used + rules].as_ref().is_none_or(|(least, _)| sum < *least) {
+                        next[used + rules] = Some((sum, [&shares[..], &[rules]].concat()));
+                    }
+                }
+            }
+            best = next;
+        }
+        let Some((_, shares)) = best.into_iter().next_back().flatten() else { return };
+        for (slots, rules) in waiting.iter().zip(shares) {
+            for slot in slots.iter().take(rules) {
+                self.pin_well(*slot, &Budget::ALL);
             }
         }
+    }
+
+    /// A group's variance when none, one, two and so on of these flows come to its least loaded queues.
+    fn costs(&self, group: usize, slots: &[u32]) -> Vec<f64> {
+        let mut ranks = self.ranks[group].clone();
+        let count = ranks.queues().len() as f64;
+        let (mut sum, mut squares) = ranks.sums();
+        let mut costs = vec![squares / count - (sum / count) * (sum / count)];
+        for slot in slots {
+            let (queue, least) = ranks.least();
+            let load = self.record(*slot).item.load;
+            ranks.add(queue, load);
+            sum += load as f64;
+            squares += load as f64 * (load as f64 + 2.0 * least as f64);
+            costs.push(squares / count - (sum / count) * (sum / count));
+        }
+        costs
     }
 
     /// Whether a rule for a flow to a queue would take no more flows along than may move.

@@ -98,7 +98,11 @@ impl State {
                 .filter(|((_, group), _)| ranks[usize::from(*group)].is_some())
                 .max_by_key(|((_, group), sums)| (**sums, u16::MAX - group));
             match (home, group) {
-                (Some(((_, queue), flows)), group) if group.is_none_or(|(_, sums)| sums.0 <= *flows) => {
+                (Some(((_, queue), flows)), group)
+                    if group.is_none_or(|((_, g), sums)| {
+                        sums.0 <= *flows || self.ranks[usize::from(*g)].has(*queue)
+                    }) =>
+                {
                     self.move_carrier(entry, *queue);
                 }
                 (_, Some(((_, group), sums))) => owned.push((sums.1, entry, *group)),

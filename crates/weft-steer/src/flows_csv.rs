@@ -1,0 +1,341 @@
+//! Lists of flows as tables: `proto,src,sport,dst,dport`, and optionally `weight,rate_bps,class,core`.
+//!
+//! Columns are found by their names in the first row, in any order. An empty field, or `*`, is a wildcard. Addresses may be prefixes.
+
+use crate::cube::{Cube, Field};
+use crate::flow::Flow;
+use crate::matcher::Prefix;
+use core::fmt;
+use csv::{ReaderBuilder, StringRecord, Trim};
+use thiserror::Error;
+use weft_units::{BitsPerSec, Protocol};
+
+/// Most flows of a list: as many as planners are made for, many times over.
+const FLOWS_MAX: usize = 10_000_000;
+
+/// What is wrong in a list of flows.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{file}:{line}: {}{message}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
+pub struct FlowsError {
+    /// The file, or what the text is called.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// The column's name; empty when it is not about one.
+    pub column: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do; may be empty.
+    pub hint: String,
+}
+
+struct InColumn<'a>(&'a str);
+
+impl fmt::Display for InColumn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "column {}: ", self.0) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Column {
+    Proto,
+    Src,
+    Sport,
+    Dst,
+    Dport,
+    Weight,
+    Rate,
+    Class,
+    Core,
+}
+
+impl Column {
+    const ALL: [Self; 9] = [
+        Self::Proto,
+        Self::Src,
+        Self::Sport,
+        Self::Dst,
+        Self::Dport,
+        Self::Weight,
+        Self::Rate,
+        Self::Class,
+        Self::Core,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Proto => "proto",
+            Self::Src => "src",
+            Self::Sport => "sport",
+            Self::Dst => "dst",
+            Self::Dport => "dport",
+            Self::Weight => "weight",
+            Self::Rate => "rate_bps",
+            Self::Class => "class",
+            Self::Core => "core",
+        }
+    }
+
+    const fn is_needed(self) -> bool {
+        matches!(self, Self::Proto | Self::Src | Self::Sport | Self::Dst | Self::Dport)
+    }
+}
+
+/// A message and a hint.
+type Wrong = (String, String);
+
+fn wrong<T>(message: String, hint: &str) -> Result<T, Wrong> {
+    Err((message, hint.to_owned()))
+}
+
+/// Reads a list of flows. `file` is what errors call the text.
+///
+/// # Errors
+/// The first that is wrong, with its line and column and what to do.
+pub fn read(text: &[u8], file: &str) -> Result<Vec<Flow>, FlowsError> {
+    let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(text);
+    let error = |line: u64, column: &str, (message, hint): Wrong| FlowsError {
+        file: file.to_owned(),
+        line,
+        column: column.to_owned(),
+        message: message.replace(['\n', '\r'], " "),
+        hint,
+    };
+    let header = reader.headers().map_err(|e| error(place(&e), "", of_csv(&e)))?.clone();
+    let header_line = header.position().map_or(1, |position| position.line().max(1));
+    let columns = columns(&header).map_err(|(column, wrong)| error(header_line, &column, wrong))?;
+    let mut flows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| error(place(&e), "", of_csv(&e)))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        if flows.len() >= FLOWS_MAX {
+            let hint = "plan for fewer, or give them together by wildcards";
+            return Err(error(line, "", (format!("there are more than {FLOWS_MAX} flows"), hint.to_owned())));
+        }
+        flows.push(flow(&columns, &record).map_err(|(column, wrong)| error(line, column, wrong))?);
+    }
+    Ok(flows)
+}
+
+/// What the reader of tables says, in our words.
+fn of_csv(error: &csv::Error) -> Wrong {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => (
+            format!("the row has {len} fields, the first row {expected_len}"),
+            "leave a field empty for a wildcard, but write its comma".to_owned(),
+        ),
+        csv::ErrorKind::Utf8 { .. } => ("the text is not UTF-8".to_owned(), "save it as UTF-8".to_owned()),
+        _ => (error.to_string(), String::new()),
+    }
+}
+
+fn place(error: &csv::Error) -> u64 {
+    error.position().map_or(1, |position| position.line().max(1))
+}
+
+/// Which column each field is.
+fn columns(header: &StringRecord) -> Result<Vec<Column>, (String, Wrong)> {
+    const NAMES: &str = "the first row names the columns: proto,src,sport,dst,dport and, if wanted, weight,rate_bps,class,core";
+    let mut columns = Vec::new();
+    for name in header {
+        let name = name.trim_start_matches('\u{feff}');
+        let column = Column::ALL.into_iter().find(|column| column.name() == name);
+        let Some(column) = column else {
+            return Err((
+                String::new(),
+                (format!("there is no column `{}`", name.escape_debug()), NAMES.to_owned()),
+            ));
+        };
+        if columns.contains(&column) {
+            return Err((name.to_owned(), ("the column occurs twice".to_owned(), "remove one".to_owned())));
+        }
+        columns.push(column);
+    }
+    let missing = Column::ALL.into_iter().find(|column| column.is_needed() && !columns.contains(column));
+    match missing {
+        Some(missing) => {
+            Err((missing.name().to_owned(), ("the column is missing".to_owned(), NAMES.to_owned())))
+        }
+        None => Ok(columns),
+    }
+}
+
+fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, (&'static str, Wrong)> {
+    let mut flow = Flow { cube: Cube::ALL, weight: 1, rate: None, class: None, core: None };
+    for (column, text) in columns.iter().zip(record) {
+        if text.is_empty() || text == "*" {
+            continue;
+        }
+        field(&mut flow, *column, text).map_err(|wrong| (column.name(), wrong))?;
+    }
+    let ports = flow.cube.tests(Field::SrcPort) || flow.cube.tests(Field::DstPort);
+    if ports && !flow.cube.tests(Field::IpProtocol) {
+        let hint = "write tcp, udp or sctp, or leave the ports empty";
+        return Err(("proto", ("the flow has ports, but no protocol".to_owned(), hint.to_owned())));
+    }
+    Ok(flow)
+}
+
+fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), Wrong> {
+    match column {
+        Column::Proto => flow.cube = flow.cube.exact(Field::IpProtocol, protocol(text)?.into()),
+        Column::Src => flow.cube = address(flow.cube, Field::SrcIp, text)?,
+        Column::Dst => flow.cube = address(flow.cube, Field::DstIp, text)?,
+        Column::Sport => flow.cube = flow.cube.exact(Field::SrcPort, port(text)?.into()),
+        Column::Dport => flow.cube = flow.cube.exact(Field::DstPort, port(text)?.into()),
+        Column::Weight => match number(text)?.try_into() {
+            Ok(weight) if weight > 0 => flow.weight = weight,
+            _ => {
+                return wrong(
+                    format!("the weight `{text}` is not in 1 to {}", u32::MAX),
+                    "leave it empty for 1",
+                );
+            }
+        },
+        Column::Rate => flow.rate = Some(BitsPerSec(number(text)?)),
+        Column::Class => flow.class = Some(text.to_owned()),
+        Column::Core => match number(text)?.try_into() {
+            Ok(core) => flow.core = Some(core),
+            Err(_) => {
+                return wrong(format!("there is no processor `{text}`"), "leave it empty if it is not known");
+            }
+        },
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Result<u64, Wrong> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(number) if digits => Ok(number),
+        _ => wrong(
+            format!("`{}` is not a whole number", text.escape_debug()),
+            "write digits only, without a unit",
+        ),
+    }
+}
+
+fn port(text: &str) -> Result<u16, Wrong> {
+    match number(text).ok().and_then(|number| u16::try_from(number).ok()) {
+        Some(port) => Ok(port),
+        None => wrong(format!("`{}` is not a port", text.escape_debug()), "write 0 to 65535, or * for any"),
+    }
+}
+
+fn protocol(text: &str) -> Result<u8, Wrong> {
+    // Numbers as IANA assigned them ("Protocol Numbers").
+    match text.to_ascii_lowercase().as_str() {
+        "tcp" => Ok(Protocol::TCP.0),
+        "udp" => Ok(Protocol::UDP.0),
+        "sctp" => Ok(132),
+        other => match number(other).ok().and_then(|number| u8::try_from(number).ok()) {
+            Some(number) => Ok(number),
+            None => wrong(
+                format!("`{}` is not a protocol", text.escape_debug()),
+                "write tcp, udp, sctp, a number up to 255, or * for any",
+            ),
+        },
+    }
+}
+
+fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, Wrong> {
+    let prefix: Prefix = match text.parse() {
+        Ok(prefix) => prefix,
+        Err(error) => {
+            let text = text.escape_debug();
+            return wrong(
+                format!("`{text}`: {error}"),
+                "write an address, a prefix such as fd00::/8, or * for any",
+            );
+        }
+    };
+    let with = cube.prefix(field, prefix);
+    if cube.ether_type().is_some() && cube.ether_type() != with.ether_type() {
+        return wrong(
+            "source and destination are of two families".to_owned(),
+            "write two IPv4 or two IPv6 addresses",
+        );
+    }
+    Ok(with)
+}
+
+/// Any bytes as a list of flows: reading ends, with flows or an error of one line.
+#[doc(hidden)]
+pub fn fuzz_flows(data: &[u8]) {
+    match read(data, "fuzz") {
+        Ok(flows) => assert!(flows.iter().all(|flow| flow.weight > 0)),
+        Err(error) => {
+            let shown = error.to_string();
+            assert!(!shown.contains('\n') && shown.starts_with("fuzz:") && error.line > 0, "{shown:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEADER: &str = "proto,src,sport,dst,dport";
+
+    #[test]
+    fn whole_rows_and_wildcards() {
+        let text = "class, proto,src,sport,dst,dport,weight,rate_bps,core\n\
+            hp,udp,10.0.0.1,7777,10.0.0.2,53,3,1000000,2\n\
+            # a remark\n\
+            ,TCP,fd00::1,1,fd00::2,443,,,\n\
+            ,132,10.0.0.0/8,*,*,,,,\n";
+        let flows = read(text.as_bytes(), "flows.csv").expect("read");
+        assert_eq!(flows.len(), 3);
+        assert_eq!(
+            flows[0].cube.to_string(),
+            "ether-type 0x800 ip-proto 17 src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 53"
+        );
+        let of = |flow: &Flow| (flow.weight, flow.rate.map(|rate| rate.0), flow.class.clone(), flow.core);
+        assert_eq!(of(&flows[0]), (3, Some(1_000_000), Some("hp".to_owned()), Some(2)));
+        assert_eq!(of(&flows[1]), (1, None, None, None));
+        let key = flows[1].cube.flow().expect("a five-tuple");
+        assert_eq!((key.protocol, key.dport), (Protocol::TCP, 443));
+        assert_eq!(flows[2].cube.to_string(), "ether-type 0x800 ip-proto 132 src-ip 10.0.0.0/8");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_and_column() {
+        for (rows, shown) in [
+            ("udp,10.0.0.1,1,10.0.0.2,65536", "f:2: column dport: `65536` is not a port; write 0 to 65535"),
+            ("udp,10.0.0.1,1,10.0.0.2,53\nudq,,,,", "f:3: column proto: `udq` is not a protocol; write tcp"),
+            ("udp,10.0.1,1,,", "f:2: column src: `10.0.1`: `10.0.1` is not an IPv4 or IPv6 address"),
+            ("udp,10.0.0.1/24,1,,", "f:2: column src: `10.0.0.1/24`: address bits are set beyond the length"),
+            ("udp,10.0.0.1,1,fd00::1,2", "f:2: column dst: source and destination are of two families"),
+            (",10.0.0.1,1,,", "f:2: column proto: the flow has ports, but no protocol"),
+            ("udp,10.0.0.1", "f:2: the row has 2 fields, the first row 5"),
+        ] {
+            let error = read(format!("{HEADER}\n{rows}\n").as_bytes(), "f").expect_err(rows).to_string();
+            assert!(error.starts_with(shown), "{rows}: {error}");
+        }
+        for (header, shown) in [
+            ("proto,src,sport,dst", "f:1: column dport: the column is missing"),
+            ("proto,src,sport,dst,dport,wait", "f:1: there is no column `wait`"),
+            ("proto,src,src,dst,dport", "f:1: column src: the column occurs twice"),
+            ("", "f:1: column proto: the column is missing"),
+        ] {
+            let error = read(header.as_bytes(), "f").expect_err(header).to_string();
+            assert!(error.starts_with(shown), "{header}: {error}");
+        }
+        let weights = format!("{HEADER},weight\nudp,,,,,0\n");
+        assert!(read(weights.as_bytes(), "f").is_err_and(|e| e.to_string().contains("column weight")));
+        assert!(
+            read(b"proto,src,sport,dst,dport\n\xff,,,,\n", "f")
+                .is_err_and(|e| e.to_string().contains("UTF-8"))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_ends(rows in proptest::collection::vec("[tcpud*0-9.:/,\"\n #é-]{0,40}", 0..6), raw in proptest::collection::vec(any::<u8>(), 0..80)) {
+            fuzz_flows(format!("{HEADER}\n{}", rows.join("\n")).as_bytes());
+            fuzz_flows(&raw);
+        }
+    }
+}

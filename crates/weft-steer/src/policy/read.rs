@@ -1,0 +1,322 @@
+//! Policies as texts: on a command line, or in a file with classes.
+
+use super::locate::{Cursor, PolicyError, Token, Wrong};
+use super::{
+    Balance, Classes, Combined, Expression, Isolate, Locality, Measure, Policy, PolicyFile, Priority,
+    Reserved,
+};
+use crate::predicate::Predicate;
+use weft_units::QueueId;
+
+/// Reads the predicate of a class, such as `src-ip 10.0.0.0/24 and udp`: the reader that the caller has for them. An error is the byte in
+/// the text and what is wrong there.
+pub type ReadPredicate<'a> = &'a dyn Fn(&str) -> Result<Predicate, (usize, String)>;
+
+/// Longest text that is read, in bytes.
+const TEXT_MAX: usize = 1 << 20;
+
+/// Reads a policy with its classes. Each line is one of
+///
+/// - `class NAME = PREDICATE`: flows that the predicate holds wholly are of the class; the first such line counts;
+/// - `policy POLICY`, or the policy alone: what is wanted. Several lines of policies, each with a weight before it (`0.5 * locality`),
+///   add up;
+/// - nothing, or a remark behind `#`.
+///
+/// # Errors
+/// The first that is wrong, with its place and what to do.
+pub fn read(text: &str, file: &str, predicate: ReadPredicate<'_>) -> Result<PolicyFile, PolicyError> {
+    read_lines(text, predicate).map_err(|wrong| wrong.in_text(text, file))
+}
+
+fn read_lines(text: &str, predicate: ReadPredicate<'_>) -> Result<PolicyFile, Wrong> {
+    if text.len() > TEXT_MAX {
+        return Err(Wrong::new(0, format!("the text is longer than {TEXT_MAX} bytes"), "is it a policy?"));
+    }
+    let (mut parts, mut classes) = (Vec::new(), Classes::default());
+    let mut start = 0;
+    for whole in text.split_inclusive('\n') {
+        let line = without_remark(whole);
+        let mut words = line.split_whitespace();
+        match words.next() {
+            None => {}
+            Some("class") => {
+                let rule = class_line(line, predicate).map_err(|wrong| wrong.behind(start))?;
+                classes.rules.push(rule);
+            }
+            Some(_) => parts.extend(policy_line(line).map_err(|wrong| wrong.behind(start))?),
+        }
+        start += whole.len();
+    }
+    let policy: Box<dyn Policy> = match parts.len() {
+        0 => return Err(Wrong::new(text.len(), "there is no policy", FORMS)),
+        1 if parts.iter().all(|(weight, _)| *weight == 1.0) => match parts.pop() {
+            Some((_, policy)) => policy,
+            None => Box::new(Balance::default()),
+        },
+        _ => Box::new(Combined { parts }),
+    };
+    Ok(PolicyFile { policy, classes })
+}
+
+/// What there is.
+const FORMS: &str = "write `balance`, `isolate hp on 4 queues`, `priority hp by 8 flows`, `static { hp: 0..3, be: 4..9 }`, `locality` or `expression \"variance(load)\"`";
+
+/// The line without what is behind a `#` that is not in quotes.
+fn without_remark(line: &str) -> &str {
+    let mut quoted = false;
+    for (at, byte) in line.bytes().enumerate() {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'#' if !quoted => return &line[..at],
+            _ => {}
+        }
+    }
+    line
+}
+
+/// `class NAME = PREDICATE`.
+fn class_line(line: &str, predicate: ReadPredicate<'_>) -> Result<(String, Predicate), Wrong> {
+    const HINT: &str = "write `class hp = src-ip 10.0.0.0/24 and udp`";
+    let Some(sign) = line.find('=') else {
+        return Err(Wrong::new(line.trim_end().len(), "expected `=` and a predicate", HINT));
+    };
+    let mut cursor = Cursor::new(&line[..sign])?;
+    cursor.word("class");
+    let name = cursor.name(HINT)?;
+    cursor.finish()?;
+    let behind = &line[sign + 1..];
+    let skipped = behind.len() - behind.trim_start().len();
+    let read = predicate(behind.trim());
+    read.map(|predicate| (name, predicate))
+        .map_err(|(at, message)| Wrong::new(sign + 1 + skipped + at, message, ""))
+}
+
+/// `[policy] [WEIGHT *] POLICY [+ ...]`.
+fn policy_line(line: &str) -> Result<Vec<(f64, Box<dyn Policy>)>, Wrong> {
+    let mut cursor = Cursor::new(line)?;
+    cursor.word("policy");
+    let mut parts = Vec::new();
+    loop {
+        let mut weight = 1.0;
+        if let Some(Token::Number(number)) = cursor.peek() {
+            weight = *number;
+            cursor.advance();
+            cursor.need_sign("*", "a weight stands before its policy: `0.5 * locality`")?;
+        }
+        parts.push((weight, one(&mut cursor)?));
+        if !cursor.sign("+") {
+            cursor.finish()?;
+            return Ok(parts);
+        }
+    }
+}
+
+fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
+    let at = cursor.at();
+    let Some(Token::Name(name)) = cursor.peek().cloned() else { return cursor.wrong("a policy", FORMS) };
+    cursor.advance();
+    match name.as_str() {
+        "balance" => {
+            let measure = if !cursor.word("by") {
+                Measure::Weight
+            } else if cursor.word("rate") {
+                Measure::Rate
+            } else if cursor.word("weight") {
+                Measure::Weight
+            } else {
+                return cursor.wrong("`rate` or `weight`", "write `balance by rate`");
+            };
+            Ok(Box::new(Balance { measure }))
+        }
+        "isolate" => {
+            const HINT: &str = "write `isolate hp on 4 queues`";
+            let class = cursor.name(HINT)?;
+            let queues = amount(cursor, "on", &["queues", "queue"], HINT)?;
+            Ok(Box::new(Isolate { class, queues }))
+        }
+        "priority" => {
+            const HINT: &str = "write `priority hp by 8 flows`";
+            let class = cursor.name(HINT)?;
+            let flows_per_queue = amount(cursor, "by", &["flows", "flow"], HINT)?;
+            Ok(Box::new(Priority { class, flows_per_queue }))
+        }
+        "static" => reserved(cursor),
+        "locality" => locality(cursor),
+        "expression" => {
+            let at = cursor.at();
+            let Some(Token::Text(text)) = cursor.peek().cloned() else {
+                return cursor.wrong("a formula in quotes", "write `expression \"variance(load)\"`");
+            };
+            cursor.advance();
+            // Classes in a formula that stands in quotes are written without quotes of their own.
+            Expression::read(&text)
+                .map(|read| Box::new(read) as Box<dyn Policy>)
+                .map_err(|wrong| wrong.behind(at + 1))
+        }
+        // A formula without quotes goes to the end of the line.
+        _ => Err(Wrong::new(at, format!("there is no policy `{name}`"), FORMS)),
+    }
+}
+
+/// `on 4 queues`.
+fn amount(cursor: &mut Cursor, before: &str, units: &[&str], hint: &str) -> Result<u32, Wrong> {
+    if !cursor.word(before) {
+        return cursor.wrong(&format!("`{before}`"), hint);
+    }
+    let amount = cursor.whole(hint)?;
+    if units.iter().any(|unit| cursor.word(unit)) {
+        Ok(amount)
+    } else {
+        cursor.wrong(&format!("`{}`", units[0]), hint)
+    }
+}
+
+/// `{ hp: 0..3, be: 4..9 }`.
+fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
+    const HINT: &str = "write `static { hp: 0..3, be: 4..9 }`";
+    cursor.need_sign("{", HINT)?;
+    let mut classes: Vec<(String, QueueId, QueueId)> = Vec::new();
+    while !cursor.sign("}") {
+        let at = cursor.at();
+        let name = cursor.name(HINT)?;
+        if classes.iter().any(|(other, _, _)| *other == name) {
+            return Err(Wrong::new(
+                at,
+                format!("class {name} has queues already"),
+                "give each class one range",
+            ));
+        }
+        cursor.need_sign(":", HINT)?;
+        let (first, last) = cursor.range(HINT)?;
+        classes.push((name, QueueId(first), QueueId(last)));
+        if !cursor.sign(",") && cursor.peek() != Some(&Token::Sign("}")) {
+            return cursor.wrong("`,` or `}`", HINT);
+        }
+    }
+    if classes.is_empty() {
+        return cursor.wrong("a class", HINT);
+    }
+    Ok(Box::new(Reserved { classes }))
+}
+
+/// Nothing, or `{ 0: 1, 1: 2 }`.
+fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
+    const HINT: &str = "write `locality`, or `locality { 0: 1, 1: 2 }` with processors and their queues";
+    let mut policy = Locality::default();
+    if cursor.sign("{") {
+        while !cursor.sign("}") {
+            let core = cursor.whole(HINT)?;
+            cursor.need_sign(":", HINT)?;
+            policy.queues.insert(core, QueueId(cursor.whole(HINT)?));
+            if !cursor.sign(",") && cursor.peek() != Some(&Token::Sign("}")) {
+                return cursor.wrong("`,` or `}`", HINT);
+            }
+        }
+    }
+    Ok(Box::new(policy))
+}
+
+/// Any bytes as a policy: reading ends, with a policy or an error of one line whose place is in the text.
+#[doc(hidden)]
+pub fn fuzz_steering_policy(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let predicate = |text: &str| {
+        if text.len() % 2 == 0 { Ok(Predicate::TRUE) } else { Err((text.len(), "odd".to_owned())) }
+    };
+    match read(&text, "fuzz", &predicate) {
+        Ok(file) => {
+            let queues: Vec<QueueId> = (0..8).map(QueueId).collect();
+            let mut tally = super::Tally::new(queues.clone(), 8);
+            tally.intern("hp");
+            assert!(!file.policy.name().is_empty());
+            if let Err(problem) = file.policy.check(&queues) {
+                assert!(!problem.is_empty());
+            }
+            file.policy.cost(&tally);
+            file.policy.layout(&tally);
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            assert!(!shown.contains('\n') && error.line <= text.matches('\n').count() + 1, "{shown}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cube::{Cube, Field};
+    use crate::flow::Flow;
+    use proptest::prelude::*;
+
+    fn udp(text: &str) -> Result<Predicate, (usize, String)> {
+        match text {
+            "udp" => Ok(Predicate::Is(Cube::ALL.exact(Field::IpProtocol, 17))),
+            _ => Err((0, format!("`{text}` is no predicate"))),
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_what_is_named() {
+        for text in [
+            "balance",
+            "balance by rate",
+            "isolate hp on 4 queues",
+            "priority hp by 8 flows",
+            "static { hp: 0..3, be: 4..9, x: 7 }",
+            "locality",
+            "locality { 0: 1, 1: 2 }",
+            "expression \"variance(load) + 10 * count(class hp outside 0..3)\"",
+            "1 * balance + 0.5 * locality",
+        ] {
+            let file = read(text, "p", &udp).expect(text);
+            assert_eq!(file.policy.name(), text);
+        }
+    }
+
+    #[test]
+    fn classes_by_predicate_then_by_column() {
+        let file = read("# remark\nclass hp = udp # those\n\npolicy isolate hp on 1 queue\n", "p", &udp)
+            .expect("read");
+        let mut flow = crate::search::workload::slides(1).remove(0);
+        assert_eq!(file.classes.of(&flow), "hp");
+        flow = Flow { cube: flow.cube.exact(Field::IpProtocol, 6), class: Some("be".into()), ..flow };
+        assert_eq!(file.classes.of(&flow), "be");
+        flow.cube = flow.cube.without(Field::IpProtocol);
+        assert_eq!(file.classes.of(&flow), "be", "only a part of its packets is UDP");
+    }
+
+    #[test]
+    fn errors_have_places_and_hints() {
+        for (text, shown) in [
+            ("", "p:1:1: there is no policy; write `balance`"),
+            ("balanced", "p:1:1: there is no policy `balanced`; write `balance`"),
+            (
+                "isolate hp on four queues",
+                "p:1:15: expected a whole number, found `four`; write `isolate hp on 4 queues`",
+            ),
+            ("priority hp", "p:1:12: expected `by`, found the end; write `priority hp by 8 flows`"),
+            ("\n  static { hp: 3..0 }", "p:2:16: the queues 3..0 go backwards; write 0..3"),
+            ("static { hp: 0, hp: 1 }", "p:1:17: class hp has queues already"),
+            ("expression \"variance(lod)\"", "p:1:22: expected `load` or `flows`, found `lod`"),
+            ("class hp = tpc\nbalance", "p:1:12: `tpc` is no predicate"),
+            ("class hp udp", "p:1:13: expected `=` and a predicate"),
+            ("0.5 locality", "p:1:5: expected `*`, found `locality`"),
+        ] {
+            let error = read(text, "p", &udp).expect_err(text).to_string();
+            assert!(error.starts_with(shown), "{text:?}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_ends(words in proptest::collection::vec(prop_oneof![
+            Just("balance"), Just("isolate"), Just("hp"), Just("on"), Just("4"), Just("queues"), Just("{"), Just("}"), Just(":"), Just(".."),
+            Just("expression"), Just("\""), Just("variance(load)"), Just("\n"), Just("class"), Just("="), Just("é"), Just("*"), Just("+"),
+            Just("99999999999999999999"), Just("static"), Just("priority"), Just("by"), Just("flows"), Just("count(class hp outside 0..3)"),
+        ], 0..20)) {
+            fuzz_steering_policy(words.join(" ").as_bytes());
+            fuzz_steering_policy(words.concat().as_bytes());
+        }
+    }
+}
