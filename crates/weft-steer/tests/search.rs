@@ -257,6 +257,50 @@ fn flows_are_where_their_processors_are() {
     assert!(few > 0.0 && planner.cost().value >= few + 20.0, "each rule brings one flow home");
 }
 
+#[test]
+fn many_flows_and_queues() {
+    let nic = workload::both_nic(1_024, 8_192, 4_096);
+    let policy = Isolate { class: "hp".into(), queues: 24 };
+    let mut planner = planner(nic, policy, Options::default());
+    let class =
+        |(i, flow): (usize, Flow)| Flow { class: Some(if i % 50 == 0 { "hp" } else { "be" }.into()), ..flow };
+    let flows: Vec<Flow> = workload::many(100_000).into_iter().enumerate().map(class).collect();
+    let ids = planner.set(flows.clone());
+    let plan = planner.plan();
+    Usage::of(planner.nic(), &plan.configuration).expect("fits");
+    assert_eq!(plan.degraded, []);
+    assert!(planner.cost().is_allowed() && gap(&planner, 24..1_024) <= 40.0, "{}", gap(&planner, 24..1_024));
+    assert!(gap(&planner, 0..24) <= 1.0, "the class has rules");
+    for chunk in ids.chunks(1_000).take(20) {
+        planner.remove(chunk);
+        assert!(planner.moved() <= 2_000 && planner.cost().is_allowed());
+    }
+    planner.add(flows[..20_000].to_vec());
+    assert!(planner.cost().is_allowed() && planner.len() == 100_000);
+}
+
+#[test]
+fn formulas_are_searched_locally() {
+    let read = |text: &str| weft_steer::policy::read(text, "p", &|_| Err((0, String::new()))).expect(text);
+    let text = "expression \"variance(load) + 10 * count(class hp outside 1..3)\"";
+    let mut planner = planner(workload::dragonet_nic(8), read(text), DRAGONET);
+    let flow = |(i, flow): (usize, Flow)| Flow { class: (i % 4 == 0).then(|| "hp".into()), ..flow };
+    let flows: Vec<Flow> = workload::slides(70).into_iter().enumerate().map(flow).collect();
+    let mut all = set(&mut planner, &flows);
+    assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}: 10 on each of 7 queues", planner.cost());
+    let more = workload::slides_more(1, 7);
+    let ids = planner.add(more.clone());
+    all.extend(ids.into_iter().zip(more));
+    check(&planner, &all);
+    assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());
+    // Two wishes at once: homes, and among the others balance.
+    let mut planner =
+        self::planner(workload::both_nic(4, 100, 16), read("1 * balance + 2 * locality"), Options::default());
+    let core = |(i, flow): (usize, Flow)| Flow { core: (i < 4).then_some(i as u32), ..flow };
+    set(&mut planner, &workload::slides(20).into_iter().enumerate().map(core).collect::<Vec<_>>());
+    assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());
+}
+
 fn listener(port: u16) -> Flow {
     let cube = Cube::ALL
         .exact(Field::EtherType, 0x0800)

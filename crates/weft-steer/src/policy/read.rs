@@ -76,7 +76,7 @@ fn without_remark(line: &str) -> &str {
 
 /// `class NAME = PREDICATE`.
 fn class_line(line: &str, predicate: ReadPredicate<'_>) -> Result<(String, Predicate), Wrong> {
-    const HINT: &str = "write `class hp = src-ip 10.0.0.0/24 and udp`";
+    const HINT: &str = "write `class hp = src-ip 192.0.2.0/24 and udp`";
     let Some(sign) = line.find('=') else {
         return Err(Wrong::new(line.trim_end().len(), "expected `=` and a predicate", HINT));
     };
@@ -91,8 +91,11 @@ fn class_line(line: &str, predicate: ReadPredicate<'_>) -> Result<(String, Predi
         .map_err(|(at, message)| Wrong::new(sign + 1 + skipped + at, message, ""))
 }
 
+/// A weight and a policy.
+type Part = (f64, Box<dyn Policy>);
+
 /// `[policy] [WEIGHT *] POLICY [+ ...]`.
-fn policy_line(line: &str) -> Result<Vec<(f64, Box<dyn Policy>)>, Wrong> {
+fn policy_line(line: &str) -> Result<Vec<Part>, Wrong> {
     let mut cursor = Cursor::new(line)?;
     cursor.word("policy");
     let mut parts = Vec::new();
@@ -153,7 +156,6 @@ fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
                 .map(|read| Box::new(read) as Box<dyn Policy>)
                 .map_err(|wrong| wrong.behind(at + 1))
         }
-        // A formula without quotes goes to the end of the line.
         _ => Err(Wrong::new(at, format!("there is no policy `{name}`"), FORMS)),
     }
 }
@@ -221,7 +223,7 @@ fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
 pub fn fuzz_steering_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let predicate = |text: &str| {
-        if text.len() % 2 == 0 { Ok(Predicate::TRUE) } else { Err((text.len(), "odd".to_owned())) }
+        if text.len().is_multiple_of(2) { Ok(Predicate::TRUE) } else { Err((text.len(), "odd".to_owned())) }
     };
     match read(&text, "fuzz", &predicate) {
         Ok(file) => {

@@ -18,8 +18,9 @@ const SEVERAL_STARTS_MAX: usize = 20_000;
 /// Plans a NIC's configuration for flows, and keeps it up to date as they come and go.
 ///
 /// For `n` flows on `q` queues, with a policy that has a layout, a whole search takes time of the order of `n (log n + log q)`; a flow that
-/// comes or leaves takes that of `log n + log q`. What is not in these bounds does not depend on `n`: the entries of the indirection
-/// table, the masks of rules with wildcards, and the flows that such a rule takes along.
+/// comes or leaves takes that of `log n + log q`. More takes: a rule with wildcards, which is set flow by flow for those that it takes along;
+/// a step for balance when rules have run out, which looks at queues and entries of the indirection table; and a change of the layout
+/// itself (when [`crate::policy::Priority`] wants another queue), which looks at all flows.
 #[derive(Debug)]
 pub struct Planner {
     pub(super) policy: PolicyFile,
@@ -30,6 +31,7 @@ pub struct Planner {
     next: u32,
     key: u64,
     classes: usize,
+    has_layout: bool,
 }
 
 impl Planner {
@@ -58,8 +60,18 @@ impl Planner {
             .check(&usable)
             .map_err(|problem| PlanError::Policy { policy: policy.policy.name(), problem })?;
         let state = State::new(&nic, &usable, &options);
-        let mut planner =
-            Self { policy, options, usable, state, slots: HashMap::default(), next: 0, key: 0, classes: 0 };
+        let has_layout = policy.policy.layout(&state.tally).is_some();
+        let mut planner = Self {
+            policy,
+            options,
+            usable,
+            state,
+            slots: HashMap::default(),
+            next: 0,
+            key: 0,
+            classes: 0,
+            has_layout,
+        };
         planner.follow_policy();
         Ok(planner)
     }
@@ -70,7 +82,7 @@ impl Planner {
         let mut best: Option<(Cost, usize, State)> = None;
         for start in [Start::Hash, Start::Heaviest, Start::Given] {
             let state = self.search(&flows, &ids, start);
-            let perfect = state.is_perfect() && self.policy.policy.layout_is_all();
+            let perfect = state.is_perfect() && self.follows_layout();
             let score = (self.policy.policy.cost(&state.tally), state.rules.len());
             if best.as_ref().is_none_or(|(cost, rules, _)| (score.0, score.1) < (*cost, *rules)) {
                 best = Some((score.0, score.1, state));
@@ -188,9 +200,9 @@ impl Planner {
         self.policy.policy.layout(tally).unwrap_or_else(|| Layout::single(&self.usable))
     }
 
+    /// Whether the policy's layout says all that it wants.
     fn follows_layout(&self) -> bool {
-        let tally = &self.state.tally;
-        self.policy.policy.layout_is_all() && self.policy.policy.layout(tally).is_some()
+        self.has_layout && self.policy.policy.layout_is_all()
     }
 
     fn new_id(&mut self) -> FlowId {

@@ -3,7 +3,7 @@
 
 use super::improve::Budget;
 use super::ranks::Ranks;
-use super::state::{ENTRIES, State};
+use super::state::{ENTRIES, NONE, State};
 use std::collections::BTreeMap;
 use weft_units::QueueId;
 
@@ -44,7 +44,7 @@ impl State {
                 order.sort_by_key(|slot| core::cmp::Reverse(self.record(*slot).item.load));
             }
             for slot in order {
-                if self.record(slot).carrier == super::state::NONE && !self.pin_well(slot, &Budget::ALL) {
+                if self.record(slot).carrier == NONE && !self.pin_well(slot, &Budget::ALL) {
                     self.settle(slot);
                 }
             }
@@ -53,86 +53,112 @@ impl State {
         self.balance(&Budget::ALL);
     }
 
-    /// Gives each entry of the indirection table a queue: of the group, or the home, that most of its flows have.
+    /// Gives each entry of the indirection table a queue: the home that most of its flows have, else the least loaded one of those where
+    /// fewest of its flows are forbidden. Heavy entries go first.
     fn assign_entries(&mut self, order: &[u32]) {
         if !self.entries_movable || self.entries == 0 {
             return;
         }
-        let reach = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
-        let mut of_groups: BTreeMap<(u32, u16), (u32, u64)> = BTreeMap::new();
-        let mut of_homes: BTreeMap<(u32, QueueId), u32> = BTreeMap::new();
-        for slot in order {
-            let record = self.record(*slot);
-            let to =
-                if record.carrier == super::state::NONE { self.effective(*slot) } else { record.carrier };
-            if !(ENTRIES..ENTRIES + self.entries).contains(&to) {
+        let contents = self.contents(order);
+        let mut zones = self.zones();
+        if zones.is_empty() {
+            return;
+        }
+        let mut numbers: Vec<usize> = (0..contents.len()).collect();
+        numbers.sort_by_key(|entry| core::cmp::Reverse(contents[*entry].load()));
+        for number in numbers {
+            let (entry, content) = (ENTRIES + number as u32, &contents[number]);
+            let forbidden = |zone: &Zone| content.flows_outside(&zone.groups);
+            let home = content.homes.iter().max_by_key(|(queue, flows)| (**flows, u32::MAX - queue.0));
+            let home = home.filter(|(queue, flows)| {
+                let there = zones.iter().find(|zone| zone.ranks.has(**queue)).map(&forbidden);
+                there.is_some_and(|forbidden| forbidden <= **flows)
+            });
+            if let Some((queue, _)) = home {
+                self.move_carrier(entry, *queue);
                 continue;
             }
-            match record.home {
-                Some(home) => *of_homes.entry((to, home)).or_default() += 1,
-                None => {
-                    let sums = of_groups.entry((to, record.group)).or_default();
-                    *sums = (sums.0 + 1, sums.1 + record.item.load);
-                }
-            }
-        }
-        let width = self.tally.all_queues().count();
-        let mut ranks: Vec<Option<Ranks>> =
-            self.layout.groups.iter().map(|queues| reachable(queues, reach, width)).collect();
-        for (group, ranks) in ranks.iter_mut().enumerate() {
-            for queue in self.layout.groups[group].clone() {
-                if let (Some(ranks), Some(load)) = (ranks.as_mut(), self.ranks[group].load(queue)) {
-                    ranks.add(queue, load);
-                }
-            }
-        }
-        let mut owned: Vec<(u64, u32, u16)> = Vec::new();
-        let mut empty: Vec<u32> = Vec::new();
-        for entry in ENTRIES..ENTRIES + self.entries {
-            let home = of_homes.range((entry, QueueId(0))..=(entry, QueueId(u32::MAX)));
-            let home = home
-                .filter(|((_, queue), _)| queue.0 < reach)
-                .max_by_key(|((_, queue), flows)| (**flows, u32::MAX - queue.0));
-            let group = of_groups.range((entry, 0)..=(entry, u16::MAX));
-            let group = group
-                .filter(|((_, group), _)| ranks[usize::from(*group)].is_some())
-                .max_by_key(|((_, group), sums)| (**sums, u16::MAX - group));
-            match (home, group) {
-                (Some(((_, queue), flows)), group)
-                    if group.is_none_or(|((_, g), sums)| {
-                        sums.0 <= *flows || self.ranks[usize::from(*g)].has(*queue)
-                    }) =>
-                {
-                    self.move_carrier(entry, *queue);
-                }
-                (_, Some(((_, group), sums))) => owned.push((sums.1, entry, *group)),
-                _ => empty.push(entry),
-            }
-        }
-        owned.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut entries = reachable(&self.layout.groups[0], reach, width);
-        for (load, entry, group) in owned {
-            if let Some(ranks) = &mut ranks[usize::from(group)] {
-                let queue = ranks.least().0;
-                ranks.add(queue, load);
-                self.move_carrier(entry, queue);
-                if let Some(entries) = &mut entries {
-                    entries.add(queue, 1);
-                }
-            }
-        }
-        // Entries that no flow has are for flows to come: the same number for each queue of flows without a class.
-        if let Some(entries) = &mut entries {
-            for entry in empty {
-                let queue = entries.least().0;
-                entries.add(queue, 1);
+            let least = zones.iter().map(&forbidden).min();
+            // Entries without flows are for flows to come: the first zones are those of flows without a class.
+            let best = (0..zones.len())
+                .filter(|zone| Some(forbidden(&zones[*zone])) == least)
+                .filter(|zone| {
+                    !content.groups.is_empty()
+                        || zones[*zone].groups.contains(&0)
+                        || zones.iter().all(|z| !z.groups.contains(&0))
+                })
+                .min_by_key(|zone| zones[*zone].ranks.least().1);
+            if let Some(zone) = best {
+                let queue = zones[zone].ranks.least().0;
+                zones[zone].ranks.add(queue, content.load().max(1));
                 self.move_carrier(entry, queue);
             }
         }
     }
+
+    /// What flows without rules each entry has.
+    fn contents(&self, order: &[u32]) -> Vec<Content> {
+        let mut contents = vec![Content::default(); self.entries as usize];
+        for slot in order {
+            let record = self.record(*slot);
+            let to = if record.carrier == NONE { self.effective(*slot) } else { record.carrier };
+            let Some(content) = to.checked_sub(ENTRIES).and_then(|entry| contents.get_mut(entry as usize))
+            else {
+                continue;
+            };
+            match record.home {
+                Some(home) => *content.homes.entry(home).or_default() += 1,
+                None => {
+                    let (flows, load) = content.groups.entry(usize::from(record.group)).or_default();
+                    (*flows, *load) = (*flows + 1, *load + record.item.load);
+                }
+            }
+        }
+        contents
+    }
+
+    /// The queues that entries can name, those of the same groups together, with the loads that they have by rules.
+    fn zones(&self) -> Vec<Zone> {
+        let reach = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
+        let mut zones: BTreeMap<Vec<usize>, Vec<QueueId>> = BTreeMap::new();
+        for queue in self.tally.queues().iter().filter(|queue| queue.0 < reach) {
+            let groups = (0..self.ranks.len()).filter(|group| self.ranks[*group].has(*queue)).collect();
+            zones.entry(groups).or_default().push(*queue);
+        }
+        let width = self.tally.all_queues().count();
+        let zone = |(groups, queues): (Vec<usize>, Vec<QueueId>)| {
+            let mut ranks = Ranks::new(&queues, width);
+            for queue in &queues {
+                let load = groups.iter().filter_map(|group| self.ranks[*group].load(*queue)).sum();
+                ranks.add(*queue, load);
+            }
+            Zone { groups, ranks }
+        };
+        zones.into_iter().map(zone).collect()
+    }
 }
 
-fn reachable(queues: &[QueueId], reach: u32, width: usize) -> Option<Ranks> {
-    let queues: Vec<QueueId> = queues.iter().copied().filter(|queue| queue.0 < reach).collect();
-    (!queues.is_empty()).then(|| Ranks::new(&queues, width))
+/// The flows of an entry.
+#[derive(Clone, Debug, Default)]
+struct Content {
+    /// Number and load of those that may be anywhere in their group's queues.
+    groups: BTreeMap<usize, (u32, u64)>,
+    /// Number of those that have a home.
+    homes: BTreeMap<QueueId, u32>,
+}
+
+impl Content {
+    fn load(&self) -> u64 {
+        self.groups.values().map(|(_, load)| load).sum()
+    }
+
+    fn flows_outside(&self, groups: &[usize]) -> u32 {
+        self.groups.iter().filter(|(group, _)| !groups.contains(group)).map(|(_, (flows, _))| flows).sum()
+    }
+}
+
+/// Queues of the same groups.
+struct Zone {
+    groups: Vec<usize>,
+    ranks: Ranks,
 }
