@@ -3,14 +3,18 @@
 //! A packet walks from node to node until it reaches a queue. F-nodes look at headers and go on at one port. O-nodes join what
 //! several F-nodes found. C-nodes are what can be configured: filter tables, whose rules name a queue or an RSS context, and RSS.
 
+mod draw;
 mod graph;
 mod models;
+#[cfg(test)]
+mod models_tests;
 #[cfg(test)]
 mod random;
 mod text;
 mod usage;
 mod walk;
 
+pub use draw::draw;
 pub use models::{shipped, shipped_model};
 pub use text::{ModelError, fuzz, read, write};
 pub use usage::{Refusal, Usage};

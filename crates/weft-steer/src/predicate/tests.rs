@@ -20,7 +20,7 @@ pub(crate) fn some_cube() -> impl Strategy<Value = Cube> {
         for (index, test) in tests.into_iter().enumerate().filter(|(_, test)| *test < 2) {
             let (field, bit) = field_bit(index);
             let (value, mask) = cube.get(field);
-            cube = cube.with(field, value | bit * u128::from(test), mask | bit);
+            cube = cube.with(field, value | (bit * u128::from(test)), mask | bit);
         }
         cube
     })
