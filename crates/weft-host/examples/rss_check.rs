@@ -55,9 +55,10 @@ fn check(device: &str, address: &str) -> Done {
         before.function
     );
     need(queues >= 4, "four receive queues")?;
+    let entries_of = |queue| before.table.iter().filter(|entry| entry.0 == queue).count();
     need(
-        before.table == equal_table(entries, queues),
-        "a table that goes round all queues, as drivers make it",
+        (0..queues).all(|queue| entries_of(queue) == entries / queues as usize),
+        "all queues alike at first",
     )?;
     look("the first table", &nic, address, &before.table)?;
 
