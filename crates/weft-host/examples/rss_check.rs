@@ -11,8 +11,8 @@ use std::process::Command;
 
 use weft_host::NetNs;
 use weft_host::ethtool::{
-    Action, ContextId, EthtoolError, Flow, HashFields, HashFlow, L4, Masked, Nic, Ports, RssChange, RxRule,
-    equal_table, weighted_table,
+    Action, ContextId, EthtoolError, Flow, HashFields, HashFlow, Kernel, L4, Masked, Nic, Ports, Refused,
+    RssChange, RxRule, Transport, equal_table, weighted_table,
 };
 use weft_units::{QueueId, Weight};
 
@@ -77,6 +77,7 @@ fn check(device: &str, address: &str) -> Done {
     need(nic.rss(ContextId::MAIN)? == before, "table, key and function as they were")?;
     fields(&mut nic)?;
     refusals(&mut nic)?;
+    by_ioctl(&mut nic)?;
     println!("{device}: ok");
     Ok(())
 }
@@ -153,6 +154,54 @@ fn statistics(device: &str) -> Done<BTreeMap<u32, u64>> {
     Ok(found)
 }
 
+/// The kernel as an older one, without the netlink commands.
+struct Older(Kernel);
+
+impl Transport for Older {
+    fn ioctl(&mut self, device: &str, buffer: &mut [u8]) -> std::io::Result<()> {
+        self.0.ioctl(device, buffer)
+    }
+
+    /// The features stay: without them no kernel since 5.7 is.
+    fn has(&self, command: u8, dump: bool) -> bool {
+        command == FEATURES_GET && self.0.has(command, dump)
+    }
+
+    fn netlink(
+        &mut self,
+        device: &str,
+        command: u8,
+        attributes: &[u8],
+        dump: bool,
+    ) -> Result<Vec<Vec<u8>>, Refused> {
+        self.0.netlink(device, command, attributes, dump)
+    }
+}
+
+/// `ETHTOOL_MSG_RSS_SET`, of Linux 6.17 and later.
+const RSS_SET: u8 = 48;
+/// `ETHTOOL_MSG_FEATURES_GET`.
+const FEATURES_GET: u8 = 11;
+
+/// What ioctls set, netlink reads, and the other way round.
+fn by_ioctl(nic: &mut Nic) -> Done {
+    need(nic.transport().has(RSS_SET, false), "a kernel with the netlink commands")?;
+    let before = nic.rss(ContextId::MAIN)?;
+    let mut older = Nic::over(Older(Kernel::open(&NetNs::current()?)?), nic.device())?;
+    need(older.rss(ContextId::MAIN)? == before, "the same by ioctl as by netlink")?;
+    let table = vec![QueueId(1); before.table.len()];
+    older.set_rss(ContextId::MAIN, &RssChange::table(table.clone()))?;
+    let now = nic.rss(ContextId::MAIN)?;
+    need(
+        now.table == table && (&now.key, now.function) == (&before.key, before.function),
+        "only another table",
+    )?;
+    nic.set_rss(ContextId::MAIN, &RssChange::table(before.table.clone()))?;
+    need(older.rss(ContextId::MAIN)? == before, "the first table, by ioctl")?;
+    println!("{}: ioctl and netlink agree", nic.device());
+    refusals(&mut older)
+}
+
 /// UDP's hashed fields, there and back.
 fn fields(nic: &mut Nic) -> Done {
     let before = nic.hash_fields(HashFlow::Udp4, ContextId::MAIN)?;
@@ -167,7 +216,7 @@ fn fields(nic: &mut Nic) -> Done {
 }
 
 /// What neither of these NICs can do is refused with the error that says so.
-fn refusals(nic: &mut Nic) -> Done {
+fn refusals(nic: &mut Nic<impl Transport>) -> Done {
     let flow = Flow::Ports4(Ports { destination_port: Masked::exact(80), ..Ports::any(L4::Tcp) });
     let rule = RxRule::new(flow, Action::Queue(QueueId(1))).at(0);
     let error = nic.insert_rule(&rule).err().ok_or("expected no receive rules")?;

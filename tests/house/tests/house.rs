@@ -198,11 +198,12 @@ fn documents_name_files_that_exist() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 5] = [
+    let functions: [Target; 6] = [
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_nic::packet::fuzz_packet", weft_nic::packet::fuzz_packet),
         ("segment", "weft_nic::segment::fuzz_segment", weft_nic::segment::fuzz_segment),
         ("pcap", "weft_nic::pcap::fuzz_pcap", weft_nic::pcap::fuzz_pcap),
+        ("rule", "weft_host::ethtool::fuzz_rule", weft_host::ethtool::fuzz_rule),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),
     ];
     let manifest = read("fuzz/Cargo.toml");
