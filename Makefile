@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 600
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing: Debian packages and Rust
@@ -29,6 +29,10 @@ demo: build ## Show a policy at work on real traffic; options by ARGS='--duratio
 .PHONY: test
 test: setup ## Run all checks and all tests
 	@scripts/test
+
+.PHONY: test-kernels
+test-kernels: setup ## Test on a newer kernel in an emulated machine (fetches it; needs root)
+	@scripts/test-kernels
 
 .PHONY: lint
 lint: setup ## Run the format check and the lints only

@@ -204,6 +204,7 @@ fn fuzz_targets_call_functions_that_exist() {
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),
         ("segment", "weft_nic::segment::fuzz_segment", weft_nic::segment::fuzz_segment),
         ("pcap", "weft_nic::pcap::fuzz_pcap", weft_nic::pcap::fuzz_pcap),
+        ("rule", "weft_host::ethtool::fuzz_rule", weft_host::ethtool::fuzz_rule),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),
     ];
     let manifest = read("fuzz/Cargo.toml");
