@@ -210,7 +210,7 @@ fn a_packet_sent_after_a_replacement_sees_it() {
     if !testing::privileged("a_packet_sent_after_a_replacement_sees_it") {
         return;
     }
-    let config = ReceiveConfig { queues: 8, ring_packets: 64, budget: budget(100_000, 64) };
+    let config = ReceiveConfig { queues: 8, ring_packets: 1024, budget: budget(100_000, 64) };
     let (testbed, nic) = start(&config, |_| None);
     let client = socket(&testbed.sender, SENDER, 20_000);
     for round in 0..200 {

@@ -1,26 +1,32 @@
-//! Dragonet's isolation experiment (TRIOS'15, section 5.2): memcached over UDP behind the receive side of the software NIC,
-//! with clients of high priority (HP) and best-effort ones (BE).
+//! Dragonet's isolation experiment (TRIOS'15, the talk's "Experiment #2"): memcached over UDP behind the receive side of the
+//! software NIC, with clients of high priority (HP) and best-effort ones (BE).
 //!
 //! The talk's set-up: 2 HP and 18 BE clients of 16 flows each, 10 receive queues; after 10 s another HP client joins for 50 s, and
-//! when it has left another BE client for 50 s. Each flow has one request outstanding, a tenth of them `set`, with keys of 64
-//! bytes and values of 64 or 1024, as memaslap's in the paper's scripts.
+//! when it has left another BE client for 50 s. (The script in Dragonet's sources, `bench/netperf-wrapper/data_collection.sh`, has
+//! them the other way round.) Each flow has one request outstanding, a tenth of them `set`, with keys of 64 bytes and values of
+//! 64 or 1024, as memaslap's in that script and its `tests/memcached_rr.conf`.
 //!
 //! What a receive queue can serve is a stated budget, the same in every mode: a test machine has few processors, and the
 //! experiment is about queues. With the default, 1000 packets a second and queue, 320 flows in a closed loop keep all queues
 //! busy: 32 flows share a queue, so each has about 31 requests a second and waits for 32 ms, while the path itself takes well under
-//! a millisecond. Ten queues come to 10 000 requests a second, a fraction of what two processors carry.
+//! a millisecond. Ten queues come to 10 000 requests a second, which took about a quarter of two processors of a test machine;
+//! [`IsolationOutcome::nic_share`] and late answers tell where a machine is the limit.
 
 mod client;
 mod protocol;
 mod record;
 mod run;
+mod server;
 mod testbed;
+#[cfg(test)]
+mod tests;
 
 pub use client::RequestCounts;
 pub use record::{
     Change, ClassRecord, ClientRecord, FlowRecord, IsolationOutcome, Phase, PhaseRecord, Point,
 };
-pub use run::{require_server, run};
+pub use run::run;
+pub use server::require_server;
 
 use core::num::NonZeroU32;
 use std::sync::Arc;

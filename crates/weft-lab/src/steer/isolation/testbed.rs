@@ -9,7 +9,7 @@ use weft_nic::testbed::{Testbed, TestbedError};
 pub(super) use weft_nic::testbed::RECEIVER as SERVER;
 /// Its UDP port: memcached's registered one.
 pub(super) const SERVER_PORT: u16 = 11_211;
-/// The first source port of a client, as in the paper's scripts.
+/// The first source port of a client, as in Dragonet's `data_collection.sh`.
 pub(super) const CLIENT_PORT: u16 = 8000;
 /// The most clients of a class, newcomer included.
 pub(super) const MOST_CLIENTS: u32 = 250;
