@@ -150,8 +150,6 @@ pub struct SteerVerify {
     pub packets_per_flow: u32,
     /// Flows that were sent.
     pub flows: Vec<VerifiedFlow>,
-    /// Flows that were not, because they are no single five-tuple.
-    pub not_sent: u32,
     /// Whether every packet of every flow was counted in the queue that was predicted.
     pub ok: bool,
     /// How long it took, in seconds.
@@ -164,10 +162,12 @@ pub struct VerifiedFlow {
     /// Its header fields.
     #[serde(rename = "match")]
     pub packets: String,
-    /// The queue that the model says; null for a drop.
-    pub predicted: Option<u32>,
+    /// The queues that the model says: one, several for a flow with wildcards that is spread, none for a drop.
+    pub predicted: Vec<u32>,
     /// Packets that were counted, by queue.
     pub counted: BTreeMap<u32, u64>,
+    /// Packets that a rule dropped.
+    pub dropped: u64,
     /// Whether all were counted there.
     pub ok: bool,
 }
@@ -328,16 +328,21 @@ impl Document for SteerVerify {
             let tone = if flow.ok { Tone::Good } else { Tone::Bad };
             table.row([
                 Cell::plain(flow.packets.clone()),
-                Cell::plain(human::or_none(flow.predicted, |queue| format!("queue {queue}"))),
+                Cell::plain(predicted(&flow.predicted)),
                 Cell::plain(if counted.is_empty() { "none".to_owned() } else { counted.join(", ") }),
                 Cell { text: if flow.ok { "ok" } else { "WRONG" }.to_owned(), tone },
             ]);
         }
         let ok = self.flows.iter().filter(|flow| flow.ok).count();
         table.note(format!("{ok} of {} flows went where the model says", self.flows.len()));
-        if self.not_sent > 0 {
-            table.note(format!("{} flows have wildcards and were not sent", self.not_sent));
-        }
         vec![table]
+    }
+}
+
+fn predicted(queues: &[u32]) -> String {
+    match queues {
+        [] => "dropped".to_owned(),
+        [queue] => format!("queue {queue}"),
+        [first, .., last] => format!("{} of queues {first} to {last}", queues.len()),
     }
 }

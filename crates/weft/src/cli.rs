@@ -18,6 +18,7 @@ Examples:
   weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
   weft sim my-scenario.toml                  hosts, NICs and a network, simulated
   weft reproduce titan-tr-table3             a paper's table beside the simulator's
+  weft steer plan --help                     receive queues by policy
   weft doctor                                what does this host offer?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Replay(commands::replay::Args),
     Sim(commands::sim::Args),
     Reproduce(commands::reproduce::Args),
+    Steer(commands::steer::Args),
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
@@ -52,6 +54,7 @@ impl Command {
             Self::Replay(args) => commands::replay::run(args),
             Self::Sim(args) => commands::sim::run(args),
             Self::Reproduce(args) => commands::reproduce::run(args),
+            Self::Steer(args) => commands::steer::run(args),
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),

@@ -198,13 +198,20 @@ fn documents_name_files_that_exist() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 6] = [
+    let functions: [Target; 10] = [
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_nic::packet::fuzz_packet", weft_nic::packet::fuzz_packet),
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),
         ("segment", "weft_nic::segment::fuzz_segment", weft_nic::segment::fuzz_segment),
         ("pcap", "weft_nic::pcap::fuzz_pcap", weft_nic::pcap::fuzz_pcap),
         ("rule", "weft_host::ethtool::fuzz_rule", weft_host::ethtool::fuzz_rule),
+        ("nic_model", "weft_steer::nic::fuzz", weft_steer::nic::fuzz),
+        (
+            "steering_policy",
+            "weft_steer::policy::fuzz_steering_policy",
+            weft_steer::policy::fuzz_steering_policy,
+        ),
+        ("flows_csv", "weft_steer::flows_csv::fuzz_flows", weft_steer::flows_csv::fuzz_flows),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),
     ];
     let manifest = read("fuzz/Cargo.toml");

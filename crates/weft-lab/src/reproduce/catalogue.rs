@@ -100,6 +100,7 @@ const IDS: &[&str] = &[
     "hoststack-all-to-all",
     "kernel-tcp",
     "dragonet-search-cost",
+    "dragonet-isolation",
 ];
 
 /// The text of a file.

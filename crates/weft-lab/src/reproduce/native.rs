@@ -1,7 +1,7 @@
 //! Experiments that are not simulated: they run on this machine.
 
 use super::{Options, ReproduceError};
-use crate::steer::search_cost;
+use crate::steer::{isolation_panels, search_cost};
 use weft_report::reproduce::Experiment;
 
 /// An experiment that runs here.
@@ -12,12 +12,20 @@ pub(super) struct Native {
     pub(super) run: fn(&Options, &(dyn Fn() -> bool + Sync)) -> Result<Experiment, ReproduceError>,
 }
 
-const NATIVE: &[Native] = &[Native {
-    id: search_cost::ID,
-    title: search_cost::TITLE,
-    source: search_cost::SOURCE,
-    run: search_cost::experiment,
-}];
+const NATIVE: &[Native] = &[
+    Native {
+        id: search_cost::ID,
+        title: search_cost::TITLE,
+        source: search_cost::SOURCE,
+        run: search_cost::experiment,
+    },
+    Native {
+        id: isolation_panels::ID,
+        title: isolation_panels::TITLE,
+        source: isolation_panels::SOURCE,
+        run: isolation_panels::experiment,
+    },
+];
 
 /// The experiment of an id, if it is one of these.
 pub(super) fn of(id: &str) -> Option<&'static Native> {

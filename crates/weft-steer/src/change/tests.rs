@@ -1,3 +1,5 @@
+//! Plans of changes between random configurations of a small NIC.
+
 use super::*;
 use crate::cube::{Cube, Field};
 use crate::nic::{Actions, Exclusion, FieldSupport, Interface, Masks, Order, Pool, PoolId, Table, TableId};

@@ -1,3 +1,5 @@
+//! Commands of all dialects for one plan.
+
 use super::*;
 use crate::change::changes;
 use crate::configuration::{Action, ContextId, RssContext};

@@ -10,3 +10,4 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod sim;
+pub(crate) mod steer;

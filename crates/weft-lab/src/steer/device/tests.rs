@@ -1,3 +1,5 @@
+//! Import, application and trial insertion on a device in memory.
+
 use super::*;
 use std::collections::BTreeMap;
 use weft_host::ethtool::{ContextId, Location};

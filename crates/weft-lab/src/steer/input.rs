@@ -1,0 +1,115 @@
+//! What the user gives: NIC models, flows and policies, from files or by name.
+
+use std::path::Path;
+use thiserror::Error;
+use weft_steer::flows_csv::{self, FlowsError};
+use weft_steer::nic::{self, ModelError, Nic};
+use weft_steer::policy::{self, PolicyError, PolicyFile};
+use weft_steer::{Flow, Predicate, read_predicate};
+
+/// What is wrong with it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Its path.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Neither a model that is part of the program nor a file.
+    #[error("there is no NIC model {given}: give a file, or one of {known}")]
+    NoModel {
+        /// What was given.
+        given: String,
+        /// Names.
+        known: String,
+    },
+    /// A model is wrong.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A flow file is wrong.
+    #[error(transparent)]
+    Flows(#[from] FlowsError),
+    /// A policy is wrong.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A flow given on the command line is wrong.
+    #[error("`{given}` is no flow: {reason}; write PROTO,SRC,SPORT,DST,DPORT, with `*` for any")]
+    Flow {
+        /// What was given.
+        given: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn read(path: &Path) -> Result<String, InputError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| InputError::Read { path: path.display().to_string(), error })
+}
+
+/// Names of the models that are part of the program.
+pub fn model_names() -> impl Iterator<Item = &'static str> {
+    nic::shipped().iter().map(|(name, _)| *name)
+}
+
+/// A model by name, or from a file.
+///
+/// # Errors
+/// There is none, or the file is wrong.
+pub fn model(given: &str) -> Result<Nic, InputError> {
+    if let Some((name, text)) = nic::shipped().iter().find(|(name, _)| *name == given) {
+        return Ok(nic::read(text, name)?);
+    }
+    let path = Path::new(given);
+    // A name that is neither is more likely a misspelt model than a file that is missing.
+    if !path.exists() && !given.contains(['/', '.']) {
+        let known: Vec<&str> = model_names().collect();
+        return Err(InputError::NoModel { given: given.to_owned(), known: known.join(", ") });
+    }
+    Ok(nic::read(&read(path)?, given)?)
+}
+
+/// Flows of a CSV file.
+///
+/// # Errors
+/// The file cannot be read or is wrong.
+pub fn flows(path: &Path) -> Result<Vec<Flow>, InputError> {
+    Ok(flows_csv::read(read(path)?.as_bytes(), &path.display().to_string())?)
+}
+
+/// One flow: `PROTO,SRC,SPORT,DST,DPORT`.
+///
+/// # Errors
+/// It is none.
+pub fn flow(given: &str) -> Result<Flow, InputError> {
+    let text = format!("proto,src,sport,dst,dport\n{given}\n");
+    let wrong = |reason: String| InputError::Flow { given: given.to_owned(), reason };
+    let flows = flows_csv::read(text.as_bytes(), "flow").map_err(|error| wrong(error.to_string()))?;
+    flows.into_iter().next().ok_or_else(|| wrong("it is empty".to_owned()))
+}
+
+/// A policy: a file, or its text where there is no such file.
+///
+/// # Errors
+/// It is wrong.
+pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
+    let path = Path::new(given);
+    if path.is_file() {
+        return Ok(policy::read(&read(path)?, given, &predicate)?);
+    }
+    if given.ends_with(".policy") {
+        return Err(InputError::Read {
+            path: given.to_owned(),
+            error: std::io::Error::from(std::io::ErrorKind::NotFound),
+        });
+    }
+    Ok(policy::read(given, "policy", &predicate)?)
+}
+
+fn predicate(text: &str) -> Result<Predicate, (usize, String)> {
+    read_predicate(text).map_err(|error| (error.at, error.what))
+}

@@ -1,0 +1,213 @@
+//! `weft steer import`, `probe` and `apply`: a NIC of this host.
+
+use super::Problem;
+use crate::output;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_host::NetNs;
+use weft_host::ethtool::{Kernel, Nic as Ethtool};
+use weft_lab::steer::device::{self, Imported, Probe};
+use weft_lab::steer::{input, planning};
+use weft_report::table::{Cell, Column, Table, Tone};
+use weft_steer::Nic;
+use weft_steer::change::{Change, changes};
+
+/// The interface.
+#[derive(Debug, clap::Args)]
+struct Interface {
+    /// The interface.
+    #[arg(value_name = "INTERFACE")]
+    device: String,
+    /// Its network namespace, as `ip netns` names it [default: this one]
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+}
+
+impl Interface {
+    fn open(&self) -> anyhow::Result<Ethtool<Kernel>> {
+        let ns = match &self.netns {
+            Some(name) => NetNs::named(name)?,
+            None => NetNs::current()?,
+        };
+        Ok(Ethtool::open(&ns, &self.device)?)
+    }
+}
+
+/// Show what is set in a NIC: its rules and RSS contexts, as a model sees them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft steer import eth0
+  weft steer import eth0 --nic e810")]
+pub(super) struct ImportArgs {
+    #[command(flatten)]
+    interface: Interface,
+    /// The NIC: a model's name, or a file.
+    #[arg(long, value_name = "NIC", default_value = "ethtool-generic")]
+    nic: String,
+}
+
+/// Shows what is set.
+pub(super) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    let nic = input::model(&args.nic)?;
+    let mut ethtool = args.interface.open()?;
+    let imported = device::import(&nic, &mut ethtool)?;
+    output::print(&weft_report::table::render_all(
+        &[rules(&nic, &imported), contexts(&imported)],
+        output::stdout_color(),
+    ))?;
+    for note in &imported.notes {
+        output::note(note);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rules(nic: &Nic, imported: &Imported) -> Table {
+    let mut table = Table::new("Rules").columns([
+        Column::right("location"),
+        Column::left("table"),
+        Column::left("packets"),
+        Column::left("action"),
+    ]);
+    for rule in &imported.configuration.rules {
+        table.row([
+            imported.locations.get(rule).map_or_else(String::new, |location| location.to_string()),
+            nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
+            rule.cube.to_string(),
+            planning::action(rule),
+        ]);
+    }
+    for (location, rule, why) in &imported.foreign {
+        table.row([location.to_string(), "-".to_owned(), rule.clone(), format!("left alone: {why}")]);
+    }
+    table
+}
+
+fn contexts(imported: &Imported) -> Table {
+    let mut table = Table::new("RSS").columns([Column::right("context"), Column::left("indirection table")]);
+    for context in &imported.configuration.contexts {
+        let queues: Vec<String> = context.indirection.iter().map(|queue| queue.0.to_string()).collect();
+        table.row([context.id.0.to_string(), queues.join(" ")]);
+    }
+    table
+}
+
+/// Try which rules a NIC's driver really takes: inserts rules for addresses that nobody uses, and deletes them again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft steer probe eth0 --nic e810
+  weft steer probe eth0 --nic e810 --learn my-e810.nic")]
+pub(super) struct ProbeArgs {
+    #[command(flatten)]
+    interface: Interface,
+    /// The NIC: a model's name, or a file.
+    #[arg(long, value_name = "NIC", default_value = "ethtool-generic")]
+    nic: String,
+    /// Write the model as the driver showed it to a file.
+    #[arg(long, value_name = "FILE")]
+    learn: Option<PathBuf>,
+}
+
+/// Tries.
+pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let nic = input::model(&args.nic)?;
+    let mut ethtool = args.interface.open()?;
+    // A driver that takes no rules at all says so at once.
+    ethtool.rules()?;
+    let report = device::probe(&nic, &mut ethtool);
+    let mut table = Table::new(format!("{}: what the driver takes", args.interface.device)).columns([
+        Column::left("table"),
+        Column::left("rule"),
+        Column::left("model"),
+        Column::left("driver"),
+    ]);
+    for probe in &report.probes {
+        table.row(probe_row(&nic, probe));
+    }
+    for (location, why) in &report.left {
+        table.note(format!("the rule at location {location} could not be deleted: {why}"));
+    }
+    output::print(&table.render(output::stdout_color()))?;
+    if let Some(path) = &args.learn {
+        let text = weft_steer::nic::write(&device::refine(&nic, &report));
+        std::fs::write(path, text)
+            .map_err(|error| anyhow::anyhow!("cannot write to {}: {error}", path.display()))?;
+        output::note(&format!("the model as the driver showed it: {}", path.display()));
+    }
+    Ok(if report.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn probe_row(nic: &Nic, probe: &Probe) -> [Cell; 4] {
+    let word = |yes: bool| if yes { "yes" } else { "no" };
+    let tone = if probe.agrees() { Tone::Good } else { Tone::Bad };
+    let driver = probe.refusal.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
+    [
+        Cell::plain(nic.table(probe.table).map_or_else(String::new, |table| table.name.clone())),
+        Cell::plain(probe.what.clone()),
+        Cell::plain(word(probe.expected)),
+        Cell { text: driver, tone },
+    ]
+}
+
+/// Plan for flows and set the plan in a NIC. What is refused is taken back, with all that was done before.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft steer apply eth0 --nic virtio-net --flows flows.csv --policy balance --dry-run
+  weft steer apply eth0 --nic e810 --flows flows.csv --policy 'isolate hp on 4 queues'
+
+Rules that the model does not know are left alone. The search uses at most as many queues as the interface has.")]
+pub(super) struct ApplyArgs {
+    #[command(flatten)]
+    interface: Interface,
+    #[command(flatten)]
+    problem: Problem,
+    /// The flows, as CSV.
+    #[arg(long, value_name = "FILE")]
+    flows: PathBuf,
+    /// Only print what would be changed.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Applies.
+pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
+    let mut nic = input::model(&args.problem.nic)?;
+    let policy = input::policy(&args.problem.policy)?;
+    let flows = input::flows(&args.flows)?;
+    let mut ethtool = args.interface.open()?;
+    let queues = ethtool.rx_queues()?;
+    let imported = device::import(&nic, &mut ethtool)?;
+    fit(&mut nic, &imported);
+    let mut options = args.problem.options();
+    options.queues = Some(options.queues.map_or(queues, |most| most.min(queues)));
+    let planned = planning::plan(&nic, policy, flows, options, &imported.configuration)?;
+    let mut to = planned.plan.configuration.clone();
+    // The key stays what it is: changing it would move every flow that is hashed.
+    to.key.clone_from(&imported.configuration.key);
+    let plan = changes(&nic, &imported.configuration, &to)?;
+    for sentence in &planned.plan.degraded {
+        output::warn(&format!("given up: {sentence}"));
+    }
+    if args.dry_run {
+        let lines: String = plan.changes.iter().map(|change| format!("would {change}\n")).collect();
+        output::print(&lines)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let told = |at: usize, change: &Change| {
+        output::message(&format!("{} of {}: {change}", at + 1, plan.changes.len()));
+    };
+    let from = &imported.configuration;
+    let applied = device::apply_plan(&nic, &mut ethtool, from, imported.locations, &plan, told)?;
+    output::note(&format!("{} changes made", applied.made));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The model with the lengths that the device really has.
+fn fit(nic: &mut Nic, imported: &Imported) {
+    let entries = imported.configuration.contexts.first().map(|context| context.indirection.len() as u32);
+    if let (Some(rss), Some(entries)) = (&mut nic.rss, entries.filter(|entries| *entries > 0)) {
+        rss.indirection = entries;
+    }
+}

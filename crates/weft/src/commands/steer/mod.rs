@@ -1,0 +1,163 @@
+//! `weft steer`: which receive queue gets which flow.
+
+mod device;
+mod plan;
+mod verify;
+mod watch;
+
+use crate::output::{self, Target};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_lab::steer::{input, planning};
+use weft_report::record::Document;
+use weft_steer::emit;
+use weft_steer::search::Options;
+
+/// Plan a NIC's receive queues from a policy, and bring the plan to the NIC.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  weft steer models
+  weft steer plan --nic intel-82599 --flows flows.csv --policy 'isolate hp on 4 queues'
+  weft steer plan --nic e810 --flows flows.csv --policy balance --script ethtool --device eth0
+  weft steer explain udp,192.0.2.1,7777,192.0.2.9,53 --nic mlx5 --flows flows.csv --policy balance
+  weft steer verify --nic intel-82599 --flows flows.csv --policy balance
+  weft steer watch --nic virtio-net --policy balance
+
+Flow files are CSV with the heads proto,src,sport,dst,dport and, where wanted, weight, rate_bps, class, core. docs/steering.md shows it all.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Models(ModelsArgs),
+    Draw(DrawArgs),
+    Plan(plan::Args),
+    Explain(plan::ExplainArgs),
+    Verify(verify::Args),
+    Import(device::ImportArgs),
+    Probe(device::ProbeArgs),
+    Apply(device::ApplyArgs),
+    Watch(watch::Args),
+}
+
+/// List the NIC models that are part of the program.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  weft steer models
+  weft steer models --text intel-82599 > my-nic.nic")]
+struct ModelsArgs {
+    /// Print a model's text instead, with its facts and their sources.
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(input::model_names()))]
+    text: Option<String>,
+    /// Write the models to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Draw a NIC's model as a graph for Graphviz.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  weft steer draw intel-82599 | dot -Tsvg > intel-82599.svg")]
+struct DrawArgs {
+    /// The model: a name, or a file.
+    #[arg(value_name = "NIC")]
+    nic: String,
+}
+
+/// What is planned for.
+#[derive(Debug, ClapArgs)]
+struct Problem {
+    /// The NIC: a model's name, or a file.
+    #[arg(long, value_name = "NIC")]
+    nic: String,
+    /// The policy: its text, or a file with it.
+    #[arg(long, value_name = "POLICY")]
+    policy: String,
+    /// Use at most so many queues [default: all of the NIC].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    queues: Option<u32>,
+    /// Leave queue 0 to what no rule takes, as Dragonet does.
+    #[arg(long)]
+    reserve_default: bool,
+    /// Use also filter tables that no Linux driver offers.
+    #[arg(long)]
+    all_tables: bool,
+    /// Most flows that one event may move.
+    #[arg(long, value_name = "N")]
+    most_moved: Option<u32>,
+    /// Seed of the search's restarts.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Problem {
+    fn options(&self) -> Options {
+        Options {
+            queues: self.queues,
+            reserve_default: self.reserve_default,
+            all_tables: self.all_tables,
+            most_moved: self.most_moved,
+            seed: self.seed,
+            ..Options::default()
+        }
+    }
+}
+
+/// Whose commands a plan is written as.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Script {
+    /// `ethtool -N` and `-X`.
+    Ethtool,
+    /// `tc filter ... flower`.
+    Flower,
+    /// testpmd's `flow`.
+    RteFlow,
+}
+
+impl From<Script> for emit::Dialect {
+    fn from(script: Script) -> Self {
+        match script {
+            Script::Ethtool => Self::Ethtool,
+            Script::Flower => Self::Flower,
+            Script::RteFlow => Self::RteFlow,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Models(args) => models(&args),
+        Command::Draw(args) => {
+            output::print(&weft_steer::nic::draw(&input::model(&args.nic)?, None))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Plan(args) => plan::run(&args),
+        Command::Explain(args) => plan::explain(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Import(args) => device::import(&args),
+        Command::Probe(args) => device::probe(&args),
+        Command::Apply(args) => device::apply(&args),
+        Command::Watch(args) => watch::run(&args),
+    }
+}
+
+fn models(args: &ModelsArgs) -> anyhow::Result<ExitCode> {
+    if let Some(name) = &args.text {
+        let text = weft_steer::nic::shipped().iter().find(|(known, _)| known == name);
+        output::print(text.map_or("", |(_, text)| text))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let json = Target::open(args.json.as_deref())?;
+    let nics: Vec<_> = input::model_names().map(input::model).collect::<Result<_, _>>()?;
+    let report = planning::models(&nics);
+    output::tables(&report.tables(), &json)?;
+    json.write_json(&report)?;
+    Ok(ExitCode::SUCCESS)
+}
