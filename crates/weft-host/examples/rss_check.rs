@@ -78,6 +78,8 @@ fn check(device: &str, address: &str) -> Done {
     fields(&mut nic)?;
     refusals(&mut nic)?;
     by_ioctl(&mut nic)?;
+    channels(&mut nic)?;
+    key(&mut nic)?;
     println!("{device}: ok");
     Ok(())
 }
@@ -200,6 +202,38 @@ fn by_ioctl(nic: &mut Nic) -> Done {
     need(older.rss(ContextId::MAIN)? == before, "the first table, by ioctl")?;
     println!("{}: ioctl and netlink agree", nic.device());
     refusals(&mut older)
+}
+
+/// Queues that the table names cannot be taken away; others can.
+fn channels(nic: &mut Nic) -> Done {
+    let table = nic.rss(ContextId::MAIN)?.table;
+    let count = nic.channels()?.ok_or("expected channels")?.combined.count;
+    let error = nic.set_combined_channels(2).err().ok_or("expected that queues in use stay")?;
+    println!("{error}");
+    nic.set_rss(ContextId::MAIN, &RssChange::table(equal_table(table.len(), 2)))?;
+    nic.set_combined_channels(2)?;
+    need(nic.rx_queues()? == 2, "two queues")?;
+    nic.set_combined_channels(count)?;
+    nic.set_rss(ContextId::MAIN, &RssChange::table(table))?;
+    need(nic.rx_queues()? == count, "all queues again")
+}
+
+/// Another key, there and back; a driver that shows none takes none.
+fn key(nic: &mut Nic) -> Done {
+    let before = nic.rss(ContextId::MAIN)?;
+    let change = |key: &[u8]| RssChange { key: Some(key.to_vec()), ..RssChange::default() };
+    if before.key.is_empty() {
+        let error = nic.set_rss(ContextId::MAIN, &change(&[1; 40])).err().ok_or("expected no key")?;
+        println!("{error}");
+        return Ok(());
+    }
+    let other: Vec<u8> = before.key.iter().rev().copied().collect();
+    need(other != before.key, "a key that is no palindrome")?;
+    nic.set_rss(ContextId::MAIN, &change(&other))?;
+    let now = nic.rss(ContextId::MAIN)?;
+    need(now.key == other && now.table == before.table, "another key and the same table")?;
+    nic.set_rss(ContextId::MAIN, &change(&before.key))?;
+    need(nic.rss(ContextId::MAIN)? == before, "the first key")
 }
 
 /// UDP's hashed fields, there and back.

@@ -277,7 +277,7 @@ fn any_bytes_are_refused_or_are_a_rule() {
                 _ => random(&mut state) as u8,
             };
         }
-        if random(&mut state) % 16 == 0 {
+        if random(&mut state).is_multiple_of(16) {
             data.truncate(random(&mut state) % data.len());
         }
         fuzz_rule(&data);

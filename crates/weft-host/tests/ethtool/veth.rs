@@ -20,6 +20,12 @@ fn a_veth_says_what_it_lacks() {
     assert_eq!(queues, 1, "a veth that is made without a number of receive queues has one");
     let channels = nic.channels().expect("channels").expect("a veth has them");
     assert_eq!(channels.rx.count + channels.combined.count, queues);
+    let error = nic.set_combined_channels(99).expect_err("too many").to_string();
+    assert_eq!(
+        error,
+        "va: set the number of combined channels to 99: Invalid argument; `ethtool -l va` shows the limits; hash table \
+         and rules may use more"
+    );
     let table = nic.rss(ContextId::MAIN).expect_err("no table");
     assert_eq!(
         table.to_string(),
