@@ -117,16 +117,20 @@ impl State {
     /// Flows of which a rule takes only a part, to another queue than the flow's.
     fn captured(&self) -> u32 {
         let mut flows = BTreeSet::new();
+        if self.wide_rules.is_empty() {
+            return 0;
+        }
+        let wide: Vec<u32> = self.slots().filter(|slot| !self.record(*slot).exact).collect();
         for number in &self.wide_rules {
             let carrier = self.carrier(*number);
             let Kind::Rule { cube, .. } = carrier.kind else { continue };
-            for slot in self.slots() {
+            for slot in wide.iter().copied() {
                 let record = self.record(slot);
                 // Of nested flows the inner one has its packets: that is meant. Only flows that cross the rule lose some.
                 let crosses = !record.cube.is_disjoint(&cube)
                     && !cube.covers(&record.cube)
                     && !record.cube.covers(&cube);
-                if !record.exact && crosses && carrier.queue != self.queue(slot) {
+                if crosses && carrier.queue != self.queue(slot) {
                     let first = record.carrier == *number
                         || self.precedence(*number) < self.precedence(record.carrier);
                     if first {
