@@ -38,10 +38,12 @@ impl State {
                 Some(rule(self.nic.table(table)?, table, cube, queue))
             })
             .collect();
-        rules.sort_unstable_by_key(|rule| {
-            let newest = self.nic.table(rule.table).is_some_and(|table| table.order == Order::Newest);
-            let bits = rule.cube.bits_tested();
-            (rule.table, if newest { bits } else { u32::MAX - bits }, rule.cube)
+        rules.sort_unstable_by(|a, b| {
+            let newest = self.nic.table(a.table).is_some_and(|table| table.order == Order::Newest);
+            // The rule that counts first, as `State::precedence` has it.
+            let first =
+                (u32::MAX - a.cube.bits_tested(), a.cube).cmp(&(u32::MAX - b.cube.bits_tested(), b.cube));
+            a.table.cmp(&b.table).then(if newest { first.reverse() } else { first })
         });
         let entries = &self.carriers[ENTRIES as usize..(ENTRIES + self.entries) as usize];
         let indirection: Vec<_> = entries.iter().filter_map(|entry| entry.queue).collect();
