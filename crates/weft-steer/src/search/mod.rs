@@ -12,6 +12,7 @@ mod local;
 mod plan;
 mod planner;
 mod ranks;
+mod rules;
 mod start;
 mod state;
 mod tables;

@@ -38,10 +38,12 @@ impl State {
                 Some(rule(self.nic.table(table)?, table, cube, queue))
             })
             .collect();
-        rules.sort_unstable_by_key(|rule| {
-            let newest = self.nic.table(rule.table).is_some_and(|table| table.order == Order::Newest);
-            let bits = rule.cube.bits_tested();
-            (rule.table, if newest { bits } else { u32::MAX - bits }, rule.cube)
+        rules.sort_unstable_by(|a, b| {
+            let newest = self.nic.table(a.table).is_some_and(|table| table.order == Order::Newest);
+            // The rule that counts first, as `State::precedence` has it.
+            let first =
+                (u32::MAX - a.cube.bits_tested(), a.cube).cmp(&(u32::MAX - b.cube.bits_tested(), b.cube));
+            a.table.cmp(&b.table).then(if newest { first.reverse() } else { first })
         });
         let entries = &self.carriers[ENTRIES as usize..(ENTRIES + self.entries) as usize];
         let indirection: Vec<_> = entries.iter().filter_map(|entry| entry.queue).collect();
@@ -117,16 +119,20 @@ impl State {
     /// Flows of which a rule takes only a part, to another queue than the flow's.
     fn captured(&self) -> u32 {
         let mut flows = BTreeSet::new();
+        if self.wide_rules.is_empty() {
+            return 0;
+        }
+        let wide: Vec<u32> = self.slots().filter(|slot| !self.record(*slot).exact).collect();
         for number in &self.wide_rules {
             let carrier = self.carrier(*number);
             let Kind::Rule { cube, .. } = carrier.kind else { continue };
-            for slot in self.slots() {
+            for slot in wide.iter().copied() {
                 let record = self.record(slot);
                 // Of nested flows the inner one has its packets: that is meant. Only flows that cross the rule lose some.
                 let crosses = !record.cube.is_disjoint(&cube)
                     && !cube.covers(&record.cube)
                     && !record.cube.covers(&cube);
-                if !record.exact && crosses && carrier.queue != self.queue(slot) {
+                if crosses && carrier.queue != self.queue(slot) {
                     let first = record.carrier == *number
                         || self.precedence(*number) < self.precedence(record.carrier);
                     if first {

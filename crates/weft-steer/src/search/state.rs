@@ -43,7 +43,7 @@ pub(super) enum Kind {
 pub(super) struct Carrier {
     pub(super) kind: Kind,
     pub(super) queue: Option<QueueId>,
-    head: u32,
+    pub(super) head: u32,
     pub(super) flows: u32,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct State {
     pub(super) records: Vec<Option<Record>>,
     free_records: Vec<u32>,
     pub(super) carriers: Vec<Carrier>,
-    free_carriers: Vec<u32>,
+    pub(super) free_carriers: Vec<u32>,
     /// The rule of a cube.
     pub(super) rules: HashMap<Cube, u32, FixedState>,
     /// How many flows have a cube.
@@ -109,7 +109,7 @@ pub(super) struct State {
     pub(super) wide: CubeIndex,
     pub(super) wide_rules: BTreeSet<u32>,
     /// All flows, once a rule with wildcards was looked for.
-    flows: Option<CubeIndex>,
+    pub(super) flows: Option<CubeIndex>,
     /// Flows that are not where they must be, by urgency: with a rule of their own, and without.
     pub(super) unhappy_ruled: BTreeSet<(u64, u32)>,
     pub(super) unhappy_loose: BTreeSet<(u64, u32)>,
@@ -325,25 +325,6 @@ impl State {
         }
     }
 
-    /// The carrier that the NIC would use for a flow, as rules are now: a rule for just its packets, else of the rules that hold it the
-    /// one that goes first, else what it has without rules.
-    pub(super) fn effective(&self, slot: u32) -> u32 {
-        let record = self.record(slot);
-        if let Some(rule) = self.rules.get(&record.cube) {
-            return *rule;
-        }
-        let first = self.wide.covering(&record.cube).into_iter().min_by_key(|rule| self.precedence(*rule));
-        first.unwrap_or(record.base)
-    }
-
-    /// What sorts rules as packets meet them.
-    pub(super) fn precedence(&self, rule: u32) -> (u32, u32, Cube) {
-        match self.carrier(rule).kind {
-            Kind::Rule { table, cube } => (self.tables.rank(table), u32::MAX - cube.bits_tested(), cube),
-            _ => (u32::MAX, 0, Cube::ALL),
-        }
-    }
-
     /// Whether a flow is where it must be.
     pub(super) fn is_happy(&self, slot: u32) -> bool {
         let record = self.record(slot);
@@ -509,134 +490,6 @@ impl State {
         }
         for slot in members.iter().rev() {
             self.attach(*slot, carrier);
-        }
-    }
-
-    /// Frees a rule that has no flows.
-    pub(super) fn drop_if_empty(&mut self, carrier: u32) {
-        let Carrier { kind: Kind::Rule { table, cube }, flows: 0, .. } = self.carriers[carrier as usize]
-        else {
-            return;
-        };
-        self.rules.remove(&cube);
-        self.wide.remove(cube, carrier);
-        self.wide_rules.remove(&carrier);
-        self.tables.release(&self.nic, table);
-        self.free_carriers.push(carrier);
-    }
-
-    /// Sets a rule without flows, if a table takes it.
-    fn new_rule(&mut self, cube: Cube, queue: QueueId) -> Option<u32> {
-        if self.rules.contains_key(&cube) || !self.tables.any_room(&self.nic) {
-            return None;
-        }
-        // Rules that hold this one's packets must be met later, or in the same table, where those with more bits go first; and those
-        // that it holds or meets must not be met later than it.
-        let covering = self.wide.covering(&cube);
-        let limit = covering.iter().map(|rule| self.precedence(*rule).0).min().unwrap_or(u32::MAX);
-        let wide = cube.flow().is_none();
-        let others = if wide { self.wide.meeting(&cube) } else { Vec::new() };
-        let others = others.into_iter().filter(|rule| !covering.contains(rule));
-        let floor = others.map(|rule| self.precedence(rule).0).max().unwrap_or(0);
-        let table = self.tables.find(&self.nic, &cube, queue, (floor, limit), wide)?;
-        self.tables.take(&self.nic, table, &cube);
-        let carrier = Carrier { kind: Kind::Rule { table, cube }, queue: Some(queue), head: NONE, flows: 0 };
-        let number = match self.free_carriers.pop() {
-            Some(number) => {
-                self.carriers[number as usize] = carrier;
-                number
-            }
-            None => {
-                self.carriers.push(carrier);
-                self.carriers.len() as u32 - 1
-            }
-        };
-        self.rules.insert(cube, number);
-        if wide {
-            self.wide.add(cube, number);
-            self.wide_rules.insert(number);
-        }
-        Some(number)
-    }
-
-    /// Sets a rule and gives it all the flows that the NIC then gives it; whether a table took it.
-    pub(super) fn set_rule(&mut self, cube: Cube, queue: QueueId) -> bool {
-        let Some(rule) = self.new_rule(cube, queue) else { return false };
-        if cube.flow().is_none() || self.same.get(&cube).is_some_and(|flows| *flows > 1) {
-            let rank = self.precedence(rule).0;
-            for slot in self.meeting(&cube) {
-                let carrier = self.record(slot).carrier;
-                // A rule that packets meet later than this one would never be met.
-                if carrier != NONE
-                    && self.carrier(carrier).flows == 1
-                    && cube.covers(&self.record(slot).cube)
-                    && self.is_ruled(slot)
-                    && carrier != rule
-                    && self.precedence(carrier).0 > rank
-                {
-                    self.detach(slot);
-                    self.drop_if_empty(carrier);
-                    let to = self.effective(slot);
-                    self.attach(slot, to);
-                }
-                self.settle(slot);
-            }
-        }
-        true
-    }
-
-    /// Gives a flow the carrier that the NIC uses for it.
-    pub(super) fn settle(&mut self, slot: u32) {
-        let (from, to) = (self.record(slot).carrier, self.effective(slot));
-        if from == to {
-            return;
-        }
-        if from != NONE {
-            self.detach(slot);
-            self.drop_if_empty(from);
-        }
-        self.attach(slot, to);
-    }
-
-    /// The flows that have packets in common with a cube.
-    pub(super) fn meeting(&mut self, cube: &Cube) -> Vec<u32> {
-        if self.flows.is_none() {
-            let mut flows = CubeIndex::default();
-            for slot in self.slots() {
-                flows.add(self.record(slot).cube, slot);
-            }
-            self.flows = Some(flows);
-        }
-        self.flows.as_mut().map_or_else(Vec::new, |flows| flows.meeting(cube))
-    }
-
-    /// Brings a flow to a queue by a rule of its own: the one that it has, or a new one. Whether it is there.
-    pub(super) fn pin(&mut self, slot: u32, queue: QueueId) -> bool {
-        let record = self.record(slot);
-        let (cube, carrier) = (record.cube, record.carrier);
-        if self.is_ruled(slot) {
-            let Kind::Rule { table, .. } = self.carrier(carrier).kind else { return false };
-            if self.tables.can_name(&self.nic, table, queue) {
-                self.move_carrier(carrier, queue);
-                return true;
-            }
-            return false;
-        }
-        if !record.pinnable || !self.set_rule(cube, queue) {
-            return false;
-        }
-        self.settle(slot);
-        true
-    }
-
-    /// Takes a flow's own rule away.
-    pub(super) fn unpin(&mut self, slot: u32) {
-        if self.is_ruled(slot) {
-            let carrier = self.record(slot).carrier;
-            self.detach(slot);
-            self.drop_if_empty(carrier);
-            let to = self.effective(slot);
-            self.attach(slot, to);
         }
     }
 

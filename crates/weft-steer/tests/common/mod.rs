@@ -1,0 +1,82 @@
+//! A walk over plans packet by packet, and what must be so of every plan.
+#![allow(dead_code)] // Each test uses a part.
+
+use std::collections::BTreeMap;
+use weft_steer::nic::{Nic, Order, Usage};
+use weft_steer::policy::{Item, PolicyFile, Tally};
+use weft_steer::search::{FlowId, Options, Placement, Planner};
+use weft_steer::{Action, Cube, Flow, Toeplitz};
+use weft_units::{FlowKey, QueueId};
+
+pub(crate) const DRAGONET: Options = Options {
+    queues: None,
+    reserve_default: true,
+    most_moved: None,
+    all_tables: false,
+    effort: 20_000,
+    seed: 1,
+};
+
+pub(crate) fn planner(nic: Nic, policy: impl Into<PolicyFile>, options: Options) -> Planner {
+    Planner::new(nic, policy, options).expect("a planner")
+}
+
+/// Where a packet goes, by the definition: tables in the order of the graph, which is that of their numbers here; in a table the rule that
+/// counts; then the hash; then queue 0.
+pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey) -> (QueueId, bool) {
+    let packet = Cube::of_flow(key);
+    for (id, table) in nic.tables() {
+        let hits: Vec<_> =
+            plan.configuration.rules.iter().filter(|r| r.table == id && r.cube.covers(&packet)).collect();
+        let hit = match table.order {
+            Order::Newest => hits.last().copied(),
+            // The first of the highest priority: max_by_key gives the last, so the list is turned round.
+            _ => hits.iter().rev().max_by_key(|rule| rule.priority).copied(),
+        };
+        if let Some(rule) = hit {
+            let Action::Queue(queue) = rule.action else { panic!("only queues are planned") };
+            return (queue, true);
+        }
+    }
+    let Some(rss) = &nic.rss else { return (QueueId(0), false) };
+    let hash =
+        Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_with_ports.contains(&key.protocol.0));
+    (plan.configuration.contexts[0].indirection[(hash % rss.indirection) as usize], false)
+}
+
+/// What must be so of every plan.
+pub(crate) fn check(planner: &Planner, flows: &BTreeMap<FlowId, Flow>) {
+    let (plan, nic) = (planner.plan(), planner.nic());
+    Usage::of(nic, &plan.configuration).unwrap_or_else(|(rule, refusal)| {
+        panic!("rule {rule} {:?}: {refusal}", plan.configuration.rules[rule])
+    });
+    assert_eq!(
+        plan.placements.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+        flows.keys().copied().collect::<Vec<_>>()
+    );
+    let mut tally = Tally::new(planner.tally().queues().to_vec(), nic.queues);
+    for queue in plan.configuration.contexts.iter().flat_map(|context| &context.indirection) {
+        tally.move_entry(None, Some(*queue));
+    }
+    for (id, placement) in &plan.placements {
+        assert_eq!(planner.queue_of(*id), Some(*placement));
+        let flow = &flows[id];
+        let class = tally.intern(planner.policy().classes.of(flow));
+        tally.add(Item { class, load: flow.weight.into(), core: flow.core }, placement.queue());
+        if let Some(key) = flow.cube.flow() {
+            let (queue, by_rule) = receive(nic, &plan, &key);
+            assert_eq!(Some(queue), placement.queue(), "{key:?} is where the plan says: {placement:?}");
+            assert_eq!(by_rule, matches!(placement, Placement::Rule(_)));
+        }
+    }
+    let whole = planner.policy().policy.cost(&tally);
+    assert!((whole.value - plan.cost.value).abs() < 1e-6, "{whole} is {}", plan.cost);
+    assert_eq!(whole.violations, plan.cost.violations);
+}
+
+pub(crate) fn set(planner: &mut Planner, flows: &[Flow]) -> BTreeMap<FlowId, Flow> {
+    let ids = planner.set(flows.to_vec());
+    let all: BTreeMap<FlowId, Flow> = ids.into_iter().zip(flows.iter().cloned()).collect();
+    check(planner, &all);
+    all
+}
