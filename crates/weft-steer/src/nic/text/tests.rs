@@ -26,6 +26,18 @@ fn every_shipped_model_is_read_and_written() {
     assert!(shipped().is_sorted() && shipped_model("e1000").is_none());
 }
 
+#[test]
+fn the_example_of_the_documentation_is_read() {
+    let document = include_str!("../../../../../docs/nic-models.md");
+    let example =
+        document.split("```nic\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let nic = read(example, "nic-models.md").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((nic.tables.len(), nic.nodes.len(), nic.queues), (2, 7, 8));
+    for (name, _) in shipped() {
+        assert!(document.contains(&format!("| `{name}` |")), "{name} is listed");
+    }
+}
+
 /// A linear congruential generator (Knuth, MMIX), so that a failure can be repeated.
 struct Random(u64);
 
