@@ -425,9 +425,13 @@ impl fmt::Display for Cube {
 impl Cube {
     fn write_test(&self, f: &mut fmt::Formatter<'_>, field: Field) -> fmt::Result {
         let (value, mask) = self.get(field);
-        // Without a family, or with bits beyond IPv4's 32, an address is but a number.
+        // Without a family, or with bits set beyond IPv4's 32, an address is but a number. Those bits are zero in IPv4 packets: that a
+        // whole packet also tests them says nothing more.
+        let beyond = (value >> 32, mask >> 32);
         let family = match self.ether_type() {
-            Some(ETHER_TYPE_IPV4) if mask >> 32 == 0 => Some((Ipv4Addr::from(value as u32).into(), 32)),
+            Some(ETHER_TYPE_IPV4) if beyond == (0, 0) || beyond == (0, u128::MAX >> 32) => {
+                Some((Ipv4Addr::from(value as u32).into(), 32))
+            }
             Some(ETHER_TYPE_IPV6) => Some((IpAddr::V6(Ipv6Addr::from(value)), 128)),
             _ => None,
         };
@@ -555,6 +559,11 @@ mod tests {
         assert_eq!(dns.to_string(), "ether-type 0x800 ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53");
         assert_eq!(Cube::ALL.to_string(), "any");
         assert_eq!(Cube::ALL.with(Field::TcpFlags, 2, 2).to_string(), "tcp-flags 0x2&0x2");
+        assert_eq!(Cube::ALL.with(Field::Vlan, 5, 0xfff).to_string(), "vlan 5");
+        assert_eq!(Cube::ALL.exact(Field::Vlan, 5).to_string(), "vlan 0x5&0xffff");
+        let four = Cube::ALL.prefix(Field::SrcIp, "10.0.0.1".parse().expect("address")).whole();
+        assert!(four.to_string().contains("src-ip 10.0.0.1 dst-ip 0.0.0.0 "), "{four}");
+        assert_eq!(Cube::ALL.exact(Field::SrcIp, 7).to_string(), "src-ip 7", "of no family");
         for field in Field::ALL {
             assert_eq!(Field::from_name(field.name()), Some(field));
         }

@@ -2,6 +2,8 @@
 
 /// Longer names are not compared: nobody mistypes one of ours into that.
 const COMPARED_MAX: usize = 48;
+/// More known names are not listed.
+const LISTED_MAX: usize = 24;
 /// The longest piece of a text that a message repeats, in characters.
 const QUOTED_MAX: usize = 40;
 
@@ -21,21 +23,26 @@ pub(crate) fn hint(given: &str, known: &[&str]) -> String {
     match nearest(given, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None if known.is_empty() => "there are none".to_owned(),
+        None if known.len() > LISTED_MAX => format!("there are: {}, ...", known[..LISTED_MAX].join(", ")),
         None => format!("there are: {}", known.join(", ")),
     }
 }
 
 /// A piece of somebody's text for use in a message: in backquotes, shortened, control characters as escapes.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::from("`");
-    for c in text.chars().take(QUOTED_MAX) {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((cut, _)) => format!("`{}...`", printable(&text[..cut])),
+        None => format!("`{}`", printable(text)),
+    }
+}
+
+/// `text` with control characters as escapes, so that it stays one line and cannot steer a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
         let steers = matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if c.is_control() || steers { out.extend(c.escape_unicode()) } else { out.push(c) }
     }
-    if text.chars().nth(QUOTED_MAX).is_some() {
-        out.push_str("...");
-    }
-    out.push('`');
     out
 }
 

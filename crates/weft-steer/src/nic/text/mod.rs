@@ -14,7 +14,7 @@ pub use fuzz::fuzz;
 pub use write::write;
 
 use super::Nic;
-use crate::nearest::quoted;
+use crate::nearest::printable;
 use crate::predicate::PredicateError;
 use thiserror::Error;
 
@@ -53,9 +53,8 @@ fn locate(fault: Fault, text: &str, file: &str) -> ModelError {
     }
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let file = quoted(file);
     ModelError {
-        file: file.trim_matches('`').to_owned(),
+        file: printable(file),
         line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
         column: before[line_start..].chars().count() + 1,
         what: fault.what,

@@ -5,6 +5,7 @@ use super::cursor::{Cursor, Name};
 use super::items::{Declared, QUEUES_MAX, twice};
 use crate::nic::{Node, NodeId, NodeKind, Operator, Port, TableId, Target};
 use crate::predicate::Predicate;
+use std::collections::BTreeSet;
 use weft_units::QueueId;
 
 /// Words for operators.
@@ -40,12 +41,13 @@ pub(super) fn node<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<
 
 /// `{ port NAME [when PREDICATE] [-> TARGETS] ... }`
 fn classify<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<NodeKind, Fault> {
-    let mut ports: Vec<Port> = Vec::new();
+    let mut ports = Vec::new();
+    let mut seen = BTreeSet::new();
     cursor.expect("{")?;
     while !cursor.eat("}") {
         cursor.expect("port")?;
         let name = cursor.name("a port")?;
-        if ports.iter().any(|port| port.name == name.text) {
+        if !seen.insert(name.text) {
             return Err(twice(name));
         }
         let when = if cursor.eat("when") { cursor.predicate()? } else { Predicate::TRUE };

@@ -26,6 +26,18 @@ fn every_shipped_model_is_read_and_written() {
     assert!(shipped().is_sorted() && shipped_model("e1000").is_none());
 }
 
+#[test]
+fn the_example_of_the_documentation_is_read() {
+    let document = include_str!("../../../../../docs/nic-models.md");
+    let example =
+        document.split("```nic\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let nic = read(example, "nic-models.md").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((nic.tables.len(), nic.nodes.len(), nic.queues), (2, 7, 8));
+    for (name, _) in shipped() {
+        assert!(document.contains(&format!("| `{name}` |")), "{name} is listed");
+    }
+}
+
 /// A linear congruential generator (Knuth, MMIX), so that a failure can be repeated.
 struct Random(u64);
 
@@ -179,4 +191,28 @@ fn a_cycle_is_named_by_one_of_its_nodes() {
     );
     let error = read(&text, "test.nic").expect_err("a cycle");
     assert!(error.what.contains("from `a` back") || error.what.contains("from `b` back"), "{error}");
+}
+
+#[test]
+fn large_texts_take_no_long_time() {
+    // Each part that is compared with those before it: ports, nodes, tables; and a name that is looked up among all of them.
+    let mut text = String::from("nic large \"Large\" queues 4 node in classify {\n");
+    (0..30_000).for_each(|i| text.push_str(&format!("port p{i} -> n{i}\n")));
+    text.push_str("}\n");
+    (0..30_000).for_each(|i| text.push_str(&format!("node n{i} drop\n")));
+    let nic = read(&text, "large.nic").expect("a large model");
+    assert_eq!(nic.nodes.len(), 30_001);
+    assert_eq!(read(&write(&nic), "large.nic").as_ref(), Ok(&nic));
+    let error = read(&text.replace("-> n7\n", "-> x\n"), "large.nic").expect_err("unknown");
+    assert!(error.hint.len() < 500, "{error}");
+    let crowd: String = (0..70_000).map(|i| format!("node n{i} drop\n")).collect();
+    let error = read(&format!("nic crowd \"Crowd\" queues 1 {crowd}"), "crowd.nic").expect_err("too many");
+    assert!(error.what.contains("more than 65535"), "{error}");
+}
+
+#[test]
+fn a_files_name_is_shown_whole_and_cannot_steer_a_terminal() {
+    let name = format!("{}/\u{1b}[2J.nic", "folder".repeat(20));
+    let error = read("nic", &name).expect_err("no name").to_string();
+    assert!(error.starts_with(&"folder".repeat(20)) && !error.contains('\u{1b}'), "{error}");
 }

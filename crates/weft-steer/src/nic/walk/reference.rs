@@ -95,7 +95,7 @@ fn spread(
     let ip = matches!(packet.get(Field::EtherType).0, 0x0800 | 0x86dd);
     let hash = match packet.flow() {
         Some(key) if ip => {
-            let ports = nic.rss.as_ref()?.hashed_with_ports.contains(&key.protocol.0);
+            let ports = nic.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&key.protocol.0));
             Toeplitz::new(&configuration.key).flow(&key, ports)
         }
         _ if named => 0,

@@ -47,6 +47,28 @@ proptest! {
     }
 
     #[test]
+    fn the_shipped_models_are_walked_alike(
+        which in 0..crate::nic::shipped().len(),
+        mut configuration in some_configuration(),
+        packets in proptest::collection::vec(some_packet(), 8),
+    ) {
+        let nic = crate::nic::shipped_model(crate::nic::shipped()[which].0).expect("read by a test");
+        for rule in &mut configuration.rules {
+            rule.table = TableId((rule.table.0 * 7 + u16::from(rule.priority)) % (nic.tables.len() as u16).max(1));
+        }
+        let walker = Walker::new(&nic, &configuration);
+        let steering = Steering::new(&nic, &configuration);
+        for (packet, flow) in packets {
+            let expected = reference::queue(&nic, &configuration, &packet);
+            prop_assert_eq!(steering.queue(&packet), expected, "{}", packet);
+            let must = expected.map_or(Mapping::Dropped, Mapping::Must);
+            prop_assert_eq!(walker.mapping(&packet), must, "{}", packet);
+            let routes = walker.walk(&flow);
+            prop_assert_eq!(routes.iter().filter(|route| route.holds(&packet)).count(), 1, "{}", flow);
+        }
+    }
+
+    #[test]
     fn every_route_has_a_packet(
         nic in some_nic(),
         configuration in some_configuration(),
@@ -202,4 +224,29 @@ fn thousands_of_rules_under_a_wide_flow_are_walked_exactly() {
     assert_eq!(routes.len(), 4001);
     assert_eq!(routes[4000].except.len(), 4000);
     assert_eq!(routes[4000].destination, Destination::Queue(QueueId(7)));
+}
+
+#[test]
+fn graphs_of_hundreds_of_nodes_are_walked() {
+    // A ladder of forks: each port leads to the next one and to an operand of a node that decides when it has all 255. Its end is
+    // activated behind the drop of port 255, and before that of port 256.
+    let mut text = String::from("nic long \"Long\"\nqueues 4\n");
+    for i in 0..300 {
+        let operand = i.min(254);
+        text.push_str(&format!("node n{i} classify {{ port p when dst-port {i} -> drop port q -> n{}, all operand {operand} is true }}\n", i + 1));
+    }
+    text.push_str(
+        "node n300 classify { port p -> all operand 254 is true }\nnode all and 255 { true -> end }\n",
+    );
+    text.push_str("node end queue 3\nnode drop drop\n");
+    let nic = crate::nic::read(&text, "long.nic").expect("model");
+    let configuration = Configuration::default();
+    let steering = Steering::new(&nic, &configuration);
+    for port in [0u128, 150, 254, 255, 256, 299, 9000] {
+        let packet = Cube::ALL.exact(Field::DstPort, port).whole();
+        let expected = (port >= 256).then_some(QueueId(3));
+        assert_eq!(reference::queue(&nic, &configuration, &packet), expected, "{port}");
+        assert_eq!(steering.queue(&packet), expected, "{port}");
+        assert_eq!(nic.mapping(&configuration, &packet), expected.map_or(Mapping::Dropped, Mapping::Must));
+    }
 }

@@ -1,0 +1,86 @@
+//! Steering a packet does not allocate.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_steer::nic::{self, Steering, TableId};
+use weft_steer::{Action, Configuration, ContextId, Cube, Field, RssContext, Rule};
+use weft_units::QueueId;
+
+/// The system's allocator, counting what is asked of it.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every method passes its arguments on to the system's allocator unchanged, which keeps the contract; counting
+// touches no memory that is handed out.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A fork and an O-node, so that the walk has more than one target at times.
+const FORKS: &str = r#"
+nic forks "Forks"
+queues 8
+table t { capacity 64 match dst-port any order disjoint actions queue, context interface none }
+rss { entries 8 fixed queues 8 contexts 1 key 40 bytes fixed ports udp }
+node in classify {
+  port udp when udp -> both operand 0 is true, filter
+  port other -> filter
+}
+node both and 2 { true -> seven }
+node filter filter t else spread
+node spread rss else seven
+node seven queue 7
+"#;
+
+#[test]
+fn packets_are_steered_without_allocations() {
+    // Operand 1 of the O-node is never decided: it stays open while packets pass it.
+    let forks = FORKS.replace("port other -> filter", "port other -> filter, both operand 1 is true");
+    let mut models: Vec<nic::Nic> =
+        nic::shipped().iter().filter_map(|(name, _)| nic::shipped_model(name)).collect();
+    models.push(nic::read(&forks, "forks.nic").expect("model"));
+    assert_eq!(models.len(), nic::shipped().len() + 1);
+    for model in &models {
+        let rules = (0..20u16).map(|i| Rule {
+            table: TableId(i % (model.tables.len() as u16).max(1)),
+            cube: Cube::ALL.with(Field::DstPort, i.into(), if i % 2 == 0 { 0xffff } else { 0x3f }),
+            priority: 1,
+            action: if i % 3 == 0 { Action::Context(ContextId::MAIN) } else { Action::Queue(QueueId(2)) },
+        });
+        let main = RssContext { id: ContextId::MAIN, indirection: (0..8).map(QueueId).collect() };
+        let configuration =
+            Configuration { rules: rules.collect(), contexts: vec![main], ..Configuration::default() };
+        let steering = Steering::new(model, &configuration);
+        let mut queues = [0u32; 8];
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for i in 0..10_000u128 {
+            let packet = Cube::ALL
+                .exact(Field::EtherType, [0x0800, 0x86dd, 0x0806][i as usize % 3])
+                .exact(Field::IpProtocol, [6, 17][i as usize % 2])
+                .exact(Field::SrcIp, i * 77)
+                .exact(Field::SrcPort, i)
+                .exact(Field::DstPort, i % 64);
+            if let Some(queue) = steering.queue(&packet) {
+                queues[queue.index() % 8] += 1;
+            }
+        }
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert_eq!(allocations, 0, "{}", model.name);
+        assert_eq!(queues.iter().sum::<u32>(), 10_000, "{} drops none of them", model.name);
+        assert!(queues.iter().filter(|count| **count > 0).count() > 1, "{}: {queues:?}", model.name);
+    }
+}
