@@ -81,14 +81,24 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Entries by queue, as `0 x64, 1 x64`.
+/// Entries by queue, neighbours with as many as each other together: `queues 0 to 3 x32, queue 5 x1`.
 fn queues(context: &RssContext) -> String {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for queue in &context.indirection {
         *counts.entry(queue.0).or_default() += 1;
     }
-    let parts: Vec<String> = counts.iter().map(|(queue, count)| format!("queue {queue} x{count}")).collect();
-    parts.join(", ")
+    let mut runs: Vec<(u32, u32, u32)> = Vec::new();
+    for (queue, count) in counts {
+        match runs.last_mut() {
+            Some((_, last, entries)) if *last + 1 == queue && *entries == count => *last = queue,
+            _ => runs.push((queue, queue, count)),
+        }
+    }
+    let part = |(first, last, entries): &(u32, u32, u32)| match first == last {
+        true => format!("queue {first} x{entries}"),
+        false => format!("queues {first} to {last} x{entries}"),
+    };
+    runs.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// Why there is no way from one configuration to another.

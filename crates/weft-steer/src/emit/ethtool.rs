@@ -121,17 +121,31 @@ fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
 }
 
 fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>, String> {
-    let weights = weights(&to.indirection).ok_or(
-        "ethtool -X sets only tables that begin with the first queue's entries, then the second's, and so on; `weft steer apply` sets any",
-    )?;
+    let table = match (equal(&to.indirection), weights(&to.indirection)) {
+        (Some(queues), _) => format!("equal {queues}"),
+        (None, Some(weights)) => {
+            let weights: Vec<String> = weights.iter().map(u32::to_string).collect();
+            format!("weight {}", weights.join(" "))
+        }
+        (None, None) => {
+            return Err("ethtool -X makes only tables that go round the queues, or have one queue's entries after the other's; \
+                        `weft steer apply` sets any"
+                .to_owned());
+        }
+    };
     let context = match (to.id, there) {
         (ContextId::MAIN, _) => String::new(),
         (id, true) => format!(" context {}", id.0),
         // The kernel chooses the number; plans number contexts as it does, from 1.
         (_, false) => " context new".to_owned(),
     };
-    let weights: Vec<String> = weights.iter().map(u32::to_string).collect();
-    Ok(vec![format!("ethtool -X {device}{context} weight {}", weights.join(" "))])
+    Ok(vec![format!("ethtool -X {device}{context} {table}")])
+}
+
+/// The number of queues that a table goes round (`ethtool -X DEVICE equal N`).
+fn equal(table: &[QueueId]) -> Option<usize> {
+    let queues = table.iter().max()?.index() + 1;
+    table.iter().enumerate().all(|(entry, queue)| queue.index() == entry % queues).then_some(queues)
 }
 
 /// The weights for which ethtool (`fill_indir_table`) makes just this table.

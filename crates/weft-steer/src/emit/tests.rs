@@ -88,10 +88,21 @@ fn ethtool_s_commands() {
         ]
     );
     assert_eq!(script.cannot.len(), 1);
-    assert!(
-        script
-            .text()
-            .starts_with("# not expressible: change 1, make RSS context 1: queue 4 x2, queue 5 x2: ")
+    assert!(script.text().starts_with("# not expressible: change 1, make RSS context 1: queues 4 to 5 x2: "));
+}
+
+#[test]
+fn tables_that_go_round_the_queues_are_equal_ones() {
+    let nic = nic(Interface::Ntuple);
+    let to = Configuration {
+        contexts: vec![context(0, &[0, 1, 2, 0, 1, 2, 0, 1]), context(1, &[0, 0, 0, 0])],
+        ..Configuration::default()
+    };
+    let from = Configuration::default();
+    let plan = changes(&nic, &from, &to).expect("fits");
+    assert_eq!(
+        script(&nic, &from, &plan, "eth7", Dialect::Ethtool).lines,
+        ["ethtool -X eth7 context new equal 1", "ethtool -X eth7 equal 3"]
     );
 }
 
