@@ -63,7 +63,9 @@ fn token(rest: &str, first: char) -> (Kind, usize) {
         '-' if rest.starts_with("->") => (Kind::Arrow, 2),
         c if is_word(c) => {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            (Kind::Word, rest.find("->").map_or(end, |arrow| arrow.min(end)))
+            // `>` is no part of words, so that an arrow in one can only begin with its last character.
+            let arrow = rest[..end].ends_with('-') && rest[end..].starts_with('>');
+            (Kind::Word, if arrow { end - 1 } else { end })
         }
         c => (Kind::Unknown, c.len_utf8()),
     }
