@@ -1,0 +1,207 @@
+//! `weft steer` as a user meets it.
+
+mod common;
+
+use common::{Running, assert_head, file, json, run, until, weft, weft_without_rights};
+use rustix::process::Signal;
+use std::time::Duration;
+use weft_host::testing::{privileged, unique};
+use weft_host::{NetNs, link};
+
+fn flows(folder: &tempfile::TempDir) -> String {
+    let mut text = String::from("proto,src,sport,dst,dport,class\n");
+    for port in 1..=24 {
+        let class = if port <= 4 { "hp" } else { "be" };
+        text.push_str(&format!("udp,192.0.2.1,{},198.51.100.1,{},{class}\n", 7000 + port, 1000 + port));
+    }
+    text.push_str("tcp,*,*,198.51.100.1,80,be\n");
+    file(folder, "flows.csv", text)
+}
+
+#[test]
+fn a_plan_s_json_has_the_promised_fields() {
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    let path = folder.path().join("plan.json");
+    let args = ["steer", "plan", "--nic", "intel-82599", "--flows", &flows, "--queues", "6", "--policy"];
+    let said =
+        run(&[&args[..], &["isolate hp on 2 queues", "--json", path.to_str().expect("UTF-8")]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("isolate hp on 2 queues") && said.out.contains("Queues"), "{}", said.out);
+    let plan = json(&path);
+    assert_head(&plan, "weft-steer-plan/1");
+    assert!(plan["cost"].is_number() && plan["wall_s"].is_number() && plan["degraded"].is_array());
+    let queues = plan["queues"].as_array().expect("queues");
+    assert_eq!(queues.len(), 6);
+    for queue in queues {
+        let number = queue["queue"].as_u64().expect("a number");
+        let class = if number < 2 { "be" } else { "hp" };
+        assert!(queue["flows"].is_u64() && queue["classes"].get(class).is_none(), "{queue}");
+    }
+    let certain: u64 = queues.iter().filter_map(|queue| queue["flows"].as_u64()).sum();
+    let all = plan["flows"].as_array().expect("flows");
+    let spread = all.iter().filter(|flow| flow["queue"].is_null()).count() as u64;
+    assert_eq!((certain + spread, all.len()), (25, 25));
+    assert!(!plan["filters"].as_array().expect("filters").is_empty());
+}
+
+#[test]
+fn plans_are_written_as_commands() {
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    for (nic, script, begin) in [
+        ("ethtool-generic", "ethtool", "ethtool -N dev7 flow-type "),
+        ("e810", "flower", "tc filter add dev dev7 ingress "),
+        ("mlx5", "rte-flow", "flow create 0 "),
+    ] {
+        let policy = "static { hp: 0..1, be: 2..3 }";
+        let said = run(&[
+            "steer", "plan", "--nic", nic, "--flows", &flows, "--policy", policy, "--queues", "4",
+            "--script", script, "--device", "dev7",
+        ]);
+        assert_eq!(said.code, 0, "{nic}: {}", said.err);
+        assert!(
+            said.out.lines().any(|line| line.starts_with(begin))
+                || said.out.lines().any(|line| line.starts_with("# not expressible")),
+            "{nic}: {}",
+            said.out
+        );
+    }
+}
+
+#[test]
+fn models_can_be_listed_printed_and_drawn() {
+    let listed = run(&["steer", "models"]);
+    for name in ["intel-82599", "sfc9020", "e810", "mlx5", "virtio-net", "igb", "ethtool-generic"] {
+        assert!(listed.out.contains(name), "{}", listed.out);
+        let text = run(&["steer", "models", "--text", name]);
+        let folder = tempfile::tempdir().expect("folder");
+        let own = file(&folder, "own.nic", &text.out);
+        for nic in [name, &own] {
+            let drawn = run(&["steer", "draw", nic]);
+            assert!(drawn.code == 0 && drawn.out.starts_with("digraph"), "{nic}: {drawn:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flow_s_way_is_told_node_by_node() {
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    let explain = |flow: &str| {
+        run(&["steer", "explain", flow, "--nic", "intel-82599", "--flows", &flows, "--policy", "balance"])
+    };
+    let known = explain("udp,192.0.2.1,7001,198.51.100.1,1001");
+    assert!(known.code == 0 && known.out.contains("-> queue "), "{known:?}");
+    let wide = explain("tcp,*,*,198.51.100.7,81");
+    assert!(wide.code == 0 && wide.out.contains("-> "), "{wide:?}");
+    let wrong = explain("udp,192.0.2.1");
+    assert!(wrong.code == 1 && wrong.err.contains("is no flow"), "{wrong:?}");
+    assert_eq!(wrong.err.lines().count(), 1, "{}", wrong.err);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let folder = tempfile::tempdir().expect("folder");
+    let good = flows(&folder);
+    let bad_flows =
+        file(&folder, "bad.csv", "proto,src,sport,dst,dport\nudp,192.0.2.1,70000,198.51.100.1,1\n");
+    let bad_model = file(&folder, "bad.nic", "nic broken \"x\"\nqueues 0\n");
+    let bad_policy = file(&folder, "bad.policy", "balance\nclass hp = src-ip 300.0.0.1\n");
+    for (nic, flows, policy, named) in [
+        ("intel-82598", good.as_str(), "balance", "intel-82599"),
+        ("absent.nic", &good, "balance", "absent.nic"),
+        (&bad_model, &good, "balance", "bad.nic:"),
+        ("mlx5", &bad_flows, "balance", "bad.csv:2"),
+        ("mlx5", "absent.csv", "balance", "absent.csv"),
+        ("mlx5", &good, "isolat hp on 2 queues", "isolate"),
+        ("mlx5", &good, &bad_policy, "bad.policy:2"),
+        ("mlx5", &good, "isolate hp on 999 queues", "999"),
+    ] {
+        let said = run(&["steer", "plan", "--nic", nic, "--flows", flows, "--policy", policy]);
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.err.contains(named) && said.err.lines().count() <= 2, "{named}: {}", said.err);
+        assert_eq!(said.out, "");
+    }
+}
+
+#[test]
+fn packets_go_where_the_plan_says() {
+    if !privileged("packets_go_where_the_plan_says") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    let path = folder.path().join("seen.json");
+    let args = ["steer", "verify", "--nic", "igb", "--flows", &flows, "--policy", "balance"];
+    let said = run(&[&args[..], &["--packets", "4", "--json", path.to_str().expect("UTF-8")]].concat());
+    assert_eq!(said.code, 0, "{said:?}");
+    let seen = json(&path);
+    assert_head(&seen, "weft-steer-verify/1");
+    assert_eq!(seen["ok"], true);
+    for flow in seen["flows"].as_array().expect("flows") {
+        let counted = flow["counted"].as_object().expect("queues");
+        let packets: u64 = counted.values().filter_map(serde_json::Value::as_u64).sum();
+        assert_eq!(packets, 4, "{flow}");
+    }
+}
+
+#[test]
+fn verifying_without_rights_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    let said = weft_without_rights()
+        .args(["steer", "verify", "--nic", "igb", "--flows", &flows, "--policy", "balance"])
+        .output()
+        .expect("start weft");
+    assert_eq!(said.status.code(), Some(1));
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert!(err.contains("CAP_NET_ADMIN") || err.contains("root"), "{err}");
+}
+
+#[test]
+fn a_device_without_steering_is_told() {
+    if !privileged("a_device_without_steering_is_told") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
+    let at = ["--netns", near.name()];
+    let imported = run(&[&["steer", "import", "v0"][..], &at].concat());
+    assert!(imported.code == 0 && imported.err.contains("the driver veth"), "{imported:?}");
+    let probed = run(&[&["steer", "probe", "v0"][..], &at].concat());
+    assert!(probed.code == 1 && probed.err.contains("takes no receive rules"), "{probed:?}");
+    let policy = ["--nic", "ethtool-generic", "--flows", &flows, "--policy", "balance"];
+    let applied = run(&[&["steer", "apply", "v0"][..], &at, &policy].concat());
+    assert_eq!(applied.code, 1, "{applied:?}");
+    assert!(applied.err.contains("veth"), "{}", applied.err);
+    let absent = run(&["steer", "import", "absent0"]);
+    assert!(absent.code == 1 && absent.err.contains("absent0"), "{absent:?}");
+}
+
+#[test]
+fn live_sockets_are_planned_for_until_ctrl_c() {
+    if !privileged("live_sockets_are_planned_for_until_ctrl_c") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let log = folder.path().join("log");
+    let ns = NetNs::create(&unique("watch")).expect("namespace");
+    link::set_up(&ns, "lo").expect("up");
+    let out = std::fs::File::create(&log).expect("log");
+    let running = weft()
+        .args(["steer", "watch", "--nic", "ethtool-generic", "--policy", "balance"])
+        .args(["--netns", ns.name(), "--interval", "50ms"])
+        .stdout(out)
+        .spawn();
+    let running = Running(running.expect("start weft"));
+    let socket = ns.run(|| std::net::UdpSocket::bind("0.0.0.0:5353")).expect("enter").expect("bind");
+    let said = |what: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(what));
+    assert!(until(Duration::from_secs(10), || said("1 flows came, 0 went")), "the socket is seen");
+    drop(socket);
+    assert!(until(Duration::from_secs(10), || said("0 flows came, 1 went")), "and that it went");
+    running.signal(Signal::INT);
+    assert_eq!(running.wait(Duration::from_secs(10)).code, 130);
+}
