@@ -319,6 +319,10 @@ fn one_mask_is_that_of_most_flows() {
         "{degraded:?}"
     );
     assert_eq!(planner.cost().violations, 1.0);
+    // When the last of the others has gone, the table takes it.
+    let exact: Vec<FlowId> = planner.plan().placements.iter().map(|(id, _)| *id).take(10).collect();
+    planner.remove(&exact);
+    assert!(planner.cost().is_allowed() && planner.plan().degraded.is_empty());
 }
 
 /// Flows with classes, weights and processors out of few five-tuples.

@@ -51,6 +51,7 @@ impl State {
         }
         self.fix_unhappy(&Budget::ALL);
         self.balance(&Budget::ALL);
+        self.tables.forget_unused_masks();
     }
 
     /// Gives each entry of the indirection table a queue: the home that most of its flows have, else the least loaded one of those where
