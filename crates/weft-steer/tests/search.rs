@@ -305,13 +305,13 @@ fn a_listening_socket_comes_when_the_table_is_full() {
 
 #[test]
 fn one_mask_is_that_of_most_flows() {
-    let mut nic = workload::both_nic(4, 64, 16);
+    let mut nic = workload::exact_table_nic(4, 64);
     nic.tables[0].fields.iter_mut().for_each(|field| field.required = false);
     let policy = Isolate { class: "hp".into(), queues: 1 };
     let hp = |flow: Flow| Flow { class: Some("hp".into()), ..flow };
     let mut flows: Vec<Flow> = workload::slides(10).into_iter().map(hp).collect();
     flows.push(hp(listener(53)));
-    let mut planner = planner(nic, policy, Options::default());
+    let mut planner = planner(nic, policy, DRAGONET);
     set(&mut planner, &flows);
     let degraded = planner.plan().degraded;
     assert!(
@@ -319,6 +319,10 @@ fn one_mask_is_that_of_most_flows() {
         "{degraded:?}"
     );
     assert_eq!(planner.cost().violations, 1.0);
+    // When the last of the others has gone, the table takes it.
+    let exact: Vec<FlowId> = planner.plan().placements.iter().map(|(id, _)| *id).take(10).collect();
+    planner.remove(&exact);
+    assert!(planner.cost().is_allowed() && planner.plan().degraded.is_empty());
 }
 
 /// Flows with classes, weights and processors out of few five-tuples.

@@ -79,23 +79,31 @@ impl State {
             let rank = self.precedence(rule).0;
             for slot in self.meeting(&cube) {
                 let carrier = self.record(slot).carrier;
+                if carrier == NONE || carrier == rule {
+                    self.settle(slot);
+                    continue;
+                }
                 // A rule that packets meet later than this one would never be met.
-                if carrier != NONE
-                    && self.carrier(carrier).flows == 1
-                    && cube.covers(&self.record(slot).cube)
-                    && self.is_ruled(slot)
-                    && carrier != rule
-                    && self.precedence(carrier).0 > rank
-                {
-                    self.detach(slot);
-                    self.drop_if_empty(carrier);
-                    let to = self.effective(slot);
-                    self.attach(slot, to);
+                let inside =
+                    matches!(self.carrier(carrier).kind, Kind::Rule { cube: own, .. } if cube.covers(&own));
+                if inside && self.precedence(carrier).0 > rank {
+                    self.retire(carrier);
                 }
                 self.settle(slot);
             }
         }
         true
+    }
+
+    /// Takes a rule away; its flows get what the NIC then uses for them.
+    fn retire(&mut self, rule: u32) {
+        let members = self.members(rule);
+        members.iter().for_each(|slot| self.detach(*slot));
+        self.drop_if_empty(rule);
+        for slot in members {
+            let to = self.effective(slot);
+            self.attach(slot, to);
+        }
     }
 
     /// Gives a flow the carrier that the NIC uses for it.

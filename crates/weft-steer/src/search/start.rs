@@ -51,6 +51,9 @@ impl State {
         }
         self.fix_unhappy(&Budget::ALL);
         self.balance(&Budget::ALL);
+        // A mask that was meant for more flows than came to need rules leaves the table to others.
+        self.tables.forget_unused_masks();
+        self.fix_unhappy(&Budget::ALL);
     }
 
     /// Gives each entry of the indirection table a queue: the home that most of its flows have, else the least loaded one of those where

@@ -2,7 +2,7 @@
 //! which the tests compare it.
 
 use crate::configuration::{Action, Rule};
-use crate::cube::Cube;
+use crate::cube::{Cube, Field};
 use crate::nic::{Interface, Nic, NodeKind, Order, Table, TableId, Target};
 use std::collections::BTreeMap;
 use weft_units::QueueId;
@@ -16,7 +16,7 @@ struct Held {
     /// The mask of all rules, where there can only be one.
     mask: Option<Cube>,
     /// Answers to whether rules with a mask can be held at all, the queue aside.
-    known: BTreeMap<Cube, bool>,
+    known: BTreeMap<(Cube, Option<u16>), bool>,
     enabled: bool,
     /// Place in the order in which packets meet the tables.
     rank: u32,
@@ -116,12 +116,20 @@ impl Tables {
             return false;
         }
         let ask = |table: &Table| table.takes(&rule(table, id, *cube, QueueId(0))).is_ok();
-        // What decides beside the mask is whether the cube lies within the table's kinds, and the Ethernet type, by which masks of
-        // addresses are read; cubes of one mask that tests it are asked for one by one only where kinds differ.
-        if table.within.iter().any(|within| !within.fewer_bits(&Cube::ALL)) {
+        // Beside the mask, the Ethernet type decides: masks of addresses are read by it, and kinds of packets mostly go by it. Where kinds
+        // go by more than that, each cube is asked for.
+        let ether_type = Cube::ALL.exact(Field::EtherType, 0);
+        if table.within.iter().any(|within| !within.fewer_bits(&ether_type)) {
             return ask(table);
         }
-        *held.known.entry(cube.mask_only()).or_insert_with(|| ask(table))
+        *held.known.entry((cube.mask_only(), cube.ether_type())).or_insert_with(|| ask(table))
+    }
+
+    /// Tables without rules take any mask, whatever [`Tables::prepare`] said.
+    pub(super) fn forget_unused_masks(&mut self) {
+        for held in self.held.iter_mut().filter(|held| held.rules == 0) {
+            held.mask = None;
+        }
     }
 
     /// Whether some table could hold a rule for the cube if it were empty.
@@ -232,7 +240,7 @@ impl Tables {
         }
     }
 
-    /// Masks that rules without wildcards may be reduced to, so that one rule holds several flows: every table's, by its fields.
+    /// The tables that are used.
     pub(super) fn order(&self) -> &[TableId] {
         &self.order
     }
