@@ -12,6 +12,12 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use weft_units::QueueId;
 
+/// Most contents of the indirection table that are all tried, and for how many flows.
+const ALL_ENTRIES_MAX: u32 = 256;
+/// See [`ALL_ENTRIES_MAX`].
+const ALL_ENTRIES_FLOWS_MAX: usize = 1_000;
+/// Flows up to which a search that is not perfect ends with the local search, also where a layout has led it.
+const CLIMB_FLOWS_MAX: usize = 32;
 /// Flows beyond which a search begins only once.
 const SEVERAL_STARTS_MAX: usize = 20_000;
 
@@ -80,7 +86,9 @@ impl Planner {
     pub fn set(&mut self, flows: Vec<Flow>) -> Vec<FlowId> {
         let ids: Vec<FlowId> = flows.iter().map(|_| self.new_id()).collect();
         let mut best: Option<(Cost, usize, State)> = None;
-        for start in [Start::Hash, Start::Heaviest, Start::Given] {
+        for start in
+            [Start::Hash, Start::Heaviest, Start::Given].into_iter().chain(self.all_entries(flows.len()))
+        {
             let state = self.search(&flows, &ids, start);
             let perfect = state.is_perfect() && self.follows_layout();
             let score = (self.policy.policy.cost(&state.tally), state.rules.len());
@@ -96,13 +104,21 @@ impl Planner {
         }
         (self.key, self.classes) =
             (self.policy.policy.layout_key(&self.state.tally), self.state.tally.classes().len());
-        if !self.follows_layout() {
+        let few = flows.len() <= CLIMB_FLOWS_MAX && !self.state.is_perfect();
+        if few || !self.follows_layout() {
             let slots: Vec<u32> = self.state.slots().collect();
             local::climb(&mut self.state, &*self.policy.policy, &slots, &self.options, &Budget::ALL);
             local::restart(&mut self.state, &*self.policy.policy, &self.options);
         }
         self.slots = self.state.slots().map(|slot| (self.state.record(slot).id, slot)).collect();
         ids
+    }
+
+    /// Where the indirection table is tiny, all of its contents: which entry's flows lie together and which get rules cannot be told one
+    /// after the other then.
+    fn all_entries(&self, flows: usize) -> impl Iterator<Item = Start> + use<> {
+        let ways = if flows > ALL_ENTRIES_FLOWS_MAX { None } else { self.state.ways(ALL_ENTRIES_MAX) };
+        (0..ways.unwrap_or(0)).map(Start::Entries)
     }
 
     fn search(&self, flows: &[Flow], ids: &[FlowId], start: Start) -> State {

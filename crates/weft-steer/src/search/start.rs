@@ -16,6 +16,8 @@ pub(super) enum Start {
     Heaviest,
     /// The same, in the order given: what Dragonet's greedy search arrives at.
     Given,
+    /// As [`Start::Hash`], with the entries' queues given by a number with as many digits as there are entries, in the base of the queues.
+    Entries(u32),
 }
 
 impl State {
@@ -33,8 +35,11 @@ impl State {
                 }
             }
         }
-        if start == Start::Hash {
-            self.assign_entries(order);
+        if matches!(start, Start::Hash | Start::Entries(_)) {
+            match start {
+                Start::Entries(number) => self.set_entries(number),
+                _ => self.assign_entries(order),
+            }
             order.iter().for_each(|slot| self.settle(*slot));
             self.share_rules();
             self.fix_scarce();
@@ -54,6 +59,30 @@ impl State {
         // A mask that was meant for more flows than came to need rules leaves the table to others.
         self.tables.forget_unused_masks();
         self.fix_unhappy(&Budget::ALL);
+    }
+
+    /// Queues that entries can name.
+    fn reach(&self) -> Vec<QueueId> {
+        let most = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
+        self.tally.queues().iter().filter(|queue| queue.0 < most).copied().collect()
+    }
+
+    /// How many ways there are to give entries queues, if there are at most so many.
+    pub(super) fn ways(&self, most: u32) -> Option<u32> {
+        if !self.entries_movable || self.entries == 0 {
+            return None;
+        }
+        let queues = u32::try_from(self.reach().len()).ok().filter(|queues| *queues > 0)?;
+        queues.checked_pow(self.entries).filter(|ways| *ways <= most)
+    }
+
+    fn set_entries(&mut self, number: u32) {
+        let reach = self.reach();
+        let mut rest = number as usize;
+        for entry in 0..self.entries {
+            self.move_carrier(ENTRIES + entry, reach[rest % reach.len()]);
+            rest /= reach.len();
+        }
     }
 
     /// Gives each entry of the indirection table a queue: the home that most of its flows have, else the least loaded one of those where
@@ -122,11 +151,10 @@ impl State {
 
     /// The queues that entries can name, those of the same groups together, with the loads that they have by rules.
     fn zones(&self) -> Vec<Zone> {
-        let reach = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
         let mut zones: BTreeMap<Vec<usize>, Vec<QueueId>> = BTreeMap::new();
-        for queue in self.tally.queues().iter().filter(|queue| queue.0 < reach) {
-            let groups = (0..self.ranks.len()).filter(|group| self.ranks[*group].has(*queue)).collect();
-            zones.entry(groups).or_default().push(*queue);
+        for queue in self.reach() {
+            let groups = (0..self.ranks.len()).filter(|group| self.ranks[*group].has(queue)).collect();
+            zones.entry(groups).or_default().push(queue);
         }
         let width = self.tally.all_queues().count();
         let zone = |(groups, queues): (Vec<usize>, Vec<QueueId>)| {
