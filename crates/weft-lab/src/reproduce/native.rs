@@ -4,12 +4,19 @@ use super::{Options, ReproduceError};
 use crate::steer::{isolation_panels, search_cost};
 use weft_report::reproduce::Experiment;
 
+/// Runs an experiment: options, whether to stop, and who is told how much of how much is done.
+type Run = fn(
+    &Options,
+    &(dyn Fn() -> bool + Sync),
+    &mut dyn FnMut(usize, usize),
+) -> Result<Experiment, ReproduceError>;
+
 /// An experiment that runs here.
 pub(super) struct Native {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) source: &'static str,
-    pub(super) run: fn(&Options, &(dyn Fn() -> bool + Sync)) -> Result<Experiment, ReproduceError>,
+    pub(super) run: Run,
 }
 
 const NATIVE: &[Native] = &[

@@ -136,7 +136,7 @@ pub fn run(
     let mut plans = plans.iter();
     ids.iter()
         .filter_map(|id| match native::of(id) {
-            Some(native) => Some((native.run)(options, cancelled)),
+            Some(native) => Some((native.run)(options, cancelled, &mut progress)),
             None => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
         })
         .collect()

@@ -2,7 +2,8 @@
 //! planner at work on an Intel 82599 of ten queues, with and without the policy.
 
 use super::isolation::{
-    Class, ClassRecord, IsolationError, IsolationOptions, IsolationOutcome, Phase, PhaseRecord, Plan, run,
+    Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, Phase,
+    PhaseRecord, Plan, run,
 };
 use crate::reproduce::{Options as ReproduceOptions, ReproduceError};
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ const HP_QUEUES: u32 = 4;
 const VALUES: [usize; 2] = [1024, 64];
 /// Of the talk's two minutes, without a wish: 5.5 s for each of the four runs.
 const DEFAULT_SCALE: f64 = 0.05;
+
+/// Steps of progress in each run.
+const STEPS: usize = 100;
 
 /// Ways to plan.
 const MODES: [&str; 2] = ["balance", "isolation"];
@@ -70,6 +74,7 @@ impl Replanner {
 pub fn experiment(
     given: &ReproduceOptions,
     cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ReproduceError> {
     let begin = Instant::now();
     let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
@@ -90,8 +95,15 @@ pub fn experiment(
             };
             let mut replanner = Replanner::new(nic, policy, options.queues).map_err(failed)?;
             let mut replan = |added: &[Flow], removed: &[Flow]| Ok(replanner.replan(added, removed));
+            let done = outcomes.len();
+            let mut told = |event| {
+                if let IsolationEvent::Live { at, of, .. } = event {
+                    let steps = (at.get() * STEPS as u64 / of.get().max(1)) as usize;
+                    progress(done * STEPS + steps, VALUES.len() * MODES.len() * STEPS);
+                }
+            };
             let outcome =
-                run(mode, &options, &mut replan, cancelled, &mut |_| ()).map_err(|error| match error {
+                run(mode, &options, &mut replan, cancelled, &mut told).map_err(|error| match error {
                     IsolationError::Interrupted => ReproduceError::Stopped,
                     other => failed(other.to_string()),
                 })?;

@@ -44,6 +44,7 @@ fn options(queues: u32) -> Options {
 pub fn experiment(
     given: &ReproduceOptions,
     cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ReproduceError> {
     let begin = Instant::now();
     let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
@@ -51,7 +52,9 @@ pub fn experiment(
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
     let published = published()?;
     let flows: Vec<u32> = given.flows.map_or_else(|| FLOWS.to_vec(), |flows| vec![flows]);
-    for &count in &flows {
+    let steps = flows.len() + usize::from(given.flows.is_none());
+    for (step, &count) in flows.iter().enumerate() {
+        progress(step, steps);
         for (row, times) in rows(&nic, count, cancelled).map_err(|error| failed(error.to_string()))? {
             for (column, seconds) in times {
                 experiment.cells.push(TableCell {
@@ -76,6 +79,7 @@ pub fn experiment(
     }
     goals(&mut experiment);
     if given.flows.is_none() {
+        progress(flows.len(), steps);
         curve(&mut experiment, cancelled).map_err(|error| failed(error.to_string()))?;
     }
     if cancelled() {
