@@ -172,6 +172,72 @@ pub struct VerifiedFlow {
     pub ok: bool,
 }
 
+/// The document of `weft steer import`: what is set in a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerImport {
+    /// `weft-steer-import/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The interface.
+    pub device: String,
+    /// Name of the NIC's model.
+    pub nic: String,
+    /// Rules that the model knows.
+    pub filters: Vec<SteerFilter>,
+    /// Where each of them stands, in the same order; null where that is not known.
+    pub locations: Vec<Option<u32>>,
+    /// Rules that it does not know, and that are left alone.
+    pub foreign: Vec<ForeignRule>,
+    /// RSS contexts; the main one is 0.
+    pub contexts: Vec<SteerContext>,
+    /// What could not be read, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A rule that a model does not know.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ForeignRule {
+    /// Where it stands.
+    pub location: u32,
+    /// The rule as ethtool writes it.
+    pub rule: String,
+    /// Why the model does not know it.
+    pub reason: String,
+}
+
+/// The document of `weft steer probe`: what a driver takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerProbe {
+    /// `weft-steer-probe/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The interface.
+    pub device: String,
+    /// Name of the NIC's model.
+    pub nic: String,
+    /// What was tried.
+    pub probes: Vec<ProbedRule>,
+    /// Locations of rules that could not be deleted again.
+    pub left: Vec<u32>,
+}
+
+/// A rule that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbedRule {
+    /// The table's name.
+    pub table: String,
+    /// What was tried, in words.
+    pub what: String,
+    /// Whether the model says that it works.
+    pub expected: bool,
+    /// Whether the driver took it.
+    pub taken: bool,
+    /// The driver's refusal.
+    pub refusal: Option<String>,
+}
+
 impl Document for SteerModels {
     const SCHEMA: &'static str = "weft-steer-models/1";
 
@@ -344,5 +410,76 @@ fn predicted(queues: &[u32]) -> String {
         [] => "dropped".to_owned(),
         [queue] => format!("queue {queue}"),
         [first, .., last] => format!("{} of queues {first} to {last}", queues.len()),
+    }
+}
+
+impl Document for SteerImport {
+    const SCHEMA: &'static str = "weft-steer-import/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut rules = Table::new(format!("{}: rules", self.device)).columns([
+            Column::right("location"),
+            Column::left("table"),
+            Column::left("packets"),
+            Column::left("action"),
+        ]);
+        for (filter, location) in self.filters.iter().zip(&self.locations) {
+            rules.row([
+                human::or_none(*location, |location| location.to_string()),
+                filter.table.clone(),
+                filter.packets.clone(),
+                filter.action.clone(),
+            ]);
+        }
+        for foreign in &self.foreign {
+            rules.row([
+                foreign.location.to_string(),
+                human::NONE.to_owned(),
+                foreign.rule.clone(),
+                format!("left alone: {}", foreign.reason),
+            ]);
+        }
+        for note in &self.notes {
+            rules.note(note);
+        }
+        let mut contexts = Table::new(format!("{}: RSS", self.device))
+            .columns([Column::right("context"), Column::left("indirection table")]);
+        for context in &self.contexts {
+            let queues: Vec<String> = context.indirection.iter().map(u32::to_string).collect();
+            contexts.row([context.context.to_string(), queues.join(" ")]);
+        }
+        vec![rules, contexts]
+    }
+}
+
+impl Document for SteerProbe {
+    const SCHEMA: &'static str = "weft-steer-probe/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut table = Table::new(format!("{}: what the driver takes", self.device)).columns([
+            Column::left("table"),
+            Column::left("rule"),
+            Column::left("model"),
+            Column::left("driver"),
+        ]);
+        for probe in &self.probes {
+            let driver = match &probe.refusal {
+                Some(refusal) => format!("no: {refusal}"),
+                None => "yes".to_owned(),
+            };
+            let tone = if probe.expected == probe.taken { Tone::Good } else { Tone::Bad };
+            table.row([
+                Cell::plain(probe.table.clone()),
+                Cell::plain(probe.what.clone()),
+                Cell::plain(if probe.expected { "yes" } else { "no" }),
+                Cell { text: driver, tone },
+            ]);
+        }
+        for location in &self.left {
+            table.note(format!(
+                "the rule at location {location} could not be deleted; delete it by ethtool -N"
+            ));
+        }
+        vec![table]
     }
 }

@@ -53,6 +53,8 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::steer::models());
     check(&fixture::steer::plan());
     check(&fixture::steer::verify());
+    check(&fixture::steer::import());
+    check(&fixture::steer::probe());
 }
 
 /// What `CONTRACT` promises to readers from outside, by path.

@@ -211,7 +211,7 @@ fn many_flows_and_queues() {
 
 #[test]
 fn formulas_are_searched_locally() {
-    let read = |text: &str| weft_steer::policy::read(text, "p", &|_| Err((0, String::new()))).expect(text);
+    let read = |text: &str| weft_steer::policy::read(text, "p").expect(text);
     let text = "expression \"variance(load) + 10 * count(class hp outside 1..3)\"";
     let mut planner = planner(workload::dragonet_nic(8), read(text), DRAGONET);
     let flow = |(i, flow): (usize, Flow)| Flow { class: (i % 4 == 0).then(|| "hp".into()), ..flow };

@@ -170,7 +170,7 @@ fn a_device_without_steering_is_told() {
     link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
     let at = ["--netns", near.name()];
     let imported = run(&[&["steer", "import", "v0"][..], &at].concat());
-    assert!(imported.code == 0 && imported.err.contains("the driver veth"), "{imported:?}");
+    assert!(imported.code == 0 && imported.out.contains("the driver veth"), "{imported:?}");
     let probed = run(&[&["steer", "probe", "v0"][..], &at].concat());
     assert!(probed.code == 1 && probed.err.contains("takes no receive rules"), "{probed:?}");
     let policy = ["--nic", "ethtool-generic", "--flows", &flows, "--policy", "balance"];

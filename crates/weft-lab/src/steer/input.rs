@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use thiserror::Error;
+use weft_steer::Flow;
 use weft_steer::flows_csv::{self, FlowsError};
 use weft_steer::nic::{self, ModelError, Nic};
 use weft_steer::policy::{self, PolicyError, PolicyFile};
-use weft_steer::{Flow, Predicate, read_predicate};
 
 /// What is wrong with it.
 #[derive(Debug, Error)]
@@ -99,7 +99,7 @@ pub fn flow(given: &str) -> Result<Flow, InputError> {
 pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
     let path = Path::new(given);
     if path.is_file() {
-        return Ok(policy::read(&read(path)?, given, &predicate)?);
+        return Ok(policy::read(&read(path)?, given)?);
     }
     if given.ends_with(".policy") {
         return Err(InputError::Read {
@@ -107,9 +107,5 @@ pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
             error: std::io::Error::from(std::io::ErrorKind::NotFound),
         });
     }
-    Ok(policy::read(given, "policy", &predicate)?)
-}
-
-fn predicate(text: &str) -> Result<Predicate, (usize, String)> {
-    read_predicate(text).map_err(|error| (error.at, error.what))
+    Ok(policy::read(given, "policy")?)
 }

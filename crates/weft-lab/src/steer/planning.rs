@@ -127,7 +127,8 @@ impl Planned {
     }
 }
 
-fn filter(nic: &Nic, rule: &Rule) -> SteerFilter {
+/// A rule, for a document.
+pub(super) fn filter(nic: &Nic, rule: &Rule) -> SteerFilter {
     SteerFilter {
         table: nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
         packets: rule.cube.to_string(),

@@ -30,7 +30,7 @@ pub use layout::Layout;
 pub use locality::Locality;
 pub use locate::PolicyError;
 pub use priority::Priority;
-pub use read::{ReadPredicate, fuzz_steering_policy, read};
+pub use read::{fuzz_steering_policy, read};
 pub use reserved::Reserved;
 pub use tally::{ClassId, Item, Tally};
 

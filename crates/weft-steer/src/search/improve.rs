@@ -193,17 +193,28 @@ impl State {
         best.is_some() && self.tables.any_room(&self.nic)
     }
 
-    /// Makes the loads of each group equal, as far as single flows, then carriers, can: every step lessens the variance.
+    /// Makes the loads of each group equal, as far as single flows, then carriers, can: every step lessens the variance. The group with the
+    /// widest gap goes first, since rules may run out: where more queues share a group's load, a step lessens its variance by less.
     pub(super) fn balance(&mut self, budget: &Budget) {
         let mut steps = 0;
-        for group in 0..self.ranks.len() {
-            while steps < budget.steps && self.moved < budget.flows {
-                let (_, most) = self.ranks[group].most();
-                let (_, least) = self.ranks[group].least();
-                if most - least <= 1 || !self.step(group, budget) {
-                    break;
-                }
+        let mut open: Vec<usize> = (0..self.ranks.len()).collect();
+        while steps < budget.steps && self.moved < budget.flows {
+            let gap = |group: &usize| {
+                let ranks = &self.ranks[*group];
+                let gap = ranks.most().1 - ranks.least().1;
+                // Compared as gap over queues, without a division.
+                (gap > 1).then(|| (u128::from(gap), ranks.queues().len() as u128))
+            };
+            let widest = open
+                .iter()
+                .enumerate()
+                .filter_map(|(place, group)| Some((gap(group)?, place)))
+                .max_by(|((a, of_a), x), ((b, of_b), y)| (a * of_b).cmp(&(b * of_a)).then(y.cmp(x)));
+            let Some((_, place)) = widest else { break };
+            if self.step(open[place], budget) {
                 steps += 1;
+            } else {
+                open.swap_remove(place);
             }
         }
     }

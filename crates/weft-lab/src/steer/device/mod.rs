@@ -2,6 +2,7 @@
 //! tried.
 
 mod apply;
+mod document;
 mod import;
 mod probe;
 mod testbed;

@@ -1,14 +1,14 @@
 //! `weft steer import`, `probe` and `apply`: a NIC of this host.
 
 use super::Problem;
-use crate::output;
+use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::NetNs;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
-use weft_lab::steer::device::{self, Imported, Probe};
+use weft_lab::steer::device::{self, Imported};
 use weft_lab::steer::{input, planning};
-use weft_report::table::{Cell, Column, Table, Tone};
+use weft_report::record::Document;
 use weft_steer::Nic;
 use weft_steer::change::{Change, changes};
 
@@ -45,51 +45,21 @@ pub(super) struct ImportArgs {
     /// The NIC: a model's name, or a file.
     #[arg(long, value_name = "NIC", default_value = "ethtool-generic")]
     nic: String,
+    /// Write it to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Shows what is set.
 pub(super) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    let json = Target::open(args.json.as_deref())?;
     let nic = input::model(&args.nic)?;
     let mut ethtool = args.interface.open()?;
     let imported = device::import(&nic, &mut ethtool)?;
-    output::print(&weft_report::table::render_all(
-        &[rules(&nic, &imported), contexts(&imported)],
-        output::stdout_color(),
-    ))?;
-    for note in &imported.notes {
-        output::note(note);
-    }
+    let report = imported.report(&nic, &args.interface.device);
+    output::tables(&report.tables(), &json)?;
+    json.write_json(&report)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn rules(nic: &Nic, imported: &Imported) -> Table {
-    let mut table = Table::new("Rules").columns([
-        Column::right("location"),
-        Column::left("table"),
-        Column::left("packets"),
-        Column::left("action"),
-    ]);
-    for rule in &imported.configuration.rules {
-        table.row([
-            imported.locations.get(rule).map_or_else(String::new, |location| location.to_string()),
-            nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
-            rule.cube.to_string(),
-            planning::action(rule),
-        ]);
-    }
-    for (location, rule, why) in &imported.foreign {
-        table.row([location.to_string(), "-".to_owned(), rule.clone(), format!("left alone: {why}")]);
-    }
-    table
-}
-
-fn contexts(imported: &Imported) -> Table {
-    let mut table = Table::new("RSS").columns([Column::right("context"), Column::left("indirection table")]);
-    for context in &imported.configuration.contexts {
-        let queues: Vec<String> = context.indirection.iter().map(|queue| queue.0.to_string()).collect();
-        table.row([context.id.0.to_string(), queues.join(" ")]);
-    }
-    table
 }
 
 /// Try which rules a NIC's driver really takes: inserts rules for addresses that nobody uses, and deletes them again.
@@ -107,28 +77,22 @@ pub(super) struct ProbeArgs {
     /// Write the model as the driver showed it to a file.
     #[arg(long, value_name = "FILE")]
     learn: Option<PathBuf>,
+    /// Write it to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Tries.
 pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let json = Target::open(args.json.as_deref())?;
     let nic = input::model(&args.nic)?;
     let mut ethtool = args.interface.open()?;
     // A driver that takes no rules at all says so at once.
     ethtool.rules()?;
     let report = device::probe(&nic, &mut ethtool);
-    let mut table = Table::new(format!("{}: what the driver takes", args.interface.device)).columns([
-        Column::left("table"),
-        Column::left("rule"),
-        Column::left("model"),
-        Column::left("driver"),
-    ]);
-    for probe in &report.probes {
-        table.row(probe_row(&nic, probe));
-    }
-    for (location, why) in &report.left {
-        table.note(format!("the rule at location {location} could not be deleted: {why}"));
-    }
-    output::print(&table.render(output::stdout_color()))?;
+    let document = report.report(&nic, &args.interface.device);
+    output::tables(&document.tables(), &json)?;
+    json.write_json(&document)?;
     if let Some(path) = &args.learn {
         let text = weft_steer::nic::write(&device::refine(&nic, &report));
         std::fs::write(path, text)
@@ -136,18 +100,6 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         output::note(&format!("the model as the driver showed it: {}", path.display()));
     }
     Ok(if report.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn probe_row(nic: &Nic, probe: &Probe) -> [Cell; 4] {
-    let word = |yes: bool| if yes { "yes" } else { "no" };
-    let tone = if probe.agrees() { Tone::Good } else { Tone::Bad };
-    let driver = probe.refusal.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
-    [
-        Cell::plain(nic.table(probe.table).map_or_else(String::new, |table| table.name.clone())),
-        Cell::plain(probe.what.clone()),
-        Cell::plain(word(probe.expected)),
-        Cell { text: driver, tone },
-    ]
 }
 
 /// Plan for flows and set the plan in a NIC. What is refused is taken back, with all that was done before.
