@@ -205,3 +205,52 @@ fn live_sockets_are_planned_for_until_ctrl_c() {
     running.signal(Signal::INT);
     assert_eq!(running.wait(Duration::from_secs(10)).code, 130);
 }
+
+/// Runs the lines of a script in a namespace; what the tool said.
+fn say(ns: &NetNs, script: &str) -> Vec<String> {
+    let lines = script.lines().filter(|line| !line.starts_with('#'));
+    let one = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = ns.run(|| std::process::Command::new(words[0]).args(&words[1..]).output());
+        let ran = ran.expect("enter").expect("start the tool");
+        format!("{line}: {}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
+    };
+    lines.map(one).collect()
+}
+
+/// A veth takes no rules, so the tools' refusals must come from the kernel and not from their own readers.
+#[test]
+fn commands_are_ones_that_the_tools_understand() {
+    if !privileged("commands_are_ones_that_the_tools_understand") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let rows = "udp,192.0.2.1,7,198.51.100.1,9,a\ntcp,2001:db8::/32,7,2001:db8::2,9,a\n\
+                sctp,192.0.2.0/24,*,198.51.100.1,9,a\n47,*,*,198.51.100.1,*,a\n";
+    let flows = file(&folder, "flows.csv", format!("proto,src,sport,dst,dport,class\n{rows}"));
+    let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
+    for (tool, nic, script, from_the_kernel) in [
+        ("ethtool", "ethtool-generic", "ethtool", "Operation not supported"),
+        ("tc", "e810", "flower", "Error: "),
+    ] {
+        if weft_host::programs::find(tool).is_none() {
+            println!("skipped: there is no {tool}");
+            continue;
+        }
+        let policy = "static { a: 3..3 }";
+        let said = run(&[
+            "steer", "plan", "--nic", nic, "--flows", &flows, "--policy", policy, "--queues", "4",
+            "--script", script, "--device", "v0",
+        ]);
+        let lines = say(&near, &said.out);
+        assert!(!lines.is_empty(), "{}", said.out);
+        for line in lines {
+            let unread = ["bad command line", "What is", "Illegal", "unknown", "Usage"];
+            assert!(
+                line.contains(from_the_kernel) && !unread.iter().any(|word| line.contains(word)),
+                "{line}"
+            );
+        }
+    }
+}

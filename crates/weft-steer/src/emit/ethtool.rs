@@ -6,7 +6,7 @@ use crate::configuration::{Action, ContextId, RssContext, Rule};
 use crate::cube::{Cube, Field};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
-use weft_units::{Protocol, QueueId};
+use weft_units::Protocol;
 
 pub(super) fn commands(
     nic: &Nic,
@@ -121,11 +121,15 @@ fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
 }
 
 fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>, String> {
-    let table = match (equal(&to.indirection), weights(&to.indirection)) {
-        (Some(queues), _) => format!("equal {queues}"),
+    let first = to.indirection.iter().min().map_or(0, |queue| queue.0);
+    let start = if first == 0 { String::new() } else { format!("start {first} ") };
+    // From the first queue on.
+    let shifted: Vec<u32> = to.indirection.iter().map(|queue| queue.0 - first).collect();
+    let table = match (equal(&shifted), weights(&shifted)) {
+        (Some(queues), _) => format!("{start}equal {queues}"),
         (None, Some(weights)) => {
             let weights: Vec<String> = weights.iter().map(u32::to_string).collect();
-            format!("weight {}", weights.join(" "))
+            format!("{start}weight {}", weights.join(" "))
         }
         (None, None) => {
             return Err("ethtool -X makes only tables that go round the queues, or have one queue's entries after the other's; \
@@ -143,17 +147,17 @@ fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>
 }
 
 /// The number of queues that a table goes round (`ethtool -X DEVICE equal N`).
-fn equal(table: &[QueueId]) -> Option<usize> {
-    let queues = table.iter().max()?.index() + 1;
-    table.iter().enumerate().all(|(entry, queue)| queue.index() == entry % queues).then_some(queues)
+fn equal(table: &[u32]) -> Option<u32> {
+    let queues = table.iter().max()? + 1;
+    (0..).zip(table).all(|(entry, queue): (u32, &u32)| *queue == entry % queues).then_some(queues)
 }
 
 /// The weights for which ethtool (`fill_indir_table`) makes just this table.
-fn weights(table: &[QueueId]) -> Option<Vec<u32>> {
-    let last = table.iter().max()?;
-    let mut weights = vec![0_u32; last.index() + 1];
+fn weights(table: &[u32]) -> Option<Vec<u32>> {
+    let last = *table.iter().max()?;
+    let mut weights = vec![0_u32; last as usize + 1];
     for queue in table {
-        weights[queue.index()] += 1;
+        weights[*queue as usize] += 1;
     }
     table.is_sorted().then_some(weights)
 }

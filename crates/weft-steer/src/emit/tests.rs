@@ -95,14 +95,24 @@ fn ethtool_s_commands() {
 fn tables_that_go_round_the_queues_are_equal_ones() {
     let nic = nic(Interface::Ntuple);
     let to = Configuration {
-        contexts: vec![context(0, &[0, 1, 2, 0, 1, 2, 0, 1]), context(1, &[0, 0, 0, 0])],
+        contexts: vec![
+            context(0, &[0, 1, 2, 0, 1, 2, 0, 1]),
+            context(1, &[0, 0, 0, 0]),
+            context(2, &[4, 5, 4, 5]),
+            context(3, &[2, 2, 2, 3]),
+        ],
         ..Configuration::default()
     };
     let from = Configuration::default();
     let plan = changes(&nic, &from, &to).expect("fits");
     assert_eq!(
         script(&nic, &from, &plan, "eth7", Dialect::Ethtool).lines,
-        ["ethtool -X eth7 context new equal 1", "ethtool -X eth7 equal 3"]
+        [
+            "ethtool -X eth7 context new equal 1",
+            "ethtool -X eth7 context new start 4 equal 2",
+            "ethtool -X eth7 context new start 2 weight 3 1",
+            "ethtool -X eth7 equal 3",
+        ]
     );
 }
 
