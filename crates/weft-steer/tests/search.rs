@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use weft_steer::cube::Field;
 use weft_steer::nic::Usage;
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile, Priority, Reserved};
-use weft_steer::search::{Degradation, FlowId, Options, Placement, Planner, dragonet, exhaustive, workload};
-use weft_steer::{Cube, Flow};
+use weft_steer::search::{
+    Degradation, FlowId, HashKey, Options, Placement, Planner, dragonet, exhaustive, workload,
+};
+use weft_steer::{Cube, Flow, RssKey};
 use weft_units::{Protocol, QueueId};
 
 fn gap(planner: &Planner, queues: core::ops::Range<u32>) -> f64 {
@@ -430,4 +432,28 @@ proptest! {
             prop_assert!(moved <= planner.moved() && moved <= most_moved.unwrap_or(u32::MAX), "{} moved", moved);
         }
     }
+}
+
+#[test]
+fn the_hash_s_key_is_the_nic_s_own() {
+    let nic = workload::rss_nic(4, 128);
+    let flows = workload::slides(100);
+    let known = RssKey((0..40_u32).map(|byte| (byte * 37 % 251) as u8).collect());
+    let plan_with = |key: HashKey| {
+        let mut planner = planner(nic.clone(), Balance::default(), Options { key, ..Options::default() });
+        planner.set(flows.clone());
+        planner.plan()
+    };
+    let plan = plan_with(HashKey::Known(known.clone()));
+    assert_eq!(plan.configuration.key, known);
+    let differing = plan_with(HashKey::Standard);
+    assert_ne!(differing.configuration.contexts, plan.configuration.contexts, "other flows share entries");
+    for (flow, (_, placement)) in flows.iter().zip(&plan.placements) {
+        let Placement::Hash(queue) = placement else { panic!("{placement:?}") };
+        assert_eq!(nic.mapping(&plan.configuration, &flow.cube).queues(), [*queue]);
+    }
+    let unknown = plan_with(HashKey::Unknown);
+    assert!(unknown.placements.iter().all(|(_, placement)| *placement == Placement::Spread));
+    let told: Vec<String> = unknown.degraded.iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|line| line.contains("100 flows")), "{told:?}");
 }

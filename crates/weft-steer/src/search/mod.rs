@@ -21,4 +21,4 @@ pub mod workload;
 
 pub use exhaustive::exhaustive;
 pub use planner::Planner;
-pub use types::{Degradation, FlowId, Options, Placement, Plan, PlanError};
+pub use types::{Degradation, FlowId, HashKey, Options, Placement, Plan, PlanError};

@@ -52,7 +52,7 @@ impl State {
         } else {
             vec![RssContext { id: ContextId::MAIN, indirection }]
         };
-        Configuration { rules, contexts, key: Self::key() }
+        Configuration { rules, contexts, key: self.key.clone() }
     }
 
     fn degradations(&self, limit: Option<u32>) -> Vec<Degradation> {

@@ -6,8 +6,7 @@
 use super::index::CubeIndex;
 use super::ranks::Ranks;
 use super::tables::{Tables, default_queue};
-use super::types::{FlowId, Options};
-use crate::configuration::Configuration;
+use super::types::{FlowId, HashKey, Options};
 use crate::cube::{Cube, Field};
 use crate::flow::Flow;
 use crate::nic::{Nic, TableId};
@@ -120,6 +119,8 @@ pub(super) struct State {
     /// Flows of earlier events whose queue this one changed, counted per change.
     pub(super) moved: u32,
     pub(super) live: u32,
+    /// The hash's key, which plans have.
+    pub(super) key: RssKey,
     width: usize,
 }
 
@@ -147,6 +148,10 @@ impl State {
             carriers.push(carrier(Kind::Entry, Some(queue)));
             tally.move_entry(None, Some(queue));
         }
+        let key = match &options.key {
+            HashKey::Known(key) => key.clone(),
+            HashKey::Standard | HashKey::Unknown => RssKey::default(),
+        };
         let mut state = Self {
             nic: nic.clone(),
             tables: Tables::new(nic, options.all_tables),
@@ -167,7 +172,8 @@ impl State {
             unhappy_loose: BTreeSet::new(),
             entries,
             entries_movable: movable,
-            toeplitz: rss.map(|_| Toeplitz::new(&RssKey::default())),
+            toeplitz: rss.filter(|_| options.key != HashKey::Unknown).map(|_| Toeplitz::new(&key)),
+            key,
             event: 0,
             moved: 0,
             live: 0,
@@ -305,12 +311,13 @@ impl State {
 
     /// Where packets of a cube go without rules: an entry by their hash, all entries, or the default queue.
     fn base(&self, cube: &Cube) -> u32 {
-        let (Some(rss), Some(toeplitz)) = (&self.nic.rss, &self.toeplitz) else { return DEFAULT };
+        let Some(rss) = &self.nic.rss else { return DEFAULT };
         match cube.ether_type() {
             None => return SPREAD,
             Some(crate::cube::ETHER_TYPE_IPV4 | crate::cube::ETHER_TYPE_IPV6) => {}
             Some(_) => return DEFAULT,
         }
+        let Some(toeplitz) = &self.toeplitz else { return SPREAD };
         if let Some(key) = cube.flow() {
             let ports = rss.hashed_with_ports.contains(&key.protocol.0);
             return ENTRIES + (toeplitz.flow(&key, ports) & (self.entries - 1));
@@ -491,10 +498,5 @@ impl State {
         for slot in members.iter().rev() {
             self.attach(*slot, carrier);
         }
-    }
-
-    /// The hash's key, which plans have.
-    pub(super) fn key() -> RssKey {
-        Configuration::default().key
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::configuration::Configuration;
 use crate::policy::Cost;
+use crate::rss::RssKey;
 use core::fmt;
 use thiserror::Error;
 use weft_units::QueueId;
@@ -49,6 +50,20 @@ pub struct Options {
     pub effort: u32,
     /// Seed of the local search's restarts.
     pub seed: u64,
+    /// The hash's key, which decides which entry of the indirection table a flow has.
+    pub key: HashKey,
+}
+
+/// What is known of the key by which a NIC hashes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum HashKey {
+    /// The plan sets it: to that of the published test vectors.
+    #[default]
+    Standard,
+    /// It is this one, and stays.
+    Known(RssKey),
+    /// The driver does not show it, or hashes by another function. Flows without a rule count as spread.
+    Unknown,
 }
 
 impl Default for Options {
@@ -60,6 +75,7 @@ impl Default for Options {
             all_tables: false,
             effort: 20_000,
             seed: 1,
+            key: HashKey::Standard,
         }
     }
 }

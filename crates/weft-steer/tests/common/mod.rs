@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use weft_steer::nic::{Nic, Order, Usage};
 use weft_steer::policy::{Item, PolicyFile, Tally};
-use weft_steer::search::{FlowId, Options, Placement, Planner};
+use weft_steer::search::{FlowId, HashKey, Options, Placement, Planner};
 use weft_steer::{Action, Cube, Flow, Toeplitz};
 use weft_units::{FlowKey, QueueId};
 
@@ -15,6 +15,7 @@ pub(crate) const DRAGONET: Options = Options {
     all_tables: false,
     effort: 20_000,
     seed: 1,
+    key: HashKey::Standard,
 };
 
 pub(crate) fn planner(nic: Nic, policy: impl Into<PolicyFile>, options: Options) -> Planner {

@@ -2,16 +2,22 @@
 
 use super::Device;
 use crate::steer::ntuple::from_rx_rule;
-use weft_host::ethtool::{self, EthtoolError, Location};
+use weft_host::ethtool::{self, EthtoolError, HashFields, HashFlow, HashFunction, Location};
 use weft_steer::emit::Locations;
 use weft_steer::nic::Nic;
+use weft_steer::search::HashKey;
 use weft_steer::{Configuration, ContextId, RssContext, RssKey};
+use weft_units::Protocol;
 
 /// What a device has.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// As the model sees it.
     pub configuration: Configuration,
+    /// What is known of its hash.
+    pub key: HashKey,
+    /// IP protocols whose ports it covers, in IPv4 and in IPv6; `None` where the driver does not say.
+    pub hashed_with_ports: Option<Vec<u8>>,
     /// Where its rules stand.
     pub locations: Locations,
     /// Rules that the model does not know: their locations, what they are, and why not. They are left alone.
@@ -38,6 +44,7 @@ pub fn import(nic: &Nic, device: &mut impl Device) -> Result<Imported, EthtoolEr
         Err(error @ EthtoolError::NoHashTable { .. }) => imported.notes.push(error.to_string()),
         Err(error) => return Err(error),
     }
+    imported.hashed_with_ports = hashed_with_ports(device);
     match device.rules() {
         Ok(table) => {
             for rule in &table.rules {
@@ -64,11 +71,62 @@ pub fn import(nic: &Nic, device: &mut impl Device) -> Result<Imported, EthtoolEr
 impl Imported {
     fn take_contexts(&mut self, contexts: Vec<(ethtool::ContextId, ethtool::Rss)>) {
         for (id, rss) in contexts {
-            if id == ethtool::ContextId::MAIN && !rss.key.is_empty() {
-                self.configuration.key = RssKey(rss.key);
+            if id == ethtool::ContextId::MAIN {
+                self.take_key(&rss);
             }
             self.configuration.contexts.push(RssContext { id: ContextId(id.0), indirection: rss.table });
         }
         self.configuration.contexts.sort_by_key(|context| context.id);
     }
+
+    /// Only Toeplitz with a key that is shown can be computed. Drivers that do not name their function use it.
+    fn take_key(&mut self, rss: &ethtool::Rss) {
+        let toeplitz = matches!(rss.function, None | Some(HashFunction::Toeplitz)) && rss.symmetry == 0;
+        if rss.key.is_empty() || !toeplitz {
+            self.key = HashKey::Unknown;
+            self.notes.push(
+                "the driver hashes by another function than Toeplitz or does not show its key: where the hash sends a flow is not known"
+                    .to_owned(),
+            );
+            return;
+        }
+        let key = RssKey(rss.key.clone());
+        self.key = HashKey::Known(key.clone());
+        self.configuration.key = key;
+    }
+
+    /// The model with what the device really has: entries of the table, and fields of the hash.
+    #[must_use]
+    pub fn fitted(&self, nic: &Nic) -> Nic {
+        let mut nic = nic.clone();
+        let main = self.configuration.context(ContextId::MAIN);
+        if let (Some(rss), Some(main)) = (&mut nic.rss, main)
+            && main.indirection.len().is_power_of_two()
+        {
+            rss.indirection = main.indirection.len() as u32;
+        }
+        if let (Some(rss), Some(protocols)) = (&mut nic.rss, &self.hashed_with_ports) {
+            rss.hashed_with_ports.clone_from(protocols);
+        }
+        nic
+    }
+}
+
+/// A protocol counts when its ports are covered in both IPs: a plan knows of one answer only.
+fn hashed_with_ports(device: &mut impl Device) -> Option<Vec<u8>> {
+    let mut protocols = Vec::new();
+    let mut answered = false;
+    for (protocol, kinds) in [
+        (Protocol::TCP, [HashFlow::Tcp4, HashFlow::Tcp6]),
+        (Protocol::UDP, [HashFlow::Udp4, HashFlow::Udp6]),
+        (Protocol::SCTP, [HashFlow::Sctp4, HashFlow::Sctp6]),
+    ] {
+        let answers: Vec<HashFields> =
+            kinds.into_iter().filter_map(|kind| device.hash_fields(kind).ok()).collect();
+        answered |= !answers.is_empty();
+        if !answers.is_empty() && answers.iter().all(|fields| fields.contains(HashFields::FOUR_TUPLE)) {
+            protocols.push(protocol.0);
+        }
+    }
+    answered.then_some(protocols)
 }

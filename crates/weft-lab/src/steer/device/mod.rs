@@ -11,7 +11,9 @@ pub use apply::{Applied, ApplyError, apply_plan};
 pub use import::{Imported, import};
 pub use probe::{Probe, ProbeReport, probe, refine};
 
-use weft_host::ethtool::{self, EthtoolError, Nic, Rss, RssChange, RuleTable, RxRule, Transport};
+use weft_host::ethtool::{
+    self, EthtoolError, HashFields, HashFlow, Nic, Rss, RssChange, RuleTable, RxRule, Transport,
+};
 
 /// What is asked of a device: by `ethtool`'s interface, or of a device that a test makes up.
 pub trait Device {
@@ -62,6 +64,11 @@ pub trait Device {
     /// # Errors
     /// The driver's refusal.
     fn delete_context(&mut self, context: ethtool::ContextId) -> Result<(), EthtoolError>;
+    /// Which fields of a kind of packet the hash covers.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    fn hash_fields(&mut self, flow: HashFlow) -> Result<HashFields, EthtoolError>;
 }
 
 impl<T: Transport> Device for Nic<T> {
@@ -94,6 +101,9 @@ impl<T: Transport> Device for Nic<T> {
     }
     fn delete_context(&mut self, context: ethtool::ContextId) -> Result<(), EthtoolError> {
         Self::delete_context(self, context)
+    }
+    fn hash_fields(&mut self, flow: HashFlow) -> Result<HashFields, EthtoolError> {
+        Self::hash_fields(self, flow, ethtool::ContextId::MAIN)
     }
 }
 

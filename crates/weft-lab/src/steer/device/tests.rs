@@ -6,6 +6,7 @@ use weft_host::ethtool::{ContextId, Location};
 use weft_steer::change::changes;
 use weft_steer::emit::Locations;
 use weft_steer::nic::{Actions, FieldSupport, Interface, Masks, Order, Table, TableId};
+use weft_steer::search::HashKey;
 use weft_steer::{Action, Configuration, Cube, Field, RssContext, Rule};
 use weft_units::QueueId;
 
@@ -120,6 +121,13 @@ impl Device for Made {
         }
         self.contexts.remove(&context.0);
         Ok(())
+    }
+    fn hash_fields(&mut self, flow: HashFlow) -> Result<HashFields, EthtoolError> {
+        match flow {
+            HashFlow::Tcp4 | HashFlow::Tcp6 | HashFlow::Udp6 => Ok(HashFields::FOUR_TUPLE),
+            HashFlow::Udp4 => Ok(HashFields(HashFields::SOURCE.0 | HashFields::DESTINATION.0)),
+            _ => Err(self.refused("not hashed")),
+        }
     }
 }
 
@@ -273,4 +281,27 @@ fn rules_that_no_model_knows_are_left_alone_and_told() {
     assert_eq!(imported.configuration.rules, []);
     assert_eq!(imported.foreign.len(), 1);
     assert_eq!((imported.foreign[0].0, imported.foreign[0].2.as_str()), (7, "it wakes the machine"));
+}
+
+#[test]
+fn a_model_is_fitted_to_what_the_device_hashes() {
+    let (mut nic, mut device) = (nic(), Made::new());
+    nic.rss = Some(weft_steer::nic::RssModel {
+        indirection: 128,
+        queues: 4,
+        contexts: 0,
+        key_bytes: 40,
+        key_settable: true,
+        indirection_settable: true,
+        hashed_with_ports: vec![6, 17, 132],
+    });
+    let imported = import(&nic, &mut device).expect("read");
+    assert_eq!(imported.key, HashKey::Known(weft_steer::RssKey(vec![7; 40])));
+    let fitted = imported.fitted(&nic).rss.expect("RSS");
+    assert_eq!((fitted.indirection, fitted.hashed_with_ports), (4, vec![6]), "UDP's ports only in IPv6");
+    let main = device.contexts.get_mut(&0).expect("the main context");
+    main.function = Some(ethtool::HashFunction::Xor);
+    let imported = import(&nic, &mut device).expect("read");
+    assert_eq!(imported.key, HashKey::Unknown);
+    assert!(imported.notes[0].contains("not known"), "{:?}", imported.notes);
 }

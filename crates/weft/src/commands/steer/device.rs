@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::NetNs;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
-use weft_lab::steer::device::{self, Imported};
+use weft_lab::steer::device;
 use weft_lab::steer::{input, planning};
 use weft_report::record::Document;
-use weft_steer::Nic;
 use weft_steer::change::{Change, changes};
 
 /// The interface.
@@ -125,14 +124,18 @@ pub(super) struct ApplyArgs {
 
 /// Applies.
 pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
-    let mut nic = input::model(&args.problem.nic)?;
+    let nic = input::model(&args.problem.nic)?;
     let policy = input::policy(&args.problem.policy)?;
     let flows = input::flows(&args.flows)?;
     let mut ethtool = args.interface.open()?;
     let queues = ethtool.rx_queues()?;
     let imported = device::import(&nic, &mut ethtool)?;
-    fit(&mut nic, &imported);
+    let nic = imported.fitted(&nic);
+    for note in &imported.notes {
+        output::note(note);
+    }
     let mut options = args.problem.options();
+    options.key = imported.key.clone();
     options.queues = Some(options.queues.map_or(queues, |most| most.min(queues)));
     let planned = planning::plan(&nic, policy, flows, options, &imported.configuration)?;
     let mut to = planned.plan.configuration.clone();
@@ -154,12 +157,4 @@ pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let applied = device::apply_plan(&nic, &mut ethtool, from, imported.locations, &plan, told)?;
     output::note(&format!("{} changes made", applied.made));
     Ok(ExitCode::SUCCESS)
-}
-
-/// The model with the lengths that the device really has.
-fn fit(nic: &mut Nic, imported: &Imported) {
-    let entries = imported.configuration.contexts.first().map(|context| context.indirection.len() as u32);
-    if let (Some(rss), Some(entries)) = (&mut nic.rss, entries.filter(|entries| *entries > 0)) {
-        rss.indirection = entries;
-    }
 }
