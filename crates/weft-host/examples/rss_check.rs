@@ -2,13 +2,16 @@
 //!
 //! `rss_check serve ADDRESS:PORT` sends 64 KiB to each that connects. `rss_check check DEVICE ADDRESS:PORT` connects to it
 //! many times by way of DEVICE, under several tables, and counts by queue: interrupts of virtio-net, packets of igb.
+//! `rss_check flows DEVICE LOCAL:PORT ADDRESS:PORT QUEUES` connects once from each of 64 ports from PORT on, and sees that what
+//! arrives does so at those queues, such as `2,3`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
+use rustix::net::{AddressFamily, SocketType};
 use weft_host::NetNs;
 use weft_host::ethtool::{
     Action, ContextId, EthtoolError, Flow, HashFields, HashFlow, Kernel, L4, Masked, Nic, Ports, Refused,
@@ -30,7 +33,10 @@ fn main() -> Done {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["serve", address] => serve(address),
         ["check", device, address] => check(device, address),
-        _ => Err("usage: rss_check serve ADDRESS:PORT | rss_check check DEVICE ADDRESS:PORT".into()),
+        ["flows", device, local, address, queues] => flows(device, local, address, queues),
+        _ => Err("usage: rss_check serve ADDRESS:PORT | rss_check check DEVICE ADDRESS:PORT | \
+                  rss_check flows DEVICE LOCAL:PORT ADDRESS:PORT QUEUES"
+            .into()),
     }
 }
 
@@ -42,6 +48,21 @@ fn serve(address: &str) -> Done {
         // One that goes before it has everything is its own business.
         let _ = stream.write_all(&reply);
     }
+}
+
+fn flows(device: &str, local: &str, address: &str, queues: &str) -> Done {
+    let nic = Nic::open(&NetNs::current()?, device)?;
+    let table = queues.split(',').map(|queue| queue.parse().map(QueueId)).collect::<Result<Vec<_>, _>>()?;
+    let (local, to): (SocketAddr, SocketAddr) = (local.parse()?, address.parse()?);
+    arrivals("planned flows", &nic, &table, |number| {
+        let from = SocketAddr::new(local.ip(), local.port() + number as u16);
+        let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+        rustix::net::bind(&socket, &from)?;
+        rustix::net::connect(&socket, &to)?;
+        Ok(TcpStream::from(socket))
+    })?;
+    Ok(())
 }
 
 fn check(device: &str, address: &str) -> Done {
@@ -94,13 +115,23 @@ fn set_and_look(name: &str, nic: &mut Nic, address: &str, table: Vec<QueueId>) -
     look(name, nic, address, &table)
 }
 
+/// Connects many times under a table.
+fn look(name: &str, nic: &Nic, address: &str, table: &[QueueId]) -> Done<BTreeMap<u32, u64>> {
+    arrivals(name, nic, table, |_| Ok(TcpStream::connect(address)?))
+}
+
 /// Connects many times; what arrives must arrive at the queues of the table, and at each of them. Returns how
 /// much did, by queue.
-fn look(name: &str, nic: &Nic, address: &str, table: &[QueueId]) -> Done<BTreeMap<u32, u64>> {
+fn arrivals(
+    name: &str,
+    nic: &Nic,
+    table: &[QueueId],
+    connect: impl Fn(usize) -> Done<TcpStream>,
+) -> Done<BTreeMap<u32, u64>> {
     let first = counters(nic)?;
-    for _ in 0..CONNECTIONS {
+    for number in 0..CONNECTIONS {
         let mut reply = Vec::new();
-        TcpStream::connect(address)?.read_to_end(&mut reply)?;
+        connect(number)?.read_to_end(&mut reply)?;
         need(reply.len() == REPLY_LEN, "a whole reply")?;
     }
     let last = counters(nic)?;
