@@ -6,6 +6,7 @@
 mod aggregate;
 pub mod dragonet;
 mod exhaustive;
+mod hash;
 mod improve;
 mod index;
 mod local;

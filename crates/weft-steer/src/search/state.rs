@@ -3,11 +3,12 @@
 //! A carrier is whatever sends packets to a queue as one: a rule, an entry of the indirection table, the default queue, or the hash as
 //! a whole for flows with wildcards. Each flow has one carrier; moving a carrier moves all of its flows.
 
+use super::hash::hash;
 use super::index::CubeIndex;
 use super::ranks::Ranks;
 use super::tables::{Tables, default_queue};
-use super::types::{FlowId, HashKey, Options};
-use crate::cube::{Cube, Field};
+use super::types::{FlowId, Options};
+use crate::cube::Cube;
 use crate::flow::Flow;
 use crate::nic::{Nic, TableId};
 use crate::policy::{ClassId, Item, Layout, Measure, Tally};
@@ -114,7 +115,7 @@ pub(super) struct State {
     pub(super) unhappy_loose: BTreeSet<(u64, u32)>,
     pub(super) entries: u32,
     pub(super) entries_movable: bool,
-    toeplitz: Option<Toeplitz>,
+    pub(super) toeplitz: Option<Toeplitz>,
     pub(super) event: u64,
     /// Flows of earlier events whose queue this one changed, counted per change.
     pub(super) moved: u32,
@@ -148,10 +149,7 @@ impl State {
             carriers.push(carrier(Kind::Entry, Some(queue)));
             tally.move_entry(None, Some(queue));
         }
-        let key = match &options.key {
-            HashKey::Known(key) => key.clone(),
-            HashKey::Standard | HashKey::Unknown => RssKey::default(),
-        };
+        let (key, toeplitz) = hash(nic, options);
         let mut state = Self {
             nic: nic.clone(),
             tables: Tables::new(nic, options.all_tables),
@@ -172,7 +170,7 @@ impl State {
             unhappy_loose: BTreeSet::new(),
             entries,
             entries_movable: movable,
-            toeplitz: rss.filter(|_| options.key != HashKey::Unknown).map(|_| Toeplitz::new(&key)),
+            toeplitz,
             key,
             event: 0,
             moved: 0,
@@ -307,29 +305,6 @@ impl State {
         self.records[slot as usize] = None;
         self.free_records.push(slot);
         self.live -= 1;
-    }
-
-    /// Where packets of a cube go without rules: an entry by their hash, all entries, or the default queue.
-    fn base(&self, cube: &Cube) -> u32 {
-        let Some(rss) = &self.nic.rss else { return DEFAULT };
-        match cube.ether_type() {
-            None => return SPREAD,
-            Some(crate::cube::ETHER_TYPE_IPV4 | crate::cube::ETHER_TYPE_IPV6) => {}
-            Some(_) => return DEFAULT,
-        }
-        let Some(toeplitz) = &self.toeplitz else { return SPREAD };
-        if let Some(key) = cube.flow() {
-            let ports = rss.hashed_with_ports.contains(&key.protocol.0);
-            return ENTRIES + (toeplitz.flow(&key, ports) & (self.entries - 1));
-        }
-        // Without ports, packets of two addresses have one hash where the protocol's ports are not hashed.
-        let addresses = cube.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow();
-        match addresses {
-            Some(key) if !rss.hashed_with_ports.contains(&key.protocol.0) => {
-                ENTRIES + (toeplitz.flow(&key, false) & (self.entries - 1))
-            }
-            _ => SPREAD,
-        }
     }
 
     /// Whether a flow is where it must be.
