@@ -43,8 +43,10 @@ fn section(experiment: &Experiment) -> Section {
 /// A chart for each column and flow count: configurations in the paper's order along x, published and simulated with its band.
 fn cell_charts(experiment: &Experiment) -> Vec<Chart> {
     let mut kinds: Vec<(&str, u32)> = Vec::new();
-    // Without anything to lay beside them, the table says as much.
-    for cell in experiment.cells.iter().filter(|cell| cell.published.or(cell.measured).is_some()) {
+    // With only one value there is nothing beside it: the table and the experiment's own plots show as much.
+    let compared =
+        |cell: &&TableCell| [cell.published, cell.simulated, cell.measured].into_iter().flatten().count() > 1;
+    for cell in experiment.cells.iter().filter(compared) {
         if !kinds.contains(&(cell.column.as_str(), cell.flows)) {
             kinds.push((&cell.column, cell.flows));
         }
