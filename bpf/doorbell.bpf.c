@@ -18,6 +18,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include "doorbell.h"
+#include "flow_key.h"
+#include "match.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -36,24 +38,10 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEFT_RULES);
-	__type(key, __u32);
-	__type(value, struct weft_rule);
-} rules SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WEFT_LANES);
 	__type(key, __u32);
 	__type(value, struct weft_lane);
 } lanes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEFT_CGROUPS);
-	__type(key, __u32);
-	__type(value, struct weft_cgroup);
-} cgroups SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -65,151 +53,6 @@ struct {
  * cgroup entry has id 0, and the last rule matches everything.
  */
 const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1 };
-
-#define IP6_EXTENSIONS_MAX 4
-/* IPv6 extension headers that are walked (RFC 8200, section 4.1); linux/in6.h clashes with linux/in.h. */
-#define NEXT_HOP_BY_HOP 0
-#define NEXT_ROUTING 43
-#define NEXT_FRAGMENT 44
-#define NEXT_AUTHENTICATION 51
-#define NEXT_DESTINATION 60
-
-static __always_inline void read_ports(struct __sk_buff *skb, __u32 offset, struct weft_flow_key *key)
-{
-	__be16 ports[2];
-
-	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP && key->protocol != IPPROTO_SCTP)
-		return;
-	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)) < 0)
-		return;
-	key->sport = bpf_ntohs(ports[0]);
-	key->dport = bpf_ntohs(ports[1]);
-}
-
-static __always_inline void read_ipv4(struct __sk_buff *skb, struct weft_flow_key *key)
-{
-	struct {
-		__u8 version_ihl, tos;
-		__be16 total, id, fragment;
-		__u8 ttl, protocol;
-		__be16 check;
-		__be32 src, dst;
-	} ip;
-
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
-		return;
-	key->is_ip = WEFT_IS_IPV4;
-	key->protocol = ip.protocol;
-	key->src[2] = key->dst[2] = bpf_htonl(0xffff);
-	key->src[3] = ip.src;
-	key->dst[3] = ip.dst;
-	/* All fragments of a packet share a ring, and only the first has ports: so none is asked for them. */
-	if (ip.fragment & bpf_htons(0x3fff))
-		return;
-	read_ports(skb, ETH_HLEN + (ip.version_ihl & 15) * 4, key);
-}
-
-static __always_inline void read_ipv6(struct __sk_buff *skb, struct weft_flow_key *key)
-{
-	struct {
-		__be32 flow;
-		__be16 length;
-		__u8 next, hops;
-		__u32 src[4], dst[4];
-	} ip;
-	__u32 offset = ETH_HLEN + sizeof(ip);
-	__u8 next;
-	int i;
-
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
-		return;
-	key->is_ip = WEFT_IS_IPV6;
-	__builtin_memcpy(key->src, ip.src, sizeof(key->src));
-	__builtin_memcpy(key->dst, ip.dst, sizeof(key->dst));
-	next = ip.next;
-#pragma unroll
-	for (i = 0; i < IP6_EXTENSIONS_MAX; i++) {
-		__u8 header[2];
-
-		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_DESTINATION &&
-		    next != NEXT_AUTHENTICATION && next != NEXT_FRAGMENT)
-			break;
-		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)) < 0)
-			break;
-		if (next == NEXT_FRAGMENT) { /* as with IPv4: no ports */
-			key->protocol = header[0];
-			return;
-		}
-		offset += next == NEXT_AUTHENTICATION ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
-		next = header[0];
-	}
-	key->protocol = next;
-	read_ports(skb, offset, key);
-}
-
-static __always_inline int prefix_differs(const __u32 a[4], const __u32 net[4], const __u32 mask[4])
-{
-	return ((a[0] & mask[0]) ^ net[0]) | ((a[1] & mask[1]) ^ net[1]) | ((a[2] & mask[2]) ^ net[2]) |
-	       ((a[3] & mask[3]) ^ net[3]);
-}
-
-struct search {
-	struct __sk_buff *skb;
-	struct weft_flow_key *key;
-	__u64 members; /* bit i: the sender is in or below cgroup i of the policy */
-	__u32 lane;
-};
-
-static long try_rule(__u32 index, struct search *s)
-{
-	struct weft_rule *r = bpf_map_lookup_elem(&rules, &index);
-	struct weft_flow_key *k = s->key;
-
-	if (!r)
-		return 1;
-	if ((r->tests & (WEFT_TEST_PROTOCOL | WEFT_TEST_ADDRESS | WEFT_TEST_PORTS)) && !k->is_ip)
-		return 0;
-	if ((r->tests & WEFT_TEST_IPV6) && k->is_ip != WEFT_IS_IPV6)
-		return 0;
-	if ((r->tests & WEFT_TEST_PROTOCOL) && r->protocol != k->protocol)
-		return 0;
-	if ((r->tests & WEFT_TEST_ADDRESS) &&
-	    (prefix_differs(k->src, r->src, r->src_mask) || prefix_differs(k->dst, r->dst, r->dst_mask)))
-		return 0;
-	if ((r->tests & WEFT_TEST_PORTS) && (k->sport < r->sport_first || k->sport > r->sport_last ||
-					     k->dport < r->dport_first || k->dport > r->dport_last))
-		return 0;
-	if ((r->tests & WEFT_TEST_MARK) && (s->skb->mark & r->mark_mask) != r->mark)
-		return 0;
-	if ((r->tests & WEFT_TEST_PRIORITY) && s->skb->priority != r->priority)
-		return 0;
-	if ((r->tests & WEFT_TEST_CGROUP) && !((s->members >> (r->cgroup & 63)) & 1))
-		return 0;
-	s->lane = r->lane;
-	return 1;
-}
-
-static long try_cgroup(__u32 index, struct search *s)
-{
-	struct weft_cgroup *c = bpf_map_lookup_elem(&cgroups, &index);
-
-	if (!c)
-		return 1;
-	if (c->id && bpf_skb_ancestor_cgroup_id(s->skb, c->level) == c->id)
-		s->members |= 1ull << (index & 63);
-	return 0;
-}
-
-static __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key)
-{
-	struct search s = { .skb = skb, .key = key };
-
-	if (!key)
-		return 0;
-	bpf_loop(config.cgroups, try_cgroup, &s, 0);
-	bpf_loop(config.rules, try_rule, &s, 0);
-	return s.lane;
-}
 
 /*
  * How many packets and bytes the ring will hold of this one: TCP stays whole, and the kernel cuts all other GSO (UDP,
@@ -238,19 +81,6 @@ static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells 
 	return &d->lanes[lane & (WEFT_LANES - 1)];
 }
 
-static __always_inline __u32 mix(const struct weft_flow_key *key)
-{
-	__u32 h = key->sport ^ ((__u32)key->dport << 16) ^ key->protocol;
-	int i;
-
-#pragma unroll
-	for (i = 0; i < 4; i++)
-		h = (h ^ key->src[i] ^ (key->dst[i] << 7 | key->dst[i] >> 25)) * 0x9e3779b1u;
-	h ^= h >> 15;
-	h *= 0x85ebca77u;
-	return h ^ (h >> 13);
-}
-
 /*
  * A flow beyond the bound goes by hash, and must stay in its ring when it is tracked later: so once a class has had such
  * flows, all its new ones go by hash.
@@ -265,7 +95,7 @@ static __always_inline __u16 choose_ring(struct weft_doorbells *d, const struct 
 	if (tracked && !beyond && lane->spread == WEFT_SPREAD_ROUND_ROBIN)
 		n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
 	else
-		n = mix(key);
+		n = flow_hash(key);
 	return lane->first_ring + n % rings;
 }
 
@@ -348,7 +178,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 
 	if (!key || !d)
 		return 0;
-	lane_id = classify(skb, key) & (WEFT_LANES - 1);
+	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
@@ -412,7 +242,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	/* Until its old ring is drained it stays where it is: a move now could overtake. */
 	if (!drained(&d->rings[flow->ring & (WEFT_RINGS - 1)], flow))
 		return 0;
-	lane_id = classify(skb, key) & (WEFT_LANES - 1);
+	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
@@ -442,10 +272,7 @@ int weft_egress(struct __sk_buff *skb)
 	d = bpf_map_lookup_elem(&doorbells, &zero);
 	if (!d)
 		return TC_ACT_SHOT;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		read_ipv4(skb, &key);
-	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		read_ipv6(skb, &key);
+	read_flow_key(skb, &key);
 	packets = packets_in_ring(skb, &key, &bytes);
 
 	flow = bpf_map_lookup_elem(&flows, &key);
@@ -491,10 +318,7 @@ int weft_behind(struct __sk_buff *skb)
 	d = bpf_map_lookup_elem(&doorbells, &zero);
 	if (!d)
 		return TC_ACT_OK;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		read_ipv4(skb, &key);
-	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		read_ipv6(skb, &key);
+	read_flow_key(skb, &key);
 	packets = packets_in_ring(skb, &key, &bytes);
 	ring_bell(d, skb->hash % config.rings, packets, bytes);
 	return TC_ACT_OK;

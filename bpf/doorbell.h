@@ -6,11 +6,11 @@
 #ifndef WEFT_DOORBELL_H
 #define WEFT_DOORBELL_H
 
+#include "flow_key.h"
+
 #define WEFT_RINGS 256	  /* most queues of one macvtap: TAP_MAX_QUEUES, drivers/net/tap.c */
 #define WEFT_LANES 512
 #define WEFT_CLASSES 256
-#define WEFT_RULES 512
-#define WEFT_CGROUPS 64
 
 /* One descriptor ring's doorbell: a cache line of its own, since any core may ring it. */
 struct weft_ring_bell {
@@ -48,30 +48,6 @@ struct weft_doorbells {
 	struct weft_lane_flows lanes[WEFT_LANES];
 };
 
-/* One row of the match table; see weft_steer::Match. Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
-struct weft_rule {
-	__u8 tests; /* WEFT_TEST_* */
-	__u8 protocol;
-	__u8 cgroup;
-	__u8 pad0;
-	__u16 lane;
-	__u16 pad1;
-	__u32 src[4], src_mask[4];
-	__u32 dst[4], dst_mask[4];
-	__u16 sport_first, sport_last, dport_first, dport_last; /* host order */
-	__u32 mark, mark_mask;
-	__u32 priority;
-	__u32 pad2;
-};
-
-#define WEFT_TEST_PROTOCOL 1
-#define WEFT_TEST_ADDRESS 2 /* any of src and dst; also: must be IP */
-#define WEFT_TEST_PORTS 4
-#define WEFT_TEST_MARK 8
-#define WEFT_TEST_PRIORITY 16
-#define WEFT_TEST_CGROUP 32
-#define WEFT_TEST_IPV6 64 /* an IPv6 prefix may hold ::ffff:0:0/96 too, which stands for IPv4 here */
-
 struct weft_lane {
 	__u16 class;
 	__u16 first_ring;
@@ -90,24 +66,6 @@ struct weft_config {
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
 #define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
-
-struct weft_cgroup {
-	__u64 id;
-	__u32 level;
-	__u32 pad;
-};
-
-struct weft_flow_key {
-	__u32 src[4];
-	__u32 dst[4];
-	__u16 sport, dport; /* host order */
-	__u8 protocol;
-	__u8 is_ip; /* 0 or WEFT_IS_* */
-	__u16 pad;
-};
-
-#define WEFT_IS_IPV4 4
-#define WEFT_IS_IPV6 6
 
 struct weft_flow {
 	__u64 cgroup;
@@ -138,9 +96,7 @@ struct weft_record {
 
 _Static_assert(sizeof(struct weft_ring_bell) == 64, "ring bell");
 _Static_assert(sizeof(struct weft_class_bell) == 64, "class bell");
-_Static_assert(sizeof(struct weft_rule) == 96, "rule");
 _Static_assert(sizeof(struct weft_lane) == 16, "lane");
-_Static_assert(sizeof(struct weft_flow_key) == 40, "flow key");
 _Static_assert(sizeof(struct weft_flow) == 40, "flow");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
 _Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 + 64 * 256 + 64 * 256 + 8 * 512, "doorbells");

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Table;
 
 /// The floors of the house, bottom up. A crate may use those of the floors below and no others.
-pub const FLOORS: [&[&str]; 6] = [
+pub const FLOORS: [&[&str]; 7] = [
     &["weft-units"],
     &["weft-sched", "weft-steer", "weft-report"],
     &["weft-policy", "weft-host"],
-    &["weft-sim", "weft-nic"],
+    &["weft-sim", "weft-titan"],
+    &["weft-nic"],
     &["weft-lab"],
     &["weft"],
 ];

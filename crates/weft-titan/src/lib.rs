@@ -1,0 +1,6 @@
+//! Queue assignment on multiqueue devices: Titan's dynamic queue assignment, queue weights and segment sizes (Stephens et
+//! al., ATC 2017) on an unmodified kernel.
+//!
+//! [`page`] is what the eBPF programs, the software NIC and this process share.
+
+pub mod page;

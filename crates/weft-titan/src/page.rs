@@ -1,0 +1,104 @@
+//! The page that describes a device's queues: `bpf/queues.h` in Rust. Both sides assert the sizes.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use weft_host::bpf::SharedLayout;
+use weft_units::FlowKey;
+
+/// Most queues of a device that are assigned (`WEFT_QUEUES`).
+pub const QUEUES: usize = 256;
+/// Slots of packets that a NIC holds outside its rings (`WEFT_HELD`).
+pub const HELD: usize = 1024;
+/// The name of the map that has the page, in every object that uses it.
+pub const MAP: &str = "queues";
+
+/// A queue. The first line is written when a packet is assigned, the second when it has left.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// The sum of the weights of the active flows; 0 when there is none.
+    pub weight: AtomicU64,
+    /// Active flows: those with a packet below their socket.
+    pub flows: AtomicU64,
+    /// Monotonic time, in nanoseconds, of the first change that the NIC has not taken yet; 0 when it knows all.
+    pub changed_ns: AtomicU64,
+    /// Assigned, in segments.
+    pub packets: AtomicU64,
+    /// Assigned, frame bytes.
+    pub bytes: AtomicU64,
+    /// Flows that came from another queue.
+    pub moves: AtomicU64,
+    pad0: [AtomicU64; 2],
+    /// Left, in segments.
+    pub left_packets: AtomicU64,
+    /// Left, frame bytes.
+    pub left_bytes: AtomicU64,
+    pad1: [AtomicU64; 6],
+}
+
+/// The page.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct QueuePage {
+    /// 1: serve the queues by their weights; 0: all alike.
+    pub use_weights: AtomicU32,
+    /// Not 0: a queue with more than one flow sends pieces of at most so many bytes (DSOS).
+    pub segment_bytes: AtomicU32,
+    /// The NIC takes changed weights in batches, at least so many nanoseconds apart.
+    pub update_interval_ns: AtomicU64,
+    pad0: [AtomicU64; 6],
+    /// Written by the NIC. 1: a packet is just being taken off a ring, and it is not known whose.
+    pub fetching: AtomicU64,
+    pad1: [AtomicU64; 7],
+    /// Written by the NIC: unfinished packets, by [`held_slot`] of their flow.
+    pub held: [AtomicU32; HELD],
+    /// The queues.
+    pub queues: [Queue; QUEUES],
+}
+
+const _: () = assert!(size_of::<Queue>() == 128);
+const _: () = assert!(size_of::<QueuePage>() == 64 + 64 + 4 * HELD + 128 * QUEUES);
+
+// SAFETY: repr(C), integer atomics only, and the layout of `struct weft_queues` (sizes asserted on both sides).
+unsafe impl SharedLayout for QueuePage {}
+
+impl Default for QueuePage {
+    fn default() -> Self {
+        Self {
+            use_weights: AtomicU32::default(),
+            segment_bytes: AtomicU32::default(),
+            update_interval_ns: AtomicU64::default(),
+            pad0: Default::default(),
+            fetching: AtomicU64::default(),
+            pad1: Default::default(),
+            held: [const { AtomicU32::new(0) }; HELD],
+            queues: core::array::from_fn(|_| Queue::default()),
+        }
+    }
+}
+
+/// The slot of [`QueuePage::held`] of a flow: a hash of its five-tuple, the same as `flow_hash` in bpf/flow_key.h. IPv4
+/// addresses count as `::ffff:a.b.c.d`.
+pub fn held_slot(key: &FlowKey) -> usize {
+    flow_hash(key) as usize % HELD
+}
+
+/// The hash of a five-tuple: `flow_hash` in bpf/flow_key.h. The words of the addresses are taken as they lie in memory.
+pub fn flow_hash(key: &FlowKey) -> u32 {
+    let words = |address: core::net::IpAddr| -> [u32; 4] {
+        let octets = match address {
+            core::net::IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            core::net::IpAddr::V6(v6) => v6.octets(),
+        };
+        core::array::from_fn(|i| {
+            u32::from_ne_bytes([octets[4 * i], octets[4 * i + 1], octets[4 * i + 2], octets[4 * i + 3]])
+        })
+    };
+    let (src, dst) = (words(key.src), words(key.dst));
+    let mut h = u32::from(key.sport) ^ (u32::from(key.dport) << 16) ^ u32::from(key.protocol.0);
+    for i in 0..4 {
+        h = (h ^ src[i] ^ dst[i].rotate_left(7)).wrapping_mul(0x9e37_79b1);
+    }
+    h ^= h >> 15;
+    h = h.wrapping_mul(0x85eb_ca77);
+    h ^ (h >> 13)
+}
