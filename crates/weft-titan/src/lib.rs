@@ -3,4 +3,6 @@
 //!
 //! [`page`] is what the eBPF programs, the software NIC and this process share.
 
+pub mod match_table;
 pub mod page;
+pub mod weights;

@@ -45,7 +45,9 @@ pub struct QueuePage {
     pub segment_bytes: AtomicU32,
     /// The NIC takes changed weights in batches, at least so many nanoseconds apart.
     pub update_interval_ns: AtomicU64,
-    pad0: [AtomicU64; 6],
+    /// Written by a NIC of ours: how many queues it has; 0 when the page belongs to no such NIC.
+    pub nic_queues: AtomicU64,
+    pad0: [AtomicU64; 5],
     /// Written by the NIC. 1: a packet is just being taken off a ring, and it is not known whose.
     pub fetching: AtomicU64,
     pad1: [AtomicU64; 7],
@@ -67,6 +69,7 @@ impl Default for QueuePage {
             use_weights: AtomicU32::default(),
             segment_bytes: AtomicU32::default(),
             update_interval_ns: AtomicU64::default(),
+            nic_queues: AtomicU64::default(),
             pad0: Default::default(),
             fetching: AtomicU64::default(),
             pad1: Default::default(),

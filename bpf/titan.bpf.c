@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Dynamic queue assignment (Titan, ATC 2017, section 4.1) at the egress of a multiqueue device, on an unmodified kernel.
+ *
+ * A flow is a socket. It is active from its first packet that passes here to its last packet that is freed, and counts in
+ * one queue with its weight. When it becomes active it goes to the least occupied queue. It may change its queue only when
+ * nothing of it is outstanding: the kernel charges every packet below a socket to sk_wmem_alloc until it is freed, so the
+ * charge of this packet alone means that no other is on its way (tcp_transmit_skb's ooo_okay is the same test), wherever
+ * it might be: qdisc, ring, receive backlog. What a NIC of ours has read off a ring it says in the page.
+ *
+ * Whether events of departures are lost or not, no packet is ever overtaken: they only serve the counts. They come from the
+ * destructors of packets where the kernel lets programs attach there (fentry), else from the tracepoints that see packets
+ * being freed.
+ *
+ * The queue is written into the packet's hash: hash % queues. Our NIC takes it from there; for other devices a tc action
+ * behind this classifier does (skbedit with SKBEDIT_F_TXQ_SKBHASH). Upper bits of the hash are the flow's tag, by which a
+ * departing packet is known to have been counted here.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "flow_key.h"
+#include "match.h"
+#include "titan.h"
+
+/* The kernel's own structures, as far as they are used; offsets are filled in when the program is loaded. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+typedef struct refcount_struct {
+	struct {
+		int counter;
+	} refs;
+} refcount_t;
+struct in6_addr___k {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+struct sock_common {
+	unsigned short skc_family;
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	struct in6_addr___k skc_v6_daddr;
+	struct in6_addr___k skc_v6_rcv_saddr;
+};
+struct sock {
+	struct sock_common __sk_common;
+	refcount_t sk_wmem_alloc;
+	__u16 sk_protocol;
+};
+struct sk_buff {
+	struct sock *sk;
+	unsigned int len;
+	unsigned int truesize;
+	__u32 hash;
+	unsigned char *head;
+	unsigned int end;
+};
+struct skb_shared_info {
+	unsigned short gso_segs;
+};
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
+};
+#pragma clang attribute pop
+
+extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct weft_titan_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_queues);
+} queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_titan_totals);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEFT_CPUS);
+	__type(key, __u32);
+	__type(value, struct weft_titan_pool);
+} pools SEC(".maps");
+
+const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .cgroups = 1, .default_weight = 1 };
+
+#define OUT(state) ((__u32)(state))
+#define QUEUE(state) ((__u32)((state) >> 32) & 0xff)
+#define WEIGHT(state) ((state) >> 40)
+#define PLACE(queue, weight) ((__u64)(queue) << 32 | (__u64)(weight) << 40)
+
+/* The empty asm keeps the compiler from dropping a mask that the verifier still needs. */
+static __always_inline struct weft_queue *queue_of(struct weft_queues *page, __u32 queue)
+{
+	asm volatile("" : "+r"(queue));
+	return &page->queues[queue & (WEFT_QUEUES - 1)];
+}
+
+/* The NIC clears changed_ns before it reads the weight; here the weight is changed before changed_ns is read. */
+static __always_inline void say_changed(struct weft_queues *page, struct weft_queue *q)
+{
+	if (page->use_weights && *(volatile __u64 *)&q->changed_ns == 0)
+		__sync_val_compare_and_swap(&q->changed_ns, 0, bpf_ktime_get_ns());
+}
+
+static __always_inline void count_out(struct weft_queues *page, struct weft_titan_totals *t, __u64 state)
+{
+	struct weft_queue *q = queue_of(page, QUEUE(state));
+
+	__sync_fetch_and_sub(&q->weight, WEIGHT(state));
+	__sync_fetch_and_sub(&q->flows, 1);
+	__sync_fetch_and_sub(&t->active, 1);
+	say_changed(page, q);
+}
+
+/* A look over the queues for the least occupied. */
+struct look {
+	struct weft_queues *page;
+	struct weft_titan_pool *pool; /* or none: all queues */
+	__u64 best_weight;
+	__u32 best;
+	__u32 at;
+	__u32 count;
+};
+
+static long look_at(__u32 index, struct look *l)
+{
+	__u32 number;
+	__u64 weight;
+
+	if (l->pool)
+		number = l->pool->queue[l->at & (WEFT_QUEUES - 1)];
+	else
+		number = l->at;
+	weight = *(volatile __u64 *)&queue_of(l->page, number)->weight;
+	if (weight < l->best_weight) {
+		l->best_weight = weight;
+		l->best = number;
+	}
+	l->at = l->at + 1 >= l->count ? 0 : l->at + 1;
+	return l->best_weight == 0;
+}
+
+/*
+ * The queue for a flow that becomes active. Of equally occupied queues the flow's own wins, then the next in circular order;
+ * a new flow's own is that of its hash, so that flows of different cores begin to look in different places.
+ */
+static __noinline __u32 least_occupied(struct weft_queues *page, struct weft_titan_pool *pool, __u32 own, __u64 *weight)
+{
+	struct look l = { .page = page, .pool = pool, .best_weight = ~0ull, .best = own, .at = own };
+	__u32 i;
+
+	if (!page || !weight)
+		return own;
+	l.count = config.queues;
+	if (pool) {
+		l.count = pool->queues;
+		l.at = 0;
+		for (i = 0; i < WEFT_QUEUES && i < l.count; i++)
+			if (pool->queue[i] == own) {
+				l.at = i;
+				break;
+			}
+	}
+	bpf_loop(l.count, look_at, &l, 0);
+	*weight = l.best_weight;
+	return l.best;
+}
+
+static __always_inline __u32 by_hash(struct weft_titan_pool *pool, __u32 hash)
+{
+	if (pool && pool->queues)
+		return pool->queue[hash % pool->queues & (WEFT_QUEUES - 1)];
+	return hash % config.queues;
+}
+
+static __always_inline struct weft_titan_pool *pool_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct weft_titan_pool *pool;
+
+	if (!config.pooled)
+		return 0;
+	pool = bpf_map_lookup_elem(&pools, &cpu);
+	return pool && pool->queues ? pool : 0;
+}
+
+/* The weight of a packet's flow, by the match table; a row's lane is the weight. */
+static __noinline __u32 weigh(struct __sk_buff *skb)
+{
+	struct weft_flow_key key = {};
+
+	read_flow_key(skb, &key);
+	return classify(skb, &key, config.cgroups, config.rules);
+}
+
+static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff *skb)
+{
+	struct weft_flow_key key = {};
+
+	if (!config.device_holds)
+		return 0;
+	/* A locked operation: after the charge was read, whatever the machine. */
+	if (__sync_fetch_and_add(&page->fetching, 0))
+		return 1;
+	read_flow_key(skb, &key);
+	return *(volatile __u32 *)&page->held[flow_hash(&key) & (WEFT_HELD - 1)] != 0;
+}
+
+static __always_inline void set_queue(struct weft_titan_flow *f, __u32 tag, __u32 queue)
+{
+	__u32 base = (tag << WEFT_TAG_SHIFT) + WEFT_HASH_BASE;
+
+	f->hash = base + (queue + config.queues - base % config.queues) % config.queues;
+}
+
+/* Counts the flow into the least occupied queue; returns what to add to its state. */
+static __always_inline __u64 claim(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+				   __u32 own, __u32 weight, int may_move)
+{
+	struct weft_titan_pool *pool = pool_here();
+	struct weft_queue *q;
+	__u32 chosen = own;
+	__u64 seen;
+	int i;
+
+	if (config.assignment == WEFT_ASSIGN_HASH) {
+		if (may_move)
+			chosen = by_hash(pool, f->hash >> WEFT_TAG_SHIFT);
+		__sync_fetch_and_add(&queue_of(page, chosen)->weight, weight);
+	} else if (!may_move) {
+		__sync_fetch_and_add(&queue_of(page, own)->weight, weight);
+	} else {
+		/* Another core may take the same queue between look and claim: then look again. Twice is enough; what
+		 * comes thereafter is taken as it is. */
+		for (i = 0; i < 3; i++) {
+			chosen = least_occupied(page, pool, own, &seen);
+			q = queue_of(page, chosen);
+			if (__sync_val_compare_and_swap(&q->weight, seen, seen + weight) == seen)
+				break;
+			__sync_fetch_and_add(&t->retries, 1);
+		}
+		if (i == 3)
+			__sync_fetch_and_add(&queue_of(page, chosen)->weight, weight);
+	}
+	q = queue_of(page, chosen);
+	__sync_fetch_and_add(&q->flows, 1);
+	__sync_fetch_and_add(&t->active, 1);
+	say_changed(page, q);
+	if (chosen != own && f->bytes) {
+		__sync_fetch_and_add(&q->moves, 1);
+		__sync_fetch_and_add(&t->moves, 1);
+	}
+	if (chosen != own || !f->bytes)
+		set_queue(f, f->hash >> WEFT_TAG_SHIFT, chosen);
+	return PLACE(chosen, weight);
+}
+
+/* The flow has become active. Returns 0 when it is not to be assigned. */
+static __noinline int activate(struct __sk_buff *skb, struct weft_titan_flow *f, __u32 alone)
+{
+	struct weft_titan_totals *t;
+	struct weft_queues *page;
+	__u32 zero = 0, weight;
+	__u64 state, cgroup;
+
+	t = bpf_map_lookup_elem(&totals, &zero);
+	page = bpf_map_lookup_elem(&queues, &zero);
+	if (!f || !t || !page)
+		return 0;
+	if (f->passing) {
+		if (!alone)
+			return 0;
+		f->passing = 0;
+	}
+	if (*(volatile __u64 *)&t->active >= config.most_flows) {
+		__sync_fetch_and_add(&t->beyond, 1);
+		f->passing = 1;
+		return 0;
+	}
+	state = *(volatile __u64 *)&f->state;
+	weight = WEIGHT(state);
+	if (config.rules > 1) {
+		cgroup = bpf_skb_cgroup_id(skb);
+		if (!weight || cgroup != f->cgroup || skb->mark != f->mark) {
+			f->cgroup = cgroup;
+			f->mark = skb->mark;
+			weight = weigh(skb);
+		}
+	} else {
+		weight = config.default_weight;
+	}
+	if (!weight)
+		weight = 1;
+	if (alone && f->bytes && nic_holds(page, skb)) {
+		alone = 0;
+		__sync_fetch_and_add(&t->kept, 1);
+	}
+	__sync_fetch_and_add(&t->activations, 1);
+	/* Nothing is outstanding, so nobody else changes queue and weight. */
+	state = claim(page, t, f, QUEUE(state), weight, alone) - (state & ~0xffffffffull);
+	__sync_fetch_and_add(&f->state, state);
+	return 1;
+}
+
+/* All packets have left although not all departures were seen: the flow is counted out here. */
+static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
+{
+	struct weft_titan_totals *t;
+	struct weft_queues *page;
+	__u32 zero = 0;
+	__u64 old;
+
+	t = bpf_map_lookup_elem(&totals, &zero);
+	page = bpf_map_lookup_elem(&queues, &zero);
+	if (!f || !t || !page)
+		return 0;
+	old = __sync_fetch_and_sub(&f->state, outstanding);
+	if (OUT(old) == outstanding) {
+		count_out(page, t, old);
+		__sync_fetch_and_add(&t->repaired, 1);
+	}
+	return 0;
+}
+
+/* A flow that is seen for the first time: only from a moment on when nothing of it is under way. */
+static __always_inline struct weft_titan_flow *new_flow(struct bpf_sock *sk, struct weft_titan_totals *t, int alone)
+{
+	struct weft_titan_flow *f;
+	__u32 tag;
+
+	if (!alone) {
+		__sync_fetch_and_add(&t->passed, 1);
+		return 0;
+	}
+	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!f) {
+		__sync_fetch_and_add(&t->unstored, 1);
+		return 0;
+	}
+	tag = bpf_get_prandom_u32() & 0xfffff;
+	if (!tag)
+		tag = 1;
+	f->hash = tag << WEFT_TAG_SHIFT;
+	f->state = PLACE(by_hash(0, tag), 0);
+	return f;
+}
+
+SEC("tc")
+int weft_titan(struct __sk_buff *skb)
+{
+	int pass = config.with_action ? 0 : TC_ACT_UNSPEC, assigned = config.with_action ? 1 : TC_ACT_UNSPEC;
+	struct weft_titan_totals *t;
+	struct weft_titan_flow *f;
+	struct weft_queues *page;
+	struct weft_queue *q;
+	struct bpf_sock *bsk;
+	struct sk_buff *k;
+	struct sock *sk;
+	__u32 zero = 0, segments, charge, alone;
+	__u64 old;
+
+	t = bpf_map_lookup_elem(&totals, &zero);
+	page = bpf_map_lookup_elem(&queues, &zero);
+	if (!t || !page)
+		return pass;
+	bsk = skb->sk;
+	if (bsk)
+		bsk = bpf_sk_fullsock(bsk);
+	if (!bsk || (bsk->protocol != IPPROTO_TCP && bsk->protocol != IPPROTO_UDP)) {
+		__sync_fetch_and_add(&t->without_socket, 1);
+		return pass;
+	}
+	k = bpf_cast_to_kern_ctx(skb);
+	sk = k->sk;
+	if (!sk)
+		return pass;
+	charge = sk->sk_wmem_alloc.refs.counter;
+	/* One is the socket's own reference (sk_alloc). */
+	alone = charge <= k->truesize + 1;
+	f = bpf_sk_storage_get(&flows, bsk, 0, 0);
+	if (!f) {
+		f = new_flow(bsk, t, alone);
+		if (!f)
+			return pass;
+	}
+	segments = skb->gso_segs ? skb->gso_segs : 1;
+	old = *(volatile __u64 *)&f->state;
+	if (alone && OUT(old))
+		repair(f, OUT(old));
+	old = __sync_fetch_and_add(&f->state, segments);
+	if (!OUT(old) && !activate(skb, f, alone)) {
+		__sync_fetch_and_sub(&f->state, segments);
+		return pass;
+	}
+	q = queue_of(page, QUEUE(*(volatile __u64 *)&f->state));
+	__sync_fetch_and_add(&q->packets, segments);
+	__sync_fetch_and_add(&q->bytes, skb->len);
+	f->bytes += skb->len;
+	__sync_fetch_and_add(&f->bytes_out, skb->len);
+	bpf_set_hash(skb, f->hash);
+	return assigned;
+}
+
+/* A packet leaves: it is being freed, and its socket's charge with it. */
+static __always_inline void left(struct sk_buff *skb)
+{
+	struct weft_titan_totals *t;
+	struct weft_titan_flow *f;
+	struct weft_queues *page;
+	struct weft_queue *q;
+	struct sock *sk = skb->sk;
+	__u32 zero = 0, segments, length;
+	__u64 old;
+	__s64 rest;
+	__u16 gso_segs = 0;
+
+	if (!sk)
+		return;
+	f = bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (!f || (skb->hash >> WEFT_TAG_SHIFT) != (f->hash >> WEFT_TAG_SHIFT))
+		return;
+	page = bpf_map_lookup_elem(&queues, &zero);
+	t = bpf_map_lookup_elem(&totals, &zero);
+	if (!page || !t)
+		return;
+	/* Counted in segments, so that a packet may be cut in between: the whole (whose socket the kernel then takes away) does
+	 * not count, each piece does. */
+	bpf_probe_read_kernel(&gso_segs, sizeof(gso_segs),
+			      &((struct skb_shared_info *)(skb->head + skb->end))->gso_segs);
+	segments = gso_segs ? gso_segs : 1;
+	length = skb->len;
+	old = *(volatile __u64 *)&f->state;
+	if (OUT(old) < segments)
+		return; /* repaired before */
+	__sync_fetch_and_sub(&f->bytes_out, (__s64)length);
+	old = __sync_fetch_and_sub(&f->state, segments);
+	q = queue_of(page, QUEUE(old));
+	__sync_fetch_and_add(&q->left_packets, segments);
+	if (OUT(old) == segments) {
+		/* Pieces have headers of their own; with the last packet the difference is settled. */
+		rest = __sync_lock_test_and_set(&f->bytes_out, 0);
+		length += rest;
+		count_out(page, t, old);
+	}
+	__sync_fetch_and_add(&q->left_bytes, (__u64)(__s64)(int)length);
+}
+
+/* Departures by the packets' destructors (net/ipv4/tcp_output.c, net/core/sock.c): exact whatever frees or orphans them. */
+SEC("fentry/tcp_wfree")
+int BPF_PROG(weft_tcp_wfree, struct sk_buff *skb)
+{
+	left(skb);
+	return 0;
+}
+
+SEC("fentry/sock_wfree")
+int BPF_PROG(weft_sock_wfree, struct sk_buff *skb)
+{
+	left(skb);
+	return 0;
+}
+
+/* Pure acknowledgements. */
+SEC("fentry/__sock_wfree")
+int BPF_PROG(weft_ack_wfree, struct sk_buff *skb)
+{
+	left(skb);
+	return 0;
+}
+
+/* Departures by the tracepoints of freed packets. */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(weft_consumed, struct sk_buff *skb)
+{
+	left(skb);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(weft_dropped, struct sk_buff *skb)
+{
+	left(skb);
+	return 0;
+}
+
+/* Lists the flows, and counts out those that have nothing outstanding and did not notice. */
+SEC("iter/bpf_sk_storage_map")
+int weft_titan_flows(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct weft_titan_record r = {};
+	struct weft_titan_flow *f;
+	struct sock *sk = ctx->sk;
+	__u32 charge;
+
+	if (!sk || !ctx->value)
+		return 0;
+	f = bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (!f)
+		return 0;
+	charge = sk->sk_wmem_alloc.refs.counter;
+	r.state = f->state;
+	r.bytes = f->bytes;
+	r.bytes_out = f->bytes_out;
+	r.outstanding = charge ? charge - 1 : 0;
+	r.hash = f->hash;
+	if (!r.outstanding && OUT(r.state))
+		repair(f, OUT(r.state));
+	r.cookie = bpf_get_socket_cookie(sk);
+	r.family = sk->__sk_common.skc_family;
+	r.protocol = sk->sk_protocol;
+	r.local_port = sk->__sk_common.skc_num;
+	r.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	if (r.family == 2) {
+		__builtin_memcpy(r.local, &sk->__sk_common.skc_rcv_saddr, 4);
+		__builtin_memcpy(r.remote, &sk->__sk_common.skc_daddr, 4);
+	} else {
+		bpf_probe_read_kernel(r.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(r.remote, 16, &sk->__sk_common.skc_v6_daddr);
+	}
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,355 @@
+//! The weights of flows: a file says which cgroup, mark or class of a policy has which.
+//!
+//! ```toml
+//! default = 1                 # of flows that nothing below names
+//! policy = "tenants.weft"     # where the classes come from; relative to this file
+//!
+//! [[flow]]
+//! cgroup = "/tenants/gold"    # in it or below it; counted from the root of the cgroup2 hierarchy
+//! weight = 4
+//!
+//! [[flow]]
+//! mark = "0x10/0xff"          # the socket buffer's mark, under the mask
+//! weight = 2
+//!
+//! [[flow]]
+//! class = "backup"            # a class of the policy
+//! weight = 1
+//! ```
+//!
+//! The first entry with a cgroup or mark that fits decides, in the order of the file. What none fits is classified by the
+//! policy, where classes are named, and has the weight of its class.
+
+use serde::Deserialize;
+use std::path::Path;
+use toml::Spanned;
+use weft_policy::{CompileOptions, CompiledPolicy, Rule, Source, compile};
+use weft_steer::Match;
+use weft_units::LaneId;
+
+/// The largest weight of a flow. A queue's weight is a sum of up to a million of them, which 64 bits hold with ease; a
+/// row of the match table has 16 bits.
+pub const LARGEST: u32 = u16::MAX as u32;
+
+/// What is wrong with a file of weights.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// A file could not be read.
+    #[error("cannot read {file}: {reason}")]
+    Read {
+        /// The file.
+        file: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// A place in the file of weights is wrong.
+    #[error("{file}:{line}:{column}: error: {text}")]
+    At {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What is wrong there, and what to do.
+        text: String,
+    },
+    /// The policy does not compile.
+    #[error("{0}")]
+    Policy(String),
+}
+
+/// The weights as rows of a match table: a row's lane is the weight. The last row matches everything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WeightTable {
+    /// The rows, in order.
+    pub rules: Vec<Rule>,
+    /// The cgroups that rows name, by their paths below the root of the hierarchy.
+    pub cgroups: Vec<String>,
+}
+
+impl Default for WeightTable {
+    fn default() -> Self {
+        Self { rules: vec![row(Match::default(), 1)], cgroups: Vec::new() }
+    }
+}
+
+fn row(matcher: Match, weight: u32) -> Rule {
+    Rule { matcher, lane: LaneId(weight) }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    default: Option<Spanned<i64>>,
+    policy: Option<Spanned<String>>,
+    #[serde(default)]
+    flow: Vec<Spanned<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    cgroup: Option<Spanned<String>>,
+    mark: Option<Spanned<String>>,
+    class: Option<Spanned<String>>,
+    weight: Spanned<i64>,
+}
+
+/// A file that is being read.
+struct File<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn at(&self, offset: usize, text: impl Into<String>) -> WeightsError {
+        let before = &self.text[..self.text.floor_char_boundary(offset)];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        WeightsError::At { file: self.name.to_owned(), line, column, text: text.into() }
+    }
+
+    fn weight(&self, given: &Spanned<i64>) -> Result<u32, WeightsError> {
+        let value = *given.as_ref();
+        let fits = u32::try_from(value).ok().filter(|weight| (1..=LARGEST).contains(weight));
+        fits.ok_or_else(|| {
+            self.at(given.span().start, format!("a weight is a number from 1 to {LARGEST}, not {value}"))
+        })
+    }
+
+    fn mark(&self, given: &Spanned<String>) -> Result<(u32, u32), WeightsError> {
+        let text = given.as_ref();
+        let (value, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
+        match (number(value), number(mask)) {
+            (Some(value), Some(mask)) if value & !mask == 0 => Ok((value, mask)),
+            (Some(_), Some(_)) => Err(self.at(
+                given.span().start,
+                format!("the mark {text} has bits outside its mask and would match nothing"),
+            )),
+            _ => Err(self.at(
+                given.span().start,
+                format!("{text:?} is no mark; write a number or VALUE/MASK, such as \"0x10/0xff\""),
+            )),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    let text = text.trim();
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl WeightTable {
+    /// Reads the file at `path`, and the policy that it names.
+    ///
+    /// # Errors
+    /// When a file cannot be read or something in it is wrong, with line and column.
+    pub fn load(path: &Path) -> Result<Self, WeightsError> {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|e| WeightsError::Read {
+                file: path.display().to_string(),
+                reason: e.to_string(),
+            })
+        };
+        let text = read(path)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self::read(&text, &path.display().to_string(), |policy| {
+            let path = folder.join(policy);
+            compiled(&path.display().to_string(), &read(&path)?)
+        })
+    }
+
+    /// Reads a text that `file` names; `policy` gets the policy of a path.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn read(
+        text: &str,
+        file: &str,
+        policy: impl FnOnce(&str) -> Result<CompiledPolicy, WeightsError>,
+    ) -> Result<Self, WeightsError> {
+        let file = File { name: file, text };
+        let document: Document = toml::from_str(text).map_err(|e| {
+            let offset = e.span().map_or(0, |span| span.start);
+            file.at(offset, e.message().lines().collect::<Vec<_>>().join(" "))
+        })?;
+        let default = document.default.as_ref().map_or(Ok(1), |given| file.weight(given))?;
+        let mut table = Self { rules: Vec::new(), cgroups: Vec::new() };
+        let mut classes = Vec::new();
+        for entry in &document.flow {
+            table.entry(&file, entry, &mut classes)?;
+        }
+        match (&document.policy, classes.first()) {
+            (Some(path), _) => {
+                let policy = policy(path.as_ref())?;
+                table.policy(&file, path.span().start, &policy, &classes, default)?;
+            }
+            (None, Some((class, _))) => {
+                return Err(file.at(class.span().start, "a class needs `policy = \"FILE\"` to come from"));
+            }
+            (None, None) => table.rules.push(row(Match::default(), default)),
+        }
+        Ok(table)
+    }
+
+    fn entry(
+        &mut self,
+        file: &File<'_>,
+        entry: &Spanned<Entry>,
+        classes: &mut Vec<(Spanned<String>, u32)>,
+    ) -> Result<(), WeightsError> {
+        let at = entry.span().start;
+        let entry = entry.as_ref();
+        let weight = file.weight(&entry.weight)?;
+        if let Some(class) = &entry.class {
+            if entry.cgroup.is_some() || entry.mark.is_some() {
+                return Err(file.at(class.span().start, "a class stands alone, without cgroup and mark"));
+            }
+            if classes.iter().any(|(other, _)| other.as_ref() == class.as_ref()) {
+                return Err(file.at(class.span().start, format!("class {} has a weight already", class.as_ref())));
+            }
+            classes.push((class.clone(), weight));
+            return Ok(());
+        }
+        let mut matcher = Match::default();
+        if let Some(path) = &entry.cgroup {
+            matcher.cgroup = Some(self.cgroup(path.as_ref()).ok_or_else(|| too_many(file, path.span().start))?);
+        }
+        if let Some(mark) = &entry.mark {
+            matcher.mark = Some(file.mark(mark)?);
+        }
+        if matcher == Match::default() {
+            return Err(file.at(at, "say whose weight this is: cgroup, mark or class"));
+        }
+        self.rules.push(row(matcher, weight));
+        Ok(())
+    }
+
+    /// The number of a cgroup; none when there are too many.
+    fn cgroup(&mut self, path: &str) -> Option<u8> {
+        let known = self.cgroups.iter().position(|other| other == path);
+        let number = known.unwrap_or_else(|| {
+            self.cgroups.push(path.to_owned());
+            self.cgroups.len() - 1
+        });
+        u8::try_from(number).ok().filter(|number| usize::from(*number) < crate::match_table::CGROUPS)
+    }
+
+    fn policy(
+        &mut self,
+        file: &File<'_>,
+        at: usize,
+        policy: &CompiledPolicy,
+        classes: &[(Spanned<String>, u32)],
+        default: u32,
+    ) -> Result<(), WeightsError> {
+        for (class, _) in classes {
+            if !policy.classes.iter().any(|known| known.name == *class.as_ref()) {
+                let names: Vec<&str> = policy.classes.iter().map(|known| known.name.as_str()).collect();
+                let text =
+                    format!("the policy has no class {}; it has: {}", class.as_ref(), names.join(", "));
+                return Err(file.at(class.span().start, text));
+            }
+        }
+        for rule in &policy.rules {
+            let lane = policy.program.lanes.get(rule.lane.index());
+            let name = lane.and_then(|lane| policy.classes.get(lane.class.index())).map(|class| &class.name);
+            let weight = classes.iter().find(|(class, _)| Some(class.as_ref()) == name).map(|(_, weight)| *weight);
+            let mut matcher = rule.matcher.clone();
+            if let Some(number) = matcher.cgroup {
+                let path = policy.cgroups.get(usize::from(number)).cloned().unwrap_or_default();
+                matcher.cgroup = Some(self.cgroup(&path).ok_or_else(|| too_many(file, at))?);
+            }
+            self.rules.push(row(matcher, weight.unwrap_or(default)));
+        }
+        if self.rules.len() > crate::match_table::RULES {
+            let most = crate::match_table::RULES;
+            let text = format!("{} rows of the match table are needed, and there are {most}", self.rules.len());
+            return Err(file.at(at, text));
+        }
+        Ok(())
+    }
+}
+
+fn too_many(file: &File<'_>, at: usize) -> WeightsError {
+    file.at(at, format!("more than {} cgroups are named", crate::match_table::CGROUPS))
+}
+
+/// Compiles a policy; its diagnostics, a line each, are the error.
+fn compiled(name: &str, text: &str) -> Result<CompiledPolicy, WeightsError> {
+    let compilation = compile(Source { name, text }, &CompileOptions::default());
+    let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
+    compilation.policy.ok_or_else(|| WeightsError::Policy(lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::PacketMeta;
+
+    const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
+
+    fn read(text: &str) -> Result<WeightTable, WeightsError> {
+        WeightTable::read(text, "w.toml", |_| compiled("p.weft", POLICY))
+    }
+
+    fn weight(table: &WeightTable, meta: &PacketMeta) -> u32 {
+        table.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(0, |rule| rule.lane.0)
+    }
+
+    #[test]
+    fn the_first_entry_that_fits_decides() {
+        let table = read(
+            "default = 3\n[[flow]]\nmark = \"0x10/0xf0\"\nweight = 2\n[[flow]]\ncgroup = \"/a\"\nweight = 7\n\
+             [[flow]]\nmark = \"16\"\nweight = 9\n",
+        )
+        .expect("a table");
+        assert_eq!(weight(&table, &PacketMeta { mark: 0x13, ..PacketMeta::default() }), 2);
+        assert_eq!(weight(&table, &PacketMeta { mark: 16, cgroups: 1, ..PacketMeta::default() }), 2);
+        assert_eq!(weight(&table, &PacketMeta { cgroups: 1, ..PacketMeta::default() }), 7);
+        assert_eq!(weight(&table, &PacketMeta::default()), 3);
+        assert_eq!(table.cgroups, ["/a"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let cases = [
+            ("default = 0\n", "w.toml:1:11: error: a weight is a number from 1 to 65535, not 0"),
+            ("[[flow]]\nweight = 2\n", "say whose weight this is"),
+            ("[[flow]]\nmark = \"0x1g\"\nweight = 2\n", "w.toml:2:8: error: \"0x1g\" is no mark"),
+            ("[[flow]]\nmark = \"0x100/0xff\"\nweight = 2\n", "bits outside its mask"),
+            ("[[flow]]\nclass = \"a\"\nweight = 2\n", "w.toml:2:9: error: a class needs `policy"),
+            ("[[flow]]\nclass = \"a\"\nmark = \"1\"\nweight = 2\n", "stands alone"),
+            ("policy = \"p\"\n[[flow]]\nclass = \"nobody\"\nweight = 2\n", "no class nobody; it has: web, rest, default"),
+            ("[[flow]]\ncgrp = \"a\"\nweight = 2\n", "unknown field `cgrp`"),
+            ("weights", "w.toml:1:"),
+        ];
+        for (text, expected) in cases {
+            let error = read(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_policys_classes_have_weights_and_its_order_holds() {
+        let text = "policy = \"p\"\n[[flow]]\nclass = \"rest\"\nweight = 5\n";
+        let table = WeightTable::read(text, "w.toml", |_| compiled("p.weft", POLICY)).expect("a table");
+        let meta = |dport| PacketMeta {
+            key: Some(weft_units::FlowKey {
+                src: "10.0.0.1".parse().expect("address"),
+                dst: "10.0.0.2".parse().expect("address"),
+                sport: 1,
+                dport,
+                protocol: weft_units::Protocol::TCP,
+            }),
+            ..PacketMeta::default()
+        };
+        assert_eq!(weight(&table, &meta(81)), 5);
+        assert_eq!(weight(&table, &meta(80)), 1, "the policy gives port 80 to another class, of the default weight");
+    }
+}
