@@ -211,10 +211,12 @@ impl QueueScheduler {
         self.queues.get(queue.index()).map(|q| q.weight)
     }
 
-    /// A flow has something to send. Returns whether it was idle; one that does not exist never is.
+    /// A flow has something to send. Returns whether it was idle; one that does not exist never is. The flow in service
+    /// stays backlogged then, whatever [`QueueScheduler::finish`] is told.
     pub fn activate(&mut self, flow: FlowId) -> bool {
         if self.in_service == Some(flow) {
-            return !core::mem::replace(&mut self.rung, true);
+            self.rung = true;
+            return false;
         }
         let Some(&Place { queue, slot }) = self.flows.get(flow.index()) else { return false };
         let wheel = &mut self.queues[queue as usize].wheel;
@@ -228,7 +230,10 @@ impl QueueScheduler {
 
     /// Whose turn it is; `None` when no flow is backlogged. A turn that was not finished is forgotten: its flow stays
     /// backlogged and was charged nothing.
-    #[expect(clippy::should_implement_trait, reason = "named as in the policy tree; a turn is to be finished")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "named as in the policy tree; a turn is to be finished"
+    )]
     pub fn next(&mut self) -> Option<Turn> {
         self.in_service = None;
         if self.outer.is_empty() {
