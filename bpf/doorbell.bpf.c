@@ -20,6 +20,7 @@
 #include "doorbell.h"
 #include "flow_key.h"
 #include "match.h"
+#include "queues.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -48,11 +49,20 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
+/* Of a multiqueue NIC: not used here; the NIC and a program that assigns queues share it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_queues);
+} queues SEC(".maps");
+
 /*
  * Set before loading. No count is ever 0: Linux 6.18 refuses a bpf_loop of known length 0 with a verifier bug; an unused
  * cgroup entry has id 0, and the last rule matches everything.
  */
-const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1 };
+const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1, .queues = 1 };
 
 /*
  * How many packets and bytes the ring will hold of this one: TCP stays whole, and the kernel cuts all other GSO (UDP,
@@ -81,17 +91,96 @@ static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells 
 	return &d->lanes[lane & (WEFT_LANES - 1)];
 }
 
+/* The hash says the hardware queue, as in skb_tx_hash (net/core/dev.c): that of the socket, of the headers, or what a
+ * program before this one has chosen. */
+static __always_inline __u32 queue_of(struct __sk_buff *skb)
+{
+	__u32 hash = skb->hash;
+
+	if (!hash)
+		hash = bpf_get_hash_recalc(skb);
+	return hash % config.queues;
+}
+
+static __always_inline __u32 rings_per_queue(void)
+{
+	__u32 rings = config.rings / config.queues;
+
+	return rings ? rings : 1;
+}
+
+/* How many rings of a queue are looked at for an empty one. */
+#define RING_CANDIDATES 8
+
+/*
+ * A ring of the hardware queue: for a new flow an empty one if one of a few is, so that flows that are active at the same
+ * time have rings of their own; otherwise the next. A flow that is not tracked goes by its own hash.
+ */
+static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
+					   const struct weft_flow_key *key, int tracked)
+{
+	__u32 rings = rings_per_queue();
+	__u32 first = queue * rings, n;
+	int i;
+
+	if (rings == 1)
+		return first;
+	if (!tracked)
+		return first + flow_hash(key) % rings;
+	n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
+	for (i = 0; i < RING_CANDIDATES; i++) {
+		__u32 ring = first + (n + i) % rings;
+		struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
+
+		if (*(volatile __u64 *)&bell->packets == *(volatile __u64 *)&bell->done)
+			return ring;
+	}
+	return first + n % rings;
+}
+
+/*
+ * A flow that is known stays in its ring while its queue is the same. Two cores that see its queue change at once agree on
+ * one of their rings.
+ */
+static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doorbells *d, struct weft_flow *flow,
+					  const struct weft_flow_key *key)
+{
+	struct weft_flow old, new, seen;
+	__u32 queue = queue_of(skb);
+
+	old.place = *(volatile __u32 *)&flow->place;
+	if (old.ring / rings_per_queue() == queue)
+		return old.ring;
+	new.lane = old.lane;
+	new.ring = ring_in_queue(d, queue, old.lane, key, 1);
+	seen.place = __sync_val_compare_and_swap(&flow->place, old.place, new.place);
+	return seen.place == old.place ? new.ring : seen.ring;
+}
+
+/* The hash by which the macvtap finds the ring: hash % rings. The bits above are kept for who reads the hash behind. */
+static __always_inline __u32 hash_of_ring(struct __sk_buff *skb, __u32 ring)
+{
+	__u32 base = skb->hash - skb->hash % config.rings;
+
+	if (base + ring < base) /* beyond 32 bits the remainder would be another */
+		base -= config.rings;
+	/* Zero would mean "no hash". */
+	return base + ring ? base + ring : config.rings;
+}
+
 /*
  * A flow beyond the bound goes by hash, and must stay in its ring when it is tracked later: so once a class has had such
  * flows, all its new ones go by hash.
  */
-static __always_inline __u16 choose_ring(struct weft_doorbells *d, const struct weft_lane *lane, __u32 lane_id,
-					 const struct weft_flow_key *key, int tracked)
+static __always_inline __u16 choose_ring(struct __sk_buff *skb, struct weft_doorbells *d, const struct weft_lane *lane,
+					 __u32 lane_id, const struct weft_flow_key *key, int tracked)
 {
 	__u64 beyond = *(volatile __u64 *)&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked;
 	__u32 rings = lane->rings ? lane->rings : 1;
 	__u32 n;
 
+	if (lane->spread == WEFT_SPREAD_QUEUES)
+		return ring_in_queue(d, queue_of(skb), lane_id, key, tracked && !beyond);
 	if (tracked && !beyond && lane->spread == WEFT_SPREAD_ROUND_ROBIN)
 		n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
 	else
@@ -188,7 +277,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 		tracked = 1;
 	}
 	flow.lane = lane_id;
-	flow.ring = choose_ring(d, lane, lane_id, key, tracked);
+	flow.ring = choose_ring(skb, d, lane, lane_id, key, tracked);
 	flow.last_seen_ns = bpf_ktime_get_ns();
 	if (tracked) {
 		announce(d, key, &flow, lane->class, WEFT_RECORD_NEW);
@@ -203,7 +292,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 
 		if (other)
 			return (__u64)other->lane << 16 | other->ring;
-		flow.ring = choose_ring(d, lane, lane_id, key, 0);
+		flow.ring = choose_ring(skb, d, lane, lane_id, key, 0);
 		if (key->is_ip)
 			__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
 	}
@@ -250,7 +339,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		__sync_fetch_and_add(&lane_flows(d, flow->lane)->flows, -1);
 		__sync_fetch_and_add(&lane_flows(d, lane_id)->flows, 1);
 		flow->lane = lane_id;
-		flow->ring = choose_ring(d, lane, lane_id, key, 1);
+		flow->ring = choose_ring(skb, d, lane, lane_id, key, 1);
 	}
 	flow->cgroup = cgroup;
 	flow->mark = skb->mark;
@@ -293,8 +382,14 @@ int weft_egress(struct __sk_buff *skb)
 	if (!lane)
 		return TC_ACT_SHOT;
 	count_class(d, lane->class, packets, bytes);
-	/* queue = hash % queues; zero would mean "no hash". */
-	bpf_set_hash(skb, config.rings + ring);
+	if (lane->spread == WEFT_SPREAD_QUEUES) {
+		if (flow)
+			ring = follow_queue(skb, d, flow, &key);
+		bpf_set_hash(skb, hash_of_ring(skb, ring));
+	} else {
+		/* queue = hash % queues; zero would mean "no hash". */
+		bpf_set_hash(skb, config.rings + ring);
+	}
 	if (lane->qdisc_class) {
 		/* A qdisc stands between here and the ring, and may keep the packet: weft_behind rings the bell. */
 		skb->priority = lane->qdisc_class;

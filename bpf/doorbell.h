@@ -62,10 +62,12 @@ struct weft_config {
 	__u32 rules;
 	__u32 cgroups;
 	__u32 rings; /* queues of the macvtap */
+	__u32 queues; /* WEFT_SPREAD_QUEUES: hardware queues, each of rings / queues rings */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
 #define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
+#define WEFT_SPREAD_QUEUES 2	  /* the packet's hash says the hardware queue; its flows are spread over its rings */
 
 struct weft_flow {
 	__u64 cgroup;
@@ -73,8 +75,13 @@ struct weft_flow {
 	__u64 last_bell; /* the ring's packet count at this flow's last bell */
 	__u32 mark;
 	__u32 priority;
-	__u16 lane;
-	__u16 ring;
+	union {
+		struct {
+			__u16 lane;
+			__u16 ring;
+		};
+		__u32 place; /* both at once */
+	};
 	__u32 announced;
 };
 

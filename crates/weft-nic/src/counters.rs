@@ -115,6 +115,12 @@ pub struct Counters {
     pub worker_cpu: Gauge,
     /// Link time lost because the worker did not run for longer than the catch-up, in nanoseconds.
     pub link_lost: Gauge,
+    /// Changes of weights that a multiqueue NIC has taken from its page.
+    pub weights_taken: Gauge,
+    /// The sum of their ages when they were taken, in nanoseconds.
+    pub weights_age: Gauge,
+    /// The greatest of their ages, in nanoseconds.
+    pub weights_age_max: Gauge,
     /// Flows that the NIC has learnt of by a metadata record.
     pub flows: Gauge,
 }

@@ -26,6 +26,7 @@ mod ring;
 pub mod sampler;
 mod sync;
 pub mod testbed;
+mod totals;
 pub mod worker;
 
 pub mod fuzz;

@@ -4,13 +4,15 @@ use crate::counters::{Count, Counters};
 use crate::doorbell::{CgroupEntry, Doorbells, TableError, check};
 use crate::link::Link;
 use crate::plan::{Mode, PlanError, RingPlan};
-use crate::port::{Port, PortDrops, PortError, Uplink};
+use crate::port::{Port, PortError, Uplink};
 use crate::records::FlowClasses;
 use crate::reverse;
 use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
-use crate::worker::{Grain, Worker, WorkerParts};
+pub use crate::totals::{ClassTotals, Totals};
+use crate::worker::{Grain, QueueEngine, Worker, WorkerParts};
+use core::ops::Deref;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -18,11 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use weft_host::bpf::{BpfError, RunStats};
+use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_policy::CompiledPolicy;
-use weft_sched::PolicyTree;
-use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, Weight};
+use weft_sched::queues::Staleness;
+use weft_sched::{PolicyTree, QueueScheduler};
+use weft_titan::page::QueuePage;
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, QueueId, Weight};
 
 /// How the NIC is to run.
 #[derive(Clone, Debug)]
@@ -31,7 +35,7 @@ pub struct NicConfig {
     pub mode: Mode,
     /// The rate of the link that it emulates, or keeps to.
     pub rate: BitsPerSec,
-    /// How super-packets are cut.
+    /// How super-packets are cut, except by [`Mode::Multiqueue`].
     pub grain: Grain,
     /// How far the link's clock may lag behind the wall clock before link time is lost.
     pub catch_up: Nanos,
@@ -71,73 +75,6 @@ pub enum NicError {
     Stopped(String),
 }
 
-/// What a class has gone through, station by station.
-#[derive(Clone, Debug, Default)]
-pub struct ClassTotals {
-    /// Rung at the port's egress.
-    pub rung: Count,
-    /// Fetched from the rings.
-    pub fetched: Count,
-    /// Sent.
-    pub sent: Count,
-    /// Refused by the uplink.
-    pub refused: Count,
-    /// Left in the rings at the end.
-    pub held: Count,
-    /// MTU-size frames and wire bytes.
-    pub wire: Count,
-    /// Packets of flows beyond the flow bound.
-    pub untracked: Packets,
-}
-
-/// The NIC's totals, read at one time; exact after [`SoftwareNic::stop`].
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// By class.
-    pub classes: Vec<ClassTotals>,
-    /// Dropped by the kernel between egress and ring, by its own counters.
-    pub drops: PortDrops,
-    /// Cost of the program at the egress.
-    pub bpf: RunStats,
-    /// Wake-ups sent by the ringing side.
-    pub wakeups: u64,
-    /// Metadata records.
-    pub records: u64,
-    /// Writes to the uplink.
-    pub uplink_writes: Count,
-    /// What the uplink device counts as arrived.
-    pub uplink_arrived: Count,
-    /// Dropped by the uplink device.
-    pub uplink_dropped: u64,
-    /// The other direction.
-    pub reverse: Count,
-    /// The other direction, refused by the port.
-    pub reverse_refused: Count,
-    /// Fetches that found the bell ahead of its packet.
-    pub bell_ahead: u64,
-    /// Packets whose bell rang and that never came.
-    pub never_came: u64,
-    /// Packets that came without a bell.
-    pub strays: u64,
-    /// Sleeps that waited for a bell.
-    pub sleeps: u64,
-    /// Scheduling decisions.
-    pub turns: u64,
-    /// Processor time of the worker.
-    pub worker_cpu: Nanos,
-    /// Link time lost.
-    pub link_lost: Nanos,
-    /// Flows known.
-    pub flows: u64,
-}
-
-impl Totals {
-    /// The sum over the classes.
-    pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
-        self.classes.iter().map(pick).fold(Count::default(), Count::plus)
-    }
-}
-
 /// A running NIC.
 #[derive(Debug)]
 pub struct SoftwareNic {
@@ -161,17 +98,16 @@ struct UplinkWatch {
     before: Count,
 }
 
-/// Descriptor rings as the plan wants them, with the engine's flows.
+/// Descriptor rings as the plan wants them, with the engine's flows: `add_flow` makes that of a ring.
 pub(crate) fn make_rings(
     plan: &RingPlan,
-    tree: &mut PolicyTree,
     fds: Vec<OwnedFd>,
+    mut add_flow: impl FnMut(usize) -> Result<FlowId, String>,
 ) -> Result<(Vec<Ring>, Vec<u32>), NicError> {
     let mut rings = Vec::with_capacity(fds.len());
     let mut ring_of_flow = Vec::new();
     for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
-        let flow: FlowId =
-            tree.add_flow(spec.lane, Weight::ONE).map_err(|e| NicError::Engine(e.to_string()))?;
+        let flow = add_flow(number).map_err(NicError::Engine)?;
         if ring_of_flow.len() <= flow.index() {
             ring_of_flow.resize(flow.index() + 1, u32::MAX);
         }
@@ -179,6 +115,56 @@ pub(crate) fn make_rings(
         rings.push(Ring::new(fd, flow, spec.class));
     }
     Ok((rings, ring_of_flow))
+}
+
+/// What decides whose turn it is.
+enum Scheduler {
+    Policy(PolicyTree),
+    Queues(QueueScheduler),
+}
+
+/// The scheduler of the plan, with a flow for each ring.
+fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<u32>), NicError> {
+    if let Some(queues) = plan.queues {
+        let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
+        let queue = |ring: usize| QueueId::from_index(ring / queues.rings.max(1));
+        let add = |ring| scheduler.add_flow(queue(ring)).map_err(|e| e.to_string());
+        let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
+        return Ok((Scheduler::Queues(scheduler), rings, ring_of_flow));
+    }
+    let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
+    let lane = |ring: usize| plan.rings[ring].lane;
+    let add = |ring| tree.add_flow(lane(ring), Weight::ONE).map_err(|e| e.to_string());
+    let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
+    Ok((Scheduler::Policy(tree), rings, ring_of_flow))
+}
+
+/// The page of the queues, kept in memory by the doorbells.
+struct SharedQueues(Arc<Doorbells>);
+
+impl Deref for SharedQueues {
+    type Target = QueuePage;
+    fn deref(&self) -> &QueuePage {
+        self.0.queues()
+    }
+}
+
+/// Loads the doorbell's program and attaches it to the port.
+fn attach_doorbells(
+    policy: &CompiledPolicy,
+    config: &NicConfig,
+    plan: &RingPlan,
+    port: &Port,
+) -> Result<Arc<Doorbells>, NicError> {
+    let doorbells = Arc::new(Doorbells::load(policy, plan, &config.cgroups)?);
+    let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
+    let ifindex = port.index()?;
+    port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
+    if plan.lanes.iter().any(|lane| lane.qdisc_class != 0) {
+        let behind = port.behind_index()?;
+        port.nic().run(|| doorbells.attach_behind(behind)).map_err(stopped)??;
+    }
+    Ok(doorbells)
 }
 
 impl SoftwareNic {
@@ -205,24 +191,14 @@ impl SoftwareNic {
         mut port: Port,
         uplink: Uplink,
     ) -> Result<Self, NicError> {
-        let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
         let fds = core::mem::take(&mut port.rings);
         let reverse_fd = fds
             .first()
             .ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?
             .try_clone()
             .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
-        let (rings, ring_of_flow) = make_rings(&plan, &mut tree, fds)?;
-        let doorbells = Arc::new(Doorbells::load(policy, &plan, &config.cgroups)?);
-        let ifindex = port.index()?;
-        port.app().run(|| doorbells.attach(ifindex)).map_err(|e| NicError::Stopped(e.to_string()))??;
-        if plan.lanes.iter().any(|lane| lane.qdisc_class != 0) {
-            let behind = port.behind_index()?;
-            port.nic()
-                .run(|| doorbells.attach_behind(behind))
-                .map_err(|e| NicError::Stopped(e.to_string()))??;
-        }
-
+        let (engine, rings, ring_of_flow) = make_engine(&plan, fds)?;
+        let doorbells = attach_doorbells(policy, config, &plan, &port)?;
         let counters = Arc::new(Counters::new(policy.classes.len()));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =
@@ -232,7 +208,6 @@ impl SoftwareNic {
         let (out, samples) = channel();
         let now = clock::now();
         let parts = WorkerParts {
-            tree,
             rings,
             ring_of_flow,
             uplink: Arc::clone(&fd),
@@ -243,7 +218,7 @@ impl SoftwareNic {
             default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
         };
         let shared_rings = plan.rings.iter().any(|ring| ring.class.is_none());
-        let worker = start_worker(parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
+        let worker = start_worker(engine, parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
         let reverse = start_reverse(&fd, reverse_fd, &counters, &doorbells, &stop)?;
         port.up()?;
         Ok(Self {
@@ -268,6 +243,11 @@ impl SoftwareNic {
     /// The port.
     pub fn port(&self) -> &Port {
         &self.port
+    }
+
+    /// The page of its queues: what a program that assigns queues writes and reads. Only [`Mode::Multiqueue`] looks at it.
+    pub fn queue_page(&self) -> &QueuePage {
+        self.doorbells.queues()
     }
 
     /// The plan of its rings.
@@ -335,6 +315,11 @@ impl SoftwareNic {
             worker_cpu: Nanos(c.worker_cpu.get()),
             link_lost: Nanos(c.link_lost.get()),
             flows: c.flows.get(),
+            staleness: Staleness {
+                count: c.weights_taken.get(),
+                sum: Nanos(c.weights_age.get()),
+                max: Nanos(c.weights_age_max.get()),
+            },
         })
     }
 
@@ -385,6 +370,7 @@ impl Drop for SoftwareNic {
 }
 
 fn start_worker(
+    engine: Scheduler,
     parts: WorkerParts,
     doorbells: Arc<Doorbells>,
     stop: Arc<AtomicBool>,
@@ -394,8 +380,15 @@ fn start_worker(
         let flows = RefCell::new(FlowClasses::default());
         let records = doorbells.records(|record| flows.borrow_mut().learn(record, learn_flows));
         let Ok(records) = records else { return Err(Errno::NOMEM) };
-        let worker = Worker::new(parts, doorbells.shared(), records, &flows);
-        worker.run(|| stop.load(Ordering::Relaxed))
+        let stop = || stop.load(Ordering::Relaxed);
+        let shared = doorbells.shared();
+        match engine {
+            Scheduler::Policy(tree) => Worker::new(tree, parts, shared, records, &flows).run(stop),
+            Scheduler::Queues(scheduler) => {
+                let engine = QueueEngine::new(scheduler, SharedQueues(Arc::clone(&doorbells)));
+                Worker::new(engine, parts, shared, records, &flows).run(stop)
+            }
+        }
     };
     std::thread::Builder::new()
         .name("weft-transmit".to_owned())

@@ -6,6 +6,7 @@
 
 use crate::doorbell::{LaneEntry, RINGS, Spread};
 use weft_policy::CompiledPolicy;
+use weft_sched::queues::{Inner, Service};
 use weft_sched::{Child, LaneSpec, LeafDiscipline, LeafSpec, Program};
 use weft_units::{ClassId, LaneId, LeafId, Packets};
 
@@ -23,6 +24,16 @@ pub enum Mode {
     Qpf,
     /// The policy.
     Loom,
+    /// The multiqueue NIC of Titan and Loom (ATC 2017, NSDI 2019): hardware queues, into which a packet goes by its hash;
+    /// super-packets go whole. It can be asked for weights and pieces in the page of its queues.
+    Multiqueue {
+        /// Number of queues, 1 to 256.
+        queues: u16,
+        /// What takes turns inside a queue.
+        inner: Inner,
+        /// How the queues are served while no weights are asked for.
+        service: Service,
+    },
 }
 
 impl Mode {
@@ -33,6 +44,7 @@ impl Mode {
             Self::Mq { .. } => "mq",
             Self::Qpf => "qpf",
             Self::Loom => "loom",
+            Self::Multiqueue { .. } => "multiqueue",
         }
     }
 }
@@ -71,6 +83,21 @@ pub struct RingPlan {
     pub rings: Vec<RingSpec>,
     /// What the engine runs.
     pub program: Program,
+    /// A multiqueue NIC has this engine instead.
+    pub queues: Option<QueuePlan>,
+}
+
+/// The hardware queues of a multiqueue NIC. Queue q has the rings from q * `rings` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueuePlan {
+    /// How many there are.
+    pub queues: usize,
+    /// The rings of each.
+    pub rings: usize,
+    /// What takes turns inside a queue.
+    pub inner: Inner,
+    /// How the queues are served while no weights are asked for.
+    pub service: Service,
 }
 
 /// The flow table that the lanes of a port divide between them (`flows` in bpf/doorbell.bpf.c).
@@ -88,6 +115,9 @@ impl RingPlan {
         match mode {
             Mode::Sq => Ok(shared(policy, 1, Spread::Hash)),
             Mode::Mq { queues } => Ok(shared(policy, usize::from(queues).clamp(1, budget), Spread::Hash)),
+            Mode::Multiqueue { queues, inner, service } => {
+                Ok(multiqueue(policy, usize::from(queues).clamp(1, budget), budget, inner, service))
+            }
             _ if lanes > budget => Err(PlanError::Lanes { lanes, rings: budget }),
             Mode::Qpf => {
                 let demand = |class: ClassId| flows.get(class.index()).copied().unwrap_or(1).max(1) as usize;
@@ -156,7 +186,7 @@ fn own_rings(
         let ring = RingSpec { lane: engine_lane(LaneId::from_index(i)), class: Some(lane.class) };
         rings.extend(core::iter::repeat_n(ring, count));
     }
-    RingPlan { lanes, rings, program }
+    RingPlan { lanes, rings, program, queues: None }
 }
 
 /// All lanes share all rings.
@@ -173,7 +203,28 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         lanes: policy.program.lanes.iter().map(entry).collect(),
         rings: vec![RingSpec { lane: LaneId(0), class: None }; count],
         program: turns_program(policy),
+        queues: None,
     }
+}
+
+/// The most rings of a fair queue: flows that are active in one queue at the same time are few, and each ring has a buffer
+/// of 70 KB.
+const FAIR_RINGS: usize = 32;
+
+/// Hardware queues, each with one ring or, if its flows share it, with as many as the budget has.
+fn multiqueue(
+    policy: &CompiledPolicy,
+    queues: usize,
+    budget: usize,
+    inner: Inner,
+    service: Service,
+) -> RingPlan {
+    let rings = match inner {
+        Inner::Fifo => 1,
+        Inner::Fair => (budget / queues).clamp(1, FAIR_RINGS),
+    };
+    let queues_plan = QueuePlan { queues, rings, inner, service };
+    RingPlan { queues: Some(queues_plan), ..shared(policy, queues * rings, Spread::Queues) }
 }
 
 /// A NIC that knows no policy: one leaf whose queues are served in turns. FIFO over queues is round robin: a queue that has
@@ -197,6 +248,28 @@ fn turns_program(policy: &CompiledPolicy) -> Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fair_queue_has_as_many_rings_as_fit() {
+        let policy = weft_policy::compile(
+            weft_policy::Source { name: "test", text: "class t = tcp\nroot = fair of t" },
+            &weft_policy::CompileOptions::default(),
+        );
+        let policy = policy.policy.expect("policy");
+        let plan = |queues, inner, budget| {
+            let mode = Mode::Multiqueue { queues, inner, service: Service::RoundRobin };
+            let plan = RingPlan::new(&policy, mode, budget, &[]).expect("plan");
+            let queues = plan.queues.expect("queues");
+            assert_eq!(plan.rings.len(), queues.queues * queues.rings);
+            assert!(plan.lanes.iter().all(|lane| lane.spread == Spread::Queues));
+            (queues.queues, queues.rings)
+        };
+        assert_eq!(plan(8, Inner::Fifo, 256), (8, 1));
+        assert_eq!(plan(8, Inner::Fair, 256), (8, 32));
+        assert_eq!(plan(3, Inner::Fair, 256), (3, 32));
+        assert_eq!(plan(100, Inner::Fair, 256), (100, 2));
+        assert_eq!(plan(300, Inner::Fair, 256), (256, 1));
+    }
 
     #[test]
     fn rings_are_divided_by_max_min() {

@@ -54,7 +54,7 @@ impl FlowClasses {
 }
 
 /// The key by which the ringing side knows the flow of a frame: no fragment has ports, not even the first.
-fn recorded_key(frame: &[u8]) -> Option<FlowKey> {
+pub(crate) fn recorded_key(frame: &[u8]) -> Option<FlowKey> {
     let headers = parse_headers(frame).ok()?;
     let key = headers.flow_key?;
     let whole = headers.fragment == Fragment::Whole;

@@ -22,6 +22,8 @@ pub(crate) struct Fetched {
     pub(crate) next_segment: u32,
     /// Whom it counts for.
     pub(crate) class: ClassId,
+    /// Where a multiqueue NIC counts it as held, if it does.
+    pub(crate) held: Option<u16>,
 }
 
 /// A ring.

@@ -1,8 +1,15 @@
 //! The transmit worker: takes doorbells, asks the engine, fetches, segments, sends.
 
+mod astray;
+mod engine;
+mod queues;
+
+pub(crate) use engine::{Engine, Whose};
+pub(crate) use queues::QueueEngine;
+
 use crate::counters::Counters;
 use crate::doorbell::{RINGS, Shared, protocol};
-use crate::ledger::{Arrival, Empty};
+use crate::ledger::Arrival;
 use crate::link::Link;
 use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{Fetch, Fetched, Ring};
@@ -16,7 +23,6 @@ use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::clock;
-use weft_sched::{Next, PolicyTree};
 use weft_units::{Bytes, ClassId, Nanos};
 
 /// How soon a ring whose bell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
@@ -44,7 +50,6 @@ pub enum Grain {
 
 /// What the worker is made of.
 pub(crate) struct WorkerParts {
-    pub(crate) tree: PolicyTree,
     pub(crate) rings: Vec<Ring>,
     /// Ring number by engine flow.
     pub(crate) ring_of_flow: Vec<u32>,
@@ -57,7 +62,8 @@ pub(crate) struct WorkerParts {
 }
 
 /// The worker. `shared` is the page of bells, `records` the metadata.
-pub(crate) struct Worker<'a, R> {
+pub(crate) struct Worker<'a, R, E> {
+    engine: E,
     parts: WorkerParts,
     shared: &'a Shared,
     records: R,
@@ -96,14 +102,16 @@ enum Served {
     Idle,
 }
 
-impl<'a, R: RecordSource> Worker<'a, R> {
+impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     pub(crate) fn new(
+        engine: E,
         parts: WorkerParts,
         shared: &'a Shared,
         records: R,
         flows: &'a std::cell::RefCell<FlowClasses>,
     ) -> Self {
         Self {
+            engine,
             parts,
             shared,
             records,
@@ -125,6 +133,7 @@ impl<'a, R: RecordSource> Worker<'a, R> {
         while !stop() {
             let wall = clock::now();
             self.parts.link.follow(wall);
+            self.engine.look(wall, &self.parts.counters);
             let wait = self.send_while_free(wall)?;
             let found = self.housekeeping(wall);
             self.rest(if found { Served::Progress } else { wait });
@@ -171,7 +180,7 @@ impl<'a, R: RecordSource> Worker<'a, R> {
                 bits &= bits - 1;
                 match self.parts.rings.get(number) {
                     Some(ring) if ring.late => self.next_late = Nanos::ZERO,
-                    Some(ring) => _ = self.parts.tree.activate(ring.flow),
+                    Some(ring) => _ = self.engine.activate(ring.flow),
                     None => {}
                 }
             }
@@ -181,20 +190,19 @@ impl<'a, R: RecordSource> Worker<'a, R> {
     /// One scheduling decision and what follows from it.
     fn serve(&mut self) -> Result<Served, Errno> {
         let now = self.parts.link.now();
-        let turn = match self.parts.tree.next(now) {
-            Next::Turn(turn) => turn,
-            Next::Wait(until) => return Ok(Served::Wait(until)),
-            Next::Idle => return Ok(Served::Idle),
+        let (flow, turn) = match self.engine.next(now) {
+            Whose::Turn(flow, turn) => (flow, turn),
+            Whose::Wait(until) => return Ok(Served::Wait(until)),
+            Whose::Idle => return Ok(Served::Idle),
         };
         self.parts.counters.turns.add(1, 0);
-        let number = self.parts.ring_of_flow[turn.flow().index()] as usize;
+        let number = self.parts.ring_of_flow[flow.index()] as usize;
         let sent = self.serve_ring(number)?;
         let ring = &self.parts.rings[number];
         let behind_stray = ring.unannounced && sent > Bytes::ZERO;
         let rung = self.rung(number) > ring.ledger.done();
         let backlogged = !ring.late && (ring.fetched.is_some() || rung || behind_stray);
-        // The turn is the one that `next` has just given.
-        let _ = self.parts.tree.finish(turn, sent, backlogged, now);
+        self.engine.finish(turn, sent, backlogged, now);
         Ok(Served::Progress)
     }
 
@@ -204,42 +212,37 @@ impl<'a, R: RecordSource> Worker<'a, R> {
 
     /// Sends the next chunk of ring `number`; returns its bytes on the wire.
     fn serve_ring(&mut self, number: usize) -> Result<Bytes, Errno> {
-        if self.parts.rings[number].fetched.is_none() {
-            match self.parts.rings[number].fetch() {
-                Fetch::Packet(length) => self.accept(number, length),
-                Fetch::Empty => {
-                    self.put_aside(number);
-                    return Ok(Bytes::ZERO);
-                }
-                Fetch::Failed(error) => return Err(error),
+        if self.parts.rings[number].fetched.is_some() {
+            return Ok(self.send_chunk(number));
+        }
+        self.engine.fetch_begins();
+        let found = self.parts.rings[number].fetch();
+        let sent = match found {
+            Fetch::Packet(length) => {
+                self.accept(number, length);
+                self.send_chunk(number)
+            }
+            Fetch::Empty | Fetch::Failed(_) => Bytes::ZERO,
+        };
+        self.fetch_ends(number);
+        match found {
+            Fetch::Packet(_) => {}
+            Fetch::Empty => self.put_aside(number),
+            Fetch::Failed(error) => return Err(error),
+        }
+        Ok(sent)
+    }
+
+    /// Says of a packet that was fetched and not sent to its end whose it is, and only then that nothing is being fetched.
+    fn fetch_ends(&mut self, number: usize) {
+        let ring = &mut self.parts.rings[number];
+        if let Some(length) = ring.fetched.as_ref().map(|fetched| fetched.length) {
+            let held = self.engine.hold(&ring.buffer[VnetHeader::LEN..length]);
+            if let Some(fetched) = ring.fetched.as_mut() {
+                fetched.held = held;
             }
         }
-        Ok(self.send_chunk(number))
-    }
-
-    /// The ring is empty. If its bell was ahead of a packet, it is looked at again soon.
-    fn put_aside(&mut self, number: usize) {
-        let now = clock::now();
-        if self.settle_empty(number, now) {
-            return;
-        }
-        self.parts.rings[number].late = true;
-        self.late.push(number);
-        self.late_step = LATE_RETRY;
-        self.next_late = now + self.late_step;
-        self.parts.counters.bell_ahead.add(1, 0);
-    }
-
-    /// Settles the ledger of a ring that was found empty. Returns whether nothing is missing in it (any more).
-    fn settle_empty(&mut self, number: usize, now: Nanos) -> bool {
-        let rung = self.rung(number);
-        let ledger = &mut self.parts.rings[number].ledger;
-        if let Empty::Lost(missing) = ledger.empty(rung, now) {
-            self.parts.counters.never_came.add(missing, 0);
-        }
-        let done = ledger.done();
-        self.shared.rings[number].done.store(done, Ordering::Release);
-        done >= rung
+        self.engine.fetch_ends();
     }
 
     /// Takes a fetched packet into account.
@@ -256,7 +259,7 @@ impl<'a, R: RecordSource> Worker<'a, R> {
         ring.unannounced = arrival != Arrival::Belled;
         let (vnet, frame) = ring.parts(length);
         let packet = SuperPacket::parse(vnet, frame).ok();
-        ring.fetched = Some(Fetched { length, packet, next_segment: 0, class });
+        ring.fetched = Some(Fetched { length, packet, next_segment: 0, class, held: None });
         self.parts.counters.classes[class.index()].fetched.add(1, (length - VnetHeader::LEN) as u64);
     }
 
@@ -277,7 +280,11 @@ impl<'a, R: RecordSource> Worker<'a, R> {
         let ring = &mut self.parts.rings[number];
         let Some(fetched) = ring.fetched.as_mut() else { return Bytes::ZERO };
         let (total, first) = (fetched.packet.map_or(1, |p| p.segments()), fetched.next_segment);
-        let count = match self.parts.grain {
+        let grain = match fetched.packet {
+            Some(packet) => self.engine.grain(ring.flow, &packet).unwrap_or(self.parts.grain),
+            None => Grain::Whole,
+        };
+        let count = match grain {
             Grain::Segments(most) => most.get().min(total - first),
             Grain::Whole => total - first,
         };
@@ -311,9 +318,11 @@ impl<'a, R: RecordSource> Worker<'a, R> {
         if fetched.next_segment >= total {
             let station = if result.is_ok() { &counters.sent } else { &counters.refused };
             station.add(1, bytes);
+            let held = fetched.held;
             ring.fetched = None;
             ring.ledger.gone();
             self.shared.rings[number].done.store(ring.ledger.done(), Ordering::Release);
+            self.engine.release(held);
         }
         if self.parts.sampler.due(departure) {
             self.close_windows(departure);
@@ -359,53 +368,6 @@ impl<'a, R: RecordSource> Worker<'a, R> {
         found
     }
 
-    /// Looks again at the rings whose bell was ahead; what does not come is given up, with that reason.
-    /// Returns whether a packet has come.
-    fn retry_late(&mut self, wall: Nanos) -> bool {
-        self.late_step =
-            if self.next_late == Nanos::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
-        self.late_step = self.late_step.min(LATE_RETRY_MAX);
-        self.next_late = wall + self.late_step;
-        let (mut i, mut any) = (0, false);
-        while i < self.late.len() {
-            let number = self.late[i];
-            let found = match self.parts.rings[number].fetch() {
-                Fetch::Packet(length) => {
-                    self.accept(number, length);
-                    self.parts.tree.activate(self.parts.rings[number].flow);
-                    true
-                }
-                // A ring that fails fails again when it is its turn.
-                _ => false,
-            };
-            any |= found;
-            if found || self.settle_empty(number, wall) {
-                self.parts.rings[number].late = false;
-                self.late.swap_remove(i);
-            } else {
-                i += 1;
-            }
-        }
-        any
-    }
-
-    /// Finds packets that no bell speaks of: after a miscount, or later than it was given up. One poll over all rings.
-    fn sweep(&mut self) -> bool {
-        let mut fds: Vec<PollFd<'_>> =
-            self.parts.rings.iter().map(|ring| PollFd::new(&ring.fd, PollFlags::IN)).collect();
-        let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-        if poll(&mut fds, Some(&zero)).unwrap_or(0) == 0 {
-            return false;
-        }
-        let readable = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect::<Vec<bool>>();
-        let waiting =
-            self.parts.rings.iter().zip(readable).filter(|(ring, readable)| *readable && !ring.late);
-        for (ring, _) in waiting {
-            self.parts.tree.activate(ring.flow);
-        }
-        true
-    }
-
     /// Sleeps as long as there is nothing to do.
     fn rest(&mut self, wait: Served) {
         let now = clock::now();
@@ -447,6 +409,7 @@ impl<'a, R: RecordSource> Worker<'a, R> {
             let class = &self.parts.counters.classes[fetched.class.index()];
             class.held.add(1, (fetched.length - VnetHeader::LEN) as u64);
             ring.ledger.gone();
+            self.engine.release(fetched.held);
         }
     }
 

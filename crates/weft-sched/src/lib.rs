@@ -3,6 +3,7 @@
 //! * [`Program`] is the interface to the policy compiler: a tree of nodes over leaves, lanes and limits.
 //! * [`PolicyTree`] schedules flows whose packets lie elsewhere: flows take turns and are charged what they really sent.
 //! * [`PacketScheduler`] holds the packets too, as descriptors.
+//! * [`QueueScheduler`] is the scheduler of a multiqueue NIC, which knows queues and their weights and no policy.
 //! * [`workload`] has synthetic programs and loops for benchmarks and tests.
 //!
 //! The engine is a state machine: time is an argument, and what must happen later is returned as the time to ask again.
@@ -11,6 +12,7 @@
 
 pub mod packets;
 pub mod program;
+pub mod queues;
 pub mod tree;
 pub mod workload;
 
@@ -27,4 +29,5 @@ pub use packets::{
     Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler, Traffic,
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
+pub use queues::{QueueScheduler, WeightUpdates};
 pub use tree::{FlowError, Next, PolicyTree, RateError, StaleTurn, Turn};

@@ -116,6 +116,19 @@ pub enum Spread {
     RoundRobin,
     /// By a hash of the five-tuple, as RSS and `skb_tx_hash` do.
     Hash,
+    /// The packet's hash says the hardware queue; the flows of a queue are spread over its rings.
+    Queues,
+}
+
+impl Spread {
+    /// `WEFT_SPREAD_*`.
+    fn number(self) -> u16 {
+        match self {
+            Self::RoundRobin => 0,
+            Self::Hash => 1,
+            Self::Queues => 2,
+        }
+    }
 }
 
 /// A lane as the program sees it (`struct weft_lane`).
@@ -142,7 +155,7 @@ impl LaneEntry {
         out[0..2].copy_from_slice(&self.class.to_ne_bytes());
         out[2..4].copy_from_slice(&self.first_ring.to_ne_bytes());
         out[4..6].copy_from_slice(&self.rings.to_ne_bytes());
-        out[6..8].copy_from_slice(&u16::from(self.spread == Spread::Hash).to_ne_bytes());
+        out[6..8].copy_from_slice(&self.spread.number().to_ne_bytes());
         out[8..12].copy_from_slice(&self.flow_bound.to_ne_bytes());
         out[12..16].copy_from_slice(&self.qdisc_class.to_ne_bytes());
         out

@@ -17,6 +17,7 @@ use crate::plan::RingPlan;
 use crate::sync::{AtomicU64, Ordering};
 use weft_host::bpf::{BpfError, Object, Records, RunStats, SharedValue, Table};
 use weft_policy::CompiledPolicy;
+use weft_titan::page::QueuePage;
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"));
@@ -43,6 +44,7 @@ pub struct CgroupEntry {
 pub struct Doorbells {
     object: Object,
     shared: SharedValue<Shared>,
+    queues: SharedValue<QueuePage>,
 }
 
 impl Doorbells {
@@ -56,8 +58,9 @@ impl Doorbells {
         plan: &RingPlan,
         cgroups: &[Option<CgroupEntry>],
     ) -> Result<Self, BpfError> {
-        let counts = [policy.rules.len().max(1), cgroups.len().max(1), plan.rings.len().max(1)];
-        let mut config = [0; 12];
+        let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
+        let counts = [policy.rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
+        let mut config = [0; 16];
         for (slot, count) in config.chunks_exact_mut(4).zip(counts) {
             slot.copy_from_slice(&(count as u32).to_ne_bytes());
         }
@@ -76,7 +79,8 @@ impl Doorbells {
             object.set_element("cgroups", i as u32, &element)?;
         }
         let shared = object.shared("doorbells")?;
-        Ok(Self { object, shared })
+        let queues = object.shared(weft_titan::page::MAP)?;
+        Ok(Self { object, shared, queues })
     }
 
     /// Attaches the program to the egress of interface `ifindex` of the calling thread's network namespace.
@@ -99,6 +103,11 @@ impl Doorbells {
     /// The shared page.
     pub fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// The page of the hardware queues of a multiqueue NIC.
+    pub fn queues(&self) -> &QueuePage {
+        &self.queues
     }
 
     /// The record ring; `on_record` gets every metadata record.

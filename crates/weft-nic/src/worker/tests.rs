@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_policy::{CompileOptions, Source, compile};
-use weft_units::BitsPerSec;
+use weft_sched::PolicyTree;
+use weft_units::{BitsPerSec, Weight};
 
 /// Two classes with two rings each, and the default class with one.
 const POLICY: &str =
@@ -54,13 +55,15 @@ impl Bench {
         let plan = RingPlan::new(&policy, Mode::Loom, 5, &[]).expect("plan");
         let mut tree = PolicyTree::new(&plan.program).expect("tree");
         let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
-        let (rings, ring_of_flow) = make_rings(&plan, &mut tree, rings).expect("rings");
+        let (rings, ring_of_flow) = make_rings(&plan, rings, |ring| {
+            tree.add_flow(plan.rings[ring].lane, Weight::ONE).map_err(|e| e.to_string())
+        })
+        .expect("rings");
         let (uplink, wire) = pair();
         let counters = Arc::new(Counters::new(policy.classes.len()));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {
-            tree,
             rings,
             ring_of_flow,
             uplink: Arc::new(uplink),
@@ -77,7 +80,7 @@ impl Bench {
             let (shared, bell, stop) = (Arc::clone(&shared), Bell(Arc::clone(&wake)), Arc::clone(&stop));
             move || {
                 let flows = RefCell::new(FlowClasses::default());
-                Worker::new(parts, &shared, bell, &flows).run(|| stop.load(Ordering::Relaxed))
+                Worker::new(tree, parts, &shared, bell, &flows).run(|| stop.load(Ordering::Relaxed))
             }
         });
         let classes = plan.rings.iter().map(|r| r.class.expect("one class")).collect();

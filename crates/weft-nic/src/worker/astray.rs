@@ -1,0 +1,86 @@
+//! Rings and bells out of step: rings whose bell is ahead of their packet, and packets of which no bell speaks.
+
+use super::{Engine, LATE_RETRY, LATE_RETRY_MAX, Worker};
+use crate::ledger::Empty;
+use crate::records::RecordSource;
+use crate::ring::Fetch;
+use crate::sync::Ordering;
+use rustix::event::{PollFd, PollFlags, poll};
+use weft_host::clock;
+use weft_units::Nanos;
+
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// The ring is empty. If its bell was ahead of a packet, it is looked at again soon.
+    pub(super) fn put_aside(&mut self, number: usize) {
+        let now = clock::now();
+        if self.settle_empty(number, now) {
+            return;
+        }
+        self.parts.rings[number].late = true;
+        self.late.push(number);
+        self.late_step = LATE_RETRY;
+        self.next_late = now + self.late_step;
+        self.parts.counters.bell_ahead.add(1, 0);
+    }
+
+    /// Settles the ledger of a ring that was found empty. Returns whether nothing is missing in it (any more).
+    fn settle_empty(&mut self, number: usize, now: Nanos) -> bool {
+        let rung = self.rung(number);
+        let ledger = &mut self.parts.rings[number].ledger;
+        if let Empty::Lost(missing) = ledger.empty(rung, now) {
+            self.parts.counters.never_came.add(missing, 0);
+        }
+        let done = ledger.done();
+        self.shared.rings[number].done.store(done, Ordering::Release);
+        done >= rung
+    }
+
+    /// Looks again at the rings whose bell was ahead; what does not come is given up, with that reason.
+    /// Returns whether a packet has come.
+    pub(super) fn retry_late(&mut self, wall: Nanos) -> bool {
+        self.late_step =
+            if self.next_late == Nanos::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
+        self.late_step = self.late_step.min(LATE_RETRY_MAX);
+        self.next_late = wall + self.late_step;
+        let (mut i, mut any) = (0, false);
+        while i < self.late.len() {
+            let number = self.late[i];
+            self.engine.fetch_begins();
+            let found = match self.parts.rings[number].fetch() {
+                Fetch::Packet(length) => {
+                    self.accept(number, length);
+                    self.engine.activate(self.parts.rings[number].flow);
+                    true
+                }
+                // A ring that fails fails again when it is its turn.
+                _ => false,
+            };
+            self.fetch_ends(number);
+            any |= found;
+            if found || self.settle_empty(number, wall) {
+                self.parts.rings[number].late = false;
+                self.late.swap_remove(i);
+            } else {
+                i += 1;
+            }
+        }
+        any
+    }
+
+    /// Finds packets that no bell speaks of: after a miscount, or later than it was given up. One poll over all rings.
+    pub(super) fn sweep(&mut self) -> bool {
+        let mut fds: Vec<PollFd<'_>> =
+            self.parts.rings.iter().map(|ring| PollFd::new(&ring.fd, PollFlags::IN)).collect();
+        let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut fds, Some(&zero)).unwrap_or(0) == 0 {
+            return false;
+        }
+        let readable = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect::<Vec<bool>>();
+        let waiting =
+            self.parts.rings.iter().zip(readable).filter(|(ring, readable)| *readable && !ring.late);
+        for (ring, _) in waiting {
+            self.engine.activate(ring.flow);
+        }
+        true
+    }
+}

@@ -1,0 +1,73 @@
+//! What the worker asks of an engine: whose turn it is, and what the kind of NIC that it makes does besides.
+
+use super::Grain;
+use crate::counters::Counters;
+use crate::segment::SuperPacket;
+use weft_sched::{Next, PolicyTree, Turn};
+use weft_units::{Bytes, FlowId, Nanos, QueueId};
+
+/// What to do next.
+pub(crate) enum Whose<T> {
+    /// A chunk of this flow is to be sent; the turn is to be finished.
+    Turn(FlowId, T),
+    /// Nothing may be sent before this time.
+    Wait(Nanos),
+    /// Nothing waits.
+    Idle,
+}
+
+/// The scheduler of a NIC. Its flows are the rings.
+pub(crate) trait Engine {
+    /// What `next` gives and `finish` takes back.
+    type Turn;
+    /// A ring has something.
+    fn activate(&mut self, flow: FlowId) -> bool;
+    /// Whose turn it is.
+    fn next(&mut self, now: Nanos) -> Whose<Self::Turn>;
+    /// The turn has ended.
+    fn finish(&mut self, turn: Self::Turn, sent: Bytes, backlogged: bool, now: Nanos);
+    /// The hardware queue that a ring belongs to.
+    fn queue_of(&self, flow: FlowId) -> QueueId;
+    /// How a packet of a ring is cut now, if the NIC's own grain does not say.
+    fn grain(&self, _flow: FlowId, _packet: &SuperPacket) -> Option<Grain> {
+        None
+    }
+    /// What it looks after now and then, between packets.
+    fn look(&mut self, _wall: Nanos, _counters: &Counters) {}
+    /// A packet is about to be taken off a ring.
+    fn fetch_begins(&mut self) {}
+    /// No packet is between its ring and the wire, except those that are held.
+    fn fetch_ends(&mut self) {}
+    /// A packet has been fetched and will be sent to its end in a later turn. Returns what to release then.
+    fn hold(&mut self, _frame: &[u8]) -> Option<u16> {
+        None
+    }
+    /// A packet that was held has been sent to its end, or never will be.
+    fn release(&mut self, _held: Option<u16>) {}
+}
+
+impl Engine for PolicyTree {
+    type Turn = Turn;
+
+    fn activate(&mut self, flow: FlowId) -> bool {
+        Self::activate(self, flow)
+    }
+
+    fn next(&mut self, now: Nanos) -> Whose<Turn> {
+        match Self::next(self, now) {
+            Next::Turn(turn) => Whose::Turn(turn.flow(), turn),
+            Next::Wait(until) => Whose::Wait(until),
+            Next::Idle => Whose::Idle,
+        }
+    }
+
+    fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, now: Nanos) {
+        // The turn is the one that `next` has just given.
+        let _ = Self::finish(self, turn, sent, backlogged, now);
+    }
+
+    /// A policy knows no queues: each ring is one.
+    fn queue_of(&self, flow: FlowId) -> QueueId {
+        QueueId(flow.0)
+    }
+}

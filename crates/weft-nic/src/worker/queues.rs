@@ -1,0 +1,164 @@
+//! The engine of a multiqueue NIC: the scheduler of its queues, and the page by which a program that assigns queues asks for
+//! weights and pieces, and sees what the NIC holds.
+//!
+//! # Weights
+//! The writer changes a queue's weight and then sets `changed_ns` from 0 to its time. The NIC reads the time, then the
+//! weight, and clears the time when it has applied the weight. If the weight is another by then, its writer may have found
+//! the time still set: so the NIC sets it again. A time of 0 therefore means that the NIC knows the weight, or that the
+//! writer has yet to set it; and no weight is missed in any case, since the NIC compares weights and not times.
+//!
+//! # What is held
+//! `fetching` is 1 from before a packet is read until it has been written to its end, or counts as held under its flow. So
+//! whoever sees `fetching` 0 and a flow's `held` 0 after its packets have left the rings knows that they have left the NIC.
+
+use super::Grain;
+use super::engine::{Engine, Whose};
+use crate::counters::Counters;
+use crate::records::recorded_key;
+use crate::segment::SuperPacket;
+use crate::sync::Ordering;
+use core::num::NonZeroU32;
+use core::ops::Deref;
+use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
+use weft_sched::{QueueScheduler, WeightUpdates};
+use weft_titan::page::{self, QueuePage};
+use weft_units::{Bytes, FlowId, Nanos, QueueId};
+
+/// How often the page is looked at, at most: a look costs two loads for each queue.
+const LOOK: Nanos = Nanos::from_micros(50);
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct QueueEngine<P> {
+    scheduler: QueueScheduler,
+    page: P,
+    /// How the queues are served while no weights are asked for.
+    configured: Service,
+    updates: WeightUpdates,
+    next_look: Nanos,
+}
+
+impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
+    pub(crate) fn new(scheduler: QueueScheduler, page: P) -> Self {
+        let (configured, queues) = (scheduler.service(), scheduler.queues());
+        let updates = WeightUpdates::new(queues, Nanos::ZERO);
+        Self { scheduler, page, configured, updates, next_look: Nanos::ZERO }
+    }
+
+    /// Serves the queues by the page's weights.
+    fn take_weights(&mut self, wall: Nanos, counters: &Counters) {
+        let credit = match self.configured {
+            Service::Deficit { credit } => credit,
+            Service::RoundRobin => DEFAULT_CREDIT,
+        };
+        self.scheduler.set_service(Service::Deficit { credit });
+        let page = &*self.page;
+        self.updates.set_interval(Nanos(page.update_interval_ns.load(Ordering::Relaxed)));
+        let read = |queue: QueueId| {
+            let Some(queue) = page.queues.get(queue.index()) else { return (0, None) };
+            let changed = queue.changed_ns.load(Ordering::SeqCst);
+            (queue.weight.load(Ordering::SeqCst), (changed != 0).then_some(Nanos(changed)))
+        };
+        for update in self.updates.take(wall, read) {
+            // The scheduler has as many queues as the updates.
+            let _ = self.scheduler.set_weight(update.queue, update.weight);
+            if let (Some(queue), Some(changed)) = (page.queues.get(update.queue.index()), update.changed_at) {
+                acknowledge(queue, update.weight, changed, wall);
+            }
+        }
+        let staleness = self.updates.staleness();
+        counters.weights_taken.set(staleness.count);
+        counters.weights_age.set(staleness.sum.get());
+        counters.weights_age_max.set(staleness.max.get());
+    }
+
+    /// Serves the queues as configured, all of the same weight.
+    fn forget_weights(&mut self) {
+        self.scheduler.set_service(self.configured);
+        if self.updates.applied().iter().any(|weight| *weight != 0) {
+            self.updates.reset();
+            for queue in 0..self.scheduler.queues() {
+                let _ = self.scheduler.set_weight(QueueId::from_index(queue), 0);
+            }
+        }
+    }
+}
+
+/// Clears the time of a change whose weight has been applied; see the module's documentation.
+fn acknowledge(queue: &page::Queue, applied: u64, changed: Nanos, now: Nanos) {
+    let cleared = queue.changed_ns.compare_exchange(changed.get(), 0, Ordering::SeqCst, Ordering::SeqCst);
+    if cleared.is_ok() && queue.weight.load(Ordering::SeqCst) != applied {
+        // Whoever was faster has set the better time.
+        let _ = queue.changed_ns.compare_exchange(0, now.get(), Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
+    type Turn = Turn;
+
+    fn activate(&mut self, flow: FlowId) -> bool {
+        self.scheduler.activate(flow)
+    }
+
+    fn next(&mut self, _now: Nanos) -> Whose<Turn> {
+        self.scheduler.next().map_or(Whose::Idle, |turn| Whose::Turn(turn.flow(), turn))
+    }
+
+    fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, _now: Nanos) {
+        // The turn is the one that `next` has just given.
+        let _ = self.scheduler.finish(turn, sent, backlogged);
+    }
+
+    fn queue_of(&self, flow: FlowId) -> QueueId {
+        self.scheduler.queue_of(flow).unwrap_or(QueueId(0))
+    }
+
+    /// Whole, unless pieces are asked for and more than one flow is active in the queue: Titan's dynamic segmentation
+    /// offload sizing, at the station of the qdisc (ATC 2017, section 4.3). A piece is whole segments, at least one.
+    fn grain(&self, flow: FlowId, packet: &SuperPacket) -> Option<Grain> {
+        let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed));
+        let active =
+            || self.page.queues.get(self.queue_of(flow).index()).map(|q| q.flows.load(Ordering::Relaxed));
+        if bytes == 0 || active().is_none_or(|flows| flows <= 1) {
+            return Some(Grain::Whole);
+        }
+        let segments = bytes.checked_div(packet.segment_payload().get()).unwrap_or(1);
+        Some(Grain::Segments(NonZeroU32::new(segments as u32).unwrap_or(NonZeroU32::MIN)))
+    }
+
+    fn look(&mut self, wall: Nanos, counters: &Counters) {
+        if wall < self.next_look {
+            return;
+        }
+        self.next_look = wall + LOOK;
+        if self.page.use_weights.load(Ordering::Acquire) == 1 {
+            self.take_weights(wall, counters);
+        } else {
+            self.forget_weights();
+        }
+    }
+
+    fn fetch_begins(&mut self) {
+        self.page.fetching.store(1, Ordering::SeqCst);
+    }
+
+    fn fetch_ends(&mut self) {
+        self.page.fetching.store(0, Ordering::SeqCst);
+    }
+
+    fn hold(&mut self, frame: &[u8]) -> Option<u16> {
+        // What has no flow is assigned by nobody.
+        let slot = page::held_slot(&recorded_key(frame)?);
+        self.page.held.get(slot)?.fetch_add(1, Ordering::SeqCst);
+        u16::try_from(slot).ok()
+    }
+
+    fn release(&mut self, held: Option<u16>) {
+        if let Some(count) = held.and_then(|slot| self.page.held.get(usize::from(slot))) {
+            count.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Weights from the page, without a kernel.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use weft_sched::queues::Inner;
+
+const MICRO: Nanos = Nanos::from_micros(1);
+
+fn engine(queues: usize) -> (QueueEngine<Arc<QueuePage>>, Arc<QueuePage>) {
+    let page: Arc<QueuePage> = Arc::default();
+    let scheduler = QueueScheduler::new(queues, Service::RoundRobin, Inner::Fifo);
+    (QueueEngine::new(scheduler, Arc::clone(&page)), page)
+}
+
+/// Changes a weight as a program that assigns queues does.
+fn change(page: &QueuePage, queue: usize, weight: u64, now: u64) {
+    let queue = &page.queues[queue];
+    queue.weight.store(weight, Ordering::SeqCst);
+    let _ = queue.changed_ns.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+#[test]
+fn weights_are_taken_in_batches_and_acknowledged() {
+    let (mut engine, page) = engine(3);
+    let counters = Counters::new(1);
+    change(&page, 1, 5, 1000);
+    engine.look(Nanos(2000), &counters);
+    assert_eq!(engine.scheduler.service(), Service::RoundRobin, "no weights were asked for");
+    assert_eq!(page.queues[1].changed_ns.load(Ordering::SeqCst), 1000);
+    page.use_weights.store(1, Ordering::SeqCst);
+    page.update_interval_ns.store(1_000_000, Ordering::SeqCst);
+    engine.look(Nanos(2000) + MICRO, &counters);
+    assert_eq!(engine.scheduler.service(), Service::RoundRobin, "not looked at so soon again");
+    engine.look(Nanos(52_000), &counters);
+    assert_eq!(engine.scheduler.service(), Service::Deficit { credit: DEFAULT_CREDIT });
+    assert_eq!(engine.scheduler.weight_of(QueueId(1)), Some(5));
+    assert_eq!(page.queues[1].changed_ns.load(Ordering::SeqCst), 0);
+    assert_eq!((counters.weights_taken.get(), counters.weights_age_max.get()), (1, 51_000));
+    change(&page, 0, 2, 60_000);
+    change(&page, 0, 3, 70_000);
+    engine.look(Nanos(1_051_000), &counters);
+    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(0), "the interval has not passed");
+    engine.look(Nanos(1_101_001), &counters);
+    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(3));
+    assert_eq!((counters.weights_taken.get(), counters.weights_age.get()), (2, 51_000 + 1_041_001));
+    page.use_weights.store(0, Ordering::SeqCst);
+    engine.look(Nanos(2_000_000), &counters);
+    assert_eq!(engine.scheduler.service(), Service::RoundRobin);
+    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(0), "all alike");
+}
+
+#[test]
+fn a_change_during_the_acknowledgement_is_announced_again() {
+    let (_, page) = engine(1);
+    let queue = &page.queues[0];
+    change(&page, 0, 5, 100);
+    // The NIC has applied 4; the writer of 5 found the time of 4 still set.
+    acknowledge(queue, 4, Nanos(100), Nanos(900));
+    assert_eq!(queue.changed_ns.load(Ordering::SeqCst), 900);
+    acknowledge(queue, 5, Nanos(100), Nanos(901));
+    assert_eq!(
+        queue.changed_ns.load(Ordering::SeqCst),
+        900,
+        "of a time that it has not read it knows nothing"
+    );
+    acknowledge(queue, 5, Nanos(900), Nanos(902));
+    assert_eq!(queue.changed_ns.load(Ordering::SeqCst), 0);
+}
+
+/// A writer and the NIC at full speed: at the end the NIC knows the last weight, and the time is clear.
+#[test]
+fn no_final_weight_is_lost_between_two_threads() {
+    let (mut engine, page) = engine(2);
+    let counters = Counters::new(1);
+    page.use_weights.store(1, Ordering::SeqCst);
+    let done = AtomicBool::new(false);
+    let mut now = 1;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..200_000_u64 {
+                change(&page, (i % 2) as usize, i, i + 1);
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            now += 50_000;
+            engine.look(Nanos(now), &counters);
+        }
+    });
+    // One look may only acknowledge what the one before has applied.
+    for _ in 0..2 {
+        now += 50_000;
+        engine.look(Nanos(now), &counters);
+    }
+    for (queue, weight) in [(0, 199_998), (1, 199_999)] {
+        assert_eq!(engine.scheduler.weight_of(QueueId(queue)), Some(weight));
+        assert_eq!(page.queues[queue as usize].changed_ns.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn what_is_held_is_counted_under_its_flow() {
+    let (mut engine, page) = engine(1);
+    engine.fetch_begins();
+    assert_eq!(page.fetching.load(Ordering::SeqCst), 1);
+    // Ethernet, IPv4 without options, UDP from port 7 to port 9.
+    let mut frame = [0; 60];
+    frame[12] = 8;
+    frame[14..18].copy_from_slice(&[0x45, 0, 0, 46]);
+    (frame[23], frame[26], frame[30], frame[35], frame[37]) = (17, 10, 11, 7, 9);
+    let held = engine.hold(&frame);
+    engine.fetch_ends();
+    let key = weft_units::FlowKey {
+        src: "10.0.0.0".parse().expect("address"),
+        dst: "11.0.0.0".parse().expect("address"),
+        sport: 7,
+        dport: 9,
+        protocol: weft_units::Protocol::UDP,
+    };
+    assert_eq!(held, Some(page::held_slot(&key) as u16));
+    let counts = || page.held.iter().map(|h| h.load(Ordering::SeqCst)).sum::<u32>();
+    assert_eq!((counts(), page.held[page::held_slot(&key)].load(Ordering::SeqCst)), (1, 1));
+    engine.release(held);
+    assert_eq!((counts(), page.fetching.load(Ordering::SeqCst)), (0, 0));
+    assert_eq!(engine.hold(&[0; 60]), None, "what is not IP has no flow");
+}
