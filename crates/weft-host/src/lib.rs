@@ -29,6 +29,7 @@ pub mod tap;
 mod tap_queue;
 pub mod tbf;
 mod tc;
+pub mod tc_filter;
 pub mod testing;
 
 pub use cgroup::{Cgroup, Hierarchy};
