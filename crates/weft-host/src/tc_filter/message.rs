@@ -37,21 +37,24 @@ const TCA_SKBEDIT_FLAGS: u16 = 9;
 const TCA_SKBEDIT_QUEUE_MAPPING_MAX: u16 = 10;
 const SKBEDIT_F_TXQ_SKBHASH: u64 = 0x40;
 
-/// The options of a cls_bpf filter.
+/// The options of a cls_bpf filter, in the order in which iproute2 sends them.
 pub(super) fn bpf_options(
     program_fd: i32,
     name: &str,
     direct_action: bool,
     queue_by_hash: Option<&RangeInclusive<u16>>,
 ) -> Vec<u8> {
-    let mut options = Attributes::default()
+    let mut options = Attributes::default();
+    if let Some(queues) = queue_by_hash {
+        options = options.with(TCA_BPF_ACT, &skbedit_action(queues));
+    }
+    options = options
         .with(TCA_BPF_FD, &program_fd.to_ne_bytes())
         .with(TCA_BPF_NAME, &[name.as_bytes(), b"\0"].concat());
-    if let Some(queues) = queue_by_hash {
-        options = options.with(NESTED | TCA_BPF_ACT, &skbedit_action(queues));
+    if direct_action {
+        options = options.with(TCA_BPF_FLAGS, &TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes());
     }
-    let flags = if direct_action { TCA_BPF_FLAG_ACT_DIRECT } else { 0 };
-    options.with(TCA_BPF_FLAGS, &flags.to_ne_bytes()).bytes()
+    options.bytes()
 }
 
 /// A list of one action, act_skbedit, which chooses among the queues by the packet's hash and goes on.
@@ -60,8 +63,7 @@ pub(super) fn bpf_options(
 /// for the hash is sent.
 fn skbedit_action(queues: &RangeInclusive<u16>) -> Vec<u8> {
     // `struct tc_skbedit` is `tc_gen`: index, capab, action, refcnt, bindcnt. Index zero: the kernel chooses one.
-    let parameters: Vec<u8> =
-        [0, 0, TC_ACT_UNSPEC, 0, 0].into_iter().flat_map(i32::to_ne_bytes).collect();
+    let parameters: Vec<u8> = [0, 0, TC_ACT_UNSPEC, 0, 0].into_iter().flat_map(i32::to_ne_bytes).collect();
     let options = Attributes::default()
         .with(TCA_SKBEDIT_PARMS, &parameters)
         .with(TCA_SKBEDIT_QUEUE_MAPPING, &queues.start().to_ne_bytes())
@@ -74,7 +76,7 @@ fn skbedit_action(queues: &RangeInclusive<u16>) -> Vec<u8> {
         .bytes();
     /// An action's place in the list is its attribute's type, from 1 on.
     const FIRST: u16 = 1;
-    Attributes::default().with(NESTED | FIRST, &action).bytes()
+    Attributes::default().with(FIRST, &action).bytes()
 }
 
 /// Reads one filter of a dump, without netlink's header.

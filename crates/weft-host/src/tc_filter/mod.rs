@@ -71,7 +71,9 @@ pub enum FilterError {
         ns: String,
     },
     /// A filter of this priority is there already.
-    #[error("link {link} of {ns} has a filter of priority {priority} at its egress already; take another priority")]
+    #[error(
+        "link {link} of {ns} has a filter of priority {priority} at its egress already; take another priority"
+    )]
     PriorityTaken {
         /// The link.
         link: String,
@@ -239,7 +241,8 @@ fn filters(ns: &NetNs, link: &str, parent: u32) -> Result<Vec<Filter>> {
     let index = link::index(ns, link)?;
     let answers = tc::dump_filters(&mut Netlink::open(ns)?, index, parent)
         .map_err(|e| e.during(format!("read the filters of link {link} of {ns}")))?;
-    let all = answers.iter().filter(|(kind, _)| *kind == RTM_NEWTFILTER).map(|(_, body)| message::parse(body));
+    let all =
+        answers.iter().filter(|(kind, _)| *kind == RTM_NEWTFILTER).map(|(_, body)| message::parse(body));
     Ok(without_heads(all.collect()))
 }
 
@@ -302,6 +305,10 @@ fn check(filter: &BpfFilter<'_>) -> Result<()> {
     match &filter.queue_by_hash {
         Some(_) if filter.direct_action => invalid("a filter of direct action runs no actions"),
         Some(queues) if queues.is_empty() => invalid("the range of queues is empty"),
+        // Kernels before commit be054cc66f73 keep the number of queues in 16 bits and divide by zero with this one.
+        Some(queues) if *queues == (0..=u16::MAX) => {
+            invalid("the range of queues has more than 65535 queues")
+        }
         _ => Ok(()),
     }
 }
@@ -341,7 +348,9 @@ pub fn delete_egress(ns: &NetNs, link: &str, priority: u16, handle: u32) -> Resu
     tc::delete_filter(&mut Netlink::open(ns)?, place, CLS_BPF).map_err(|e| match e.is(Errno::NOENT) {
         true => absent(),
         false => e
-            .during(format!("delete eBPF filter {handle:#x} of priority {priority} at the egress of link {link} of {ns}"))
+            .during(format!(
+                "delete eBPF filter {handle:#x} of priority {priority} at the egress of link {link} of {ns}"
+            ))
             .into(),
     })
 }

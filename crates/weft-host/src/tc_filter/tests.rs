@@ -68,7 +68,54 @@ fn what_makes_no_sense_is_refused() {
     );
     #[expect(clippy::reversed_empty_ranges, reason = "what is to be refused")]
     let empty = BpfFilter { queue_by_hash: Some(3..=2), direct_action: false, ..good.clone() };
+    let all = BpfFilter { queue_by_hash: Some(0..=u16::MAX), direct_action: false, ..good.clone() };
+    assert_eq!(why(all), "eBPF filter: `w`: the range of queues has more than 65535 queues");
     assert_eq!(why(empty), "eBPF filter: `w`: the range of queues is empty");
     assert!(why(BpfFilter { handle: 0, ..good.clone() }).contains("must not be zero"));
     assert!(why(BpfFilter { name: "", ..good }).contains("1 to 255 bytes"));
+}
+
+/// What `tc filter add ... bpf object-file t.o section tc` of iproute2 6.1 sends in TCA_OPTIONS: the descriptor 6, the name.
+#[rustfmt::skip]
+const FD_AND_NAME: &[u8] = &[
+    0x08, 0, 0x06, 0, 6, 0, 0, 0,
+    0x0d, 0, 0x07, 0, b't', b'.', b'o', b':', b'[', b't', b'c', b']', 0, 0, 0, 0,
+];
+
+/// The same with `direct-action`: the flag comes last.
+#[test]
+#[cfg(target_endian = "little")]
+fn a_filter_of_direct_action_has_the_bytes_that_tc_sends() {
+    let expected = [FD_AND_NAME, &[0x08, 0, 0x08, 0, 1, 0, 0, 0]].concat();
+    assert_eq!(message::bpf_options(6, "t.o:[tc]", true, None), expected);
+    assert_eq!(message::bpf_options(6, "t.o:[tc]", false, None), FD_AND_NAME);
+}
+
+/// The action of `action skbedit queue_mapping 2 continue` as iproute2 6.1 sends it, with two more attributes behind those of
+/// that command (and lengths that count them): what `skbedit queue_mapping 2 5 skbhash` of later editions adds.
+#[test]
+#[cfg(target_endian = "little")]
+fn the_choice_of_a_queue_by_hash_has_the_bytes_of_the_headers() {
+    #[rustfmt::skip]
+    let action = [
+        0x4c, 0, 0x01, 0, // TCA_BPF_ACT
+        0x48, 0, 0x01, 0, // the first action
+        0x0c, 0, 0x01, 0, b's', b'k', b'b', b'e', b'd', b'i', b't', 0, // TCA_ACT_KIND
+        0x38, 0, 0x02, 0x80, // TCA_ACT_OPTIONS, nested
+        0x18, 0, 0x02, 0, // TCA_SKBEDIT_PARMS: index, capab, action -1, refcnt, bindcnt
+        0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
+        0x06, 0, 0x04, 0, 2, 0, 0, 0, // TCA_SKBEDIT_QUEUE_MAPPING
+        0x06, 0, 0x0a, 0, 5, 0, 0, 0, // TCA_SKBEDIT_QUEUE_MAPPING_MAX
+        0x0c, 0, 0x09, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, // TCA_SKBEDIT_FLAGS: SKBEDIT_F_TXQ_SKBHASH
+    ];
+    let expected = [&action[..], FD_AND_NAME].concat();
+    assert_eq!(message::bpf_options(6, "t.o:[tc]", false, Some(&(2..=5))), expected);
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn protocol_priority_and_parent_stand_where_tc_puts_them() {
+    let place = egress_place(3, 7, 9);
+    assert_eq!(place.info.to_ne_bytes(), [0, 3, 7, 0], "as `tc filter add pref 7 protocol all` sends them");
+    assert_eq!(place.parent.to_ne_bytes(), [0xf3, 0xff, 0xff, 0xff]);
 }
