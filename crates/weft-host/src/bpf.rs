@@ -1,15 +1,26 @@
-//! eBPF: loading an object, sharing its maps with this process, attaching to a device's egress.
+//! eBPF: loading an object, sharing its maps with this process, attaching to a device's egress or inside the kernel.
+//!
+//! [`Object`] is what this process loaded; [`MapFd`] and [`ProgramFd`] are maps and programs of any process, found by number
+//! or in a bpf file system (`crate::bpffs`).
+
+mod map;
+mod options;
+mod program;
+mod tracing;
 
 use core::ops::Deref;
 use core::ptr::NonNull;
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{
-    MapCore, MapFlags, MapHandle, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHookBuilder,
-};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHookBuilder};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use thiserror::Error;
+
+pub use map::MapFd;
+pub use options::ObjectOptions;
+pub use program::{ProgramFd, ProgramInfo, program_info, program_maps};
+pub use tracing::TracingLink;
 
 /// Why an eBPF program could not be used.
 #[derive(Debug, Error)]
@@ -36,6 +47,29 @@ pub enum BpfError {
         /// Its name.
         name: String,
     },
+    /// Something else is pinned there.
+    #[error("eBPF: what is pinned at `{path}` is no {what}; it was put there by another program")]
+    OtherKind {
+        /// The file.
+        path: String,
+        /// What was looked for: map, program or link.
+        what: &'static str,
+    },
+    /// The map that was to be used in place of the object's own is another.
+    #[error(
+        "eBPF: map `{map}` has {what} {found}, the program was built for {expected}; it belongs to another version of weft: \
+         detach that first"
+    )]
+    OtherMap {
+        /// The map.
+        map: String,
+        /// What differs.
+        what: &'static str,
+        /// What the map has.
+        found: u32,
+        /// What the program was built for.
+        expected: u32,
+    },
     /// A map could not be shared with this process.
     #[error("eBPF: map `{name}` into memory: {source}")]
     Mmap {
@@ -52,6 +86,17 @@ const RIGHTS_HINT: &str =
 
 fn failed(step: &'static str, object: &str, source: libbpf_rs::Error) -> BpfError {
     BpfError::Libbpf { step, object: object.to_owned(), source, hint: RIGHTS_HINT }
+}
+
+/// As [`failed`], of a step that any kernel of ours can do: only rights can be missing.
+fn refused(step: &'static str, object: &str, source: libbpf_rs::Error) -> BpfError {
+    let hint = match source.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            "; it needs root (CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN)"
+        }
+        _ => "",
+    };
+    BpfError::Libbpf { step, object: object.to_owned(), source, hint }
 }
 
 /// A type that may be shared with an eBPF program through an mmapable map.
@@ -138,26 +183,10 @@ impl Object {
     /// # Errors
     /// When the kernel refuses the program (no rights, too old) or the image has no read-only data of that size.
     pub fn load(image: &[u8], rodata: &[u8]) -> Result<Self, BpfError> {
-        quiet();
-        let mut open =
-            ObjectBuilder::default().open_memory(image).map_err(|e| failed("open object", "doorbell", e))?;
-        let mut set = false;
-        for mut map in open.maps_mut() {
-            if !map.name().to_string_lossy().ends_with(".rodata") {
-                continue;
-            }
-            if let Some(value) = map.initial_value_mut()
-                && value.len() >= rodata.len()
-            {
-                value[..rodata.len()].copy_from_slice(rodata);
-                set = true;
-            }
-        }
-        if !set {
-            return Err(BpfError::Absent { what: "map", name: ".rodata".to_owned() });
-        }
-        let object = open.load().map_err(|e| failed("load program", "doorbell", e))?;
-        Ok(Self { object })
+        Self::load_with(
+            image,
+            &ObjectOptions { name: "doorbell", rodata: Some(rodata), ..Default::default() },
+        )
     }
 
     fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, BpfError> {
@@ -187,6 +216,15 @@ impl Object {
         self.map(name)?
             .update(&index.to_ne_bytes(), value, MapFlags::ANY)
             .map_err(|e| failed("write map", name, e))
+    }
+
+    /// A handle of the map `name`, by which another object or process can use it.
+    ///
+    /// # Errors
+    /// When there is no such map or its descriptor cannot be duplicated.
+    pub fn map_fd(&self, name: &str) -> Result<MapFd, BpfError> {
+        let map = self.map(name)?;
+        MapFd::new(MapHandle::try_from(&map).map_err(|e| failed("duplicate map", name, e))?, name)
     }
 
     /// A handle of the map `name` that can be used from another thread.
@@ -230,6 +268,14 @@ impl Object {
             .progs()
             .find(|p| p.name().to_string_lossy() == name)
             .ok_or_else(|| BpfError::Absent { what: "program", name: name.to_owned() })
+    }
+
+    /// A handle of the program `name`, by which a filter can name it.
+    ///
+    /// # Errors
+    /// When there is no such program, it was not loaded, or its descriptor cannot be duplicated.
+    pub fn program_fd(&self, name: &str) -> Result<ProgramFd, BpfError> {
+        ProgramFd::of(self.program(name)?.as_fd(), name)
     }
 
     /// The run-time statistics of `program`; zeros while they are switched off.

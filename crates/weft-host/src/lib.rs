@@ -8,6 +8,7 @@
 
 pub mod bpf;
 pub mod bpf_stats;
+pub mod bpffs;
 pub mod cgroup;
 pub mod cleanup;
 pub mod clock;
@@ -17,6 +18,7 @@ pub mod ethtool;
 pub mod htb;
 pub mod link;
 pub mod macvtap;
+
 mod netlink;
 pub mod netns;
 pub mod process;
@@ -29,7 +31,9 @@ pub mod tap;
 mod tap_queue;
 pub mod tbf;
 mod tc;
+pub mod tc_filter;
 pub mod testing;
+pub mod xps;
 
 pub use cgroup::{Cgroup, Hierarchy};
 pub use cleanup::cleanup_stale;

@@ -1,4 +1,4 @@
-//! Queueing disciplines and their classes, by netlink.
+//! Queueing disciplines, their classes and their filters, by netlink.
 
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -84,4 +84,46 @@ pub(crate) fn dump_classes(netlink: &mut Netlink, link_index: u32) -> Result<Vec
 pub(crate) fn dump_qdiscs(netlink: &mut Netlink, link_index: u32) -> Result<Vec<Answer>, Refusal> {
     let place = Place { link_index, parent: 0, handle: 0 };
     netlink.request(RouteNetlinkMessage::GetQueueDiscipline(message(place, "", None)), NLM_F_DUMP)
+}
+
+/// Where a filter is attached, and what of it the header of its message says.
+#[derive(Clone, Copy)]
+pub(crate) struct FilterPlace {
+    pub(crate) link_index: u32,
+    pub(crate) parent: u32,
+    pub(crate) handle: u32,
+    /// Priority in the upper half, protocol in network byte order in the lower: `TC_H_MAKE(prio << 16, protocol)`.
+    pub(crate) info: u32,
+}
+
+fn filter_message(place: FilterPlace, kind: &str, options: Option<Vec<u8>>) -> TcMessage {
+    let FilterPlace { link_index, parent, handle, info } = place;
+    let mut message = message(Place { link_index, parent, handle }, kind, options);
+    message.header.info = info;
+    message
+}
+
+/// Adds a filter; refused (EEXIST) if the place is taken.
+pub(crate) fn add_filter(
+    netlink: &mut Netlink,
+    place: FilterPlace,
+    kind: &str,
+    options: Vec<u8>,
+) -> Result<(), Refusal> {
+    let body = RouteNetlinkMessage::NewTrafficFilter(filter_message(place, kind, Some(options)));
+    netlink.request(body, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+}
+
+pub(crate) fn delete_filter(netlink: &mut Netlink, place: FilterPlace, kind: &str) -> Result<(), Refusal> {
+    netlink.request(RouteNetlinkMessage::DelTrafficFilter(filter_message(place, kind, None)), 0).map(drop)
+}
+
+/// The filters at `parent`, with one entry besides for each group of the same priority.
+pub(crate) fn dump_filters(
+    netlink: &mut Netlink,
+    link_index: u32,
+    parent: u32,
+) -> Result<Vec<Answer>, Refusal> {
+    let place = FilterPlace { link_index, parent, handle: 0, info: 0 };
+    netlink.request(RouteNetlinkMessage::GetTrafficFilter(filter_message(place, "", None)), NLM_F_DUMP)
 }

@@ -1,0 +1,100 @@
+//! Loading an object with maps of others in the place of its own, and without some of its programs.
+
+use libbpf_rs::{MapType, ObjectBuilder, OpenMapMut, OpenObject};
+
+use super::{BpfError, MapFd, Object, failed, quiet, refused};
+
+/// How an object is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjectOptions<'a> {
+    /// What errors call the object.
+    pub name: &'a str,
+    /// Its read-only data, from the beginning; none leaves it as it was compiled.
+    pub rodata: Option<&'a [u8]>,
+    /// Maps to use in place of the object's own maps of these names.
+    pub reuse: &'a [(&'a str, &'a MapFd)],
+    /// Programs that are not loaded: the kernel need not be able to run them.
+    pub skip: &'a [&'a str],
+    /// Sizes, in elements, to give to maps of these names.
+    pub sizes: &'a [(&'a str, u32)],
+}
+
+impl Object {
+    /// Loads an object file's image.
+    ///
+    /// # Errors
+    /// When the kernel refuses the object (no rights, too old), the image has no read-only data of that size or no such map or
+    /// program as the options name, or a map to be used in place of its own differs from it in type, key size, value size
+    /// or flags.
+    pub fn load_with(image: &[u8], options: &ObjectOptions<'_>) -> Result<Self, BpfError> {
+        quiet();
+        let name = options.name;
+        let mut open =
+            ObjectBuilder::default().open_memory(image).map_err(|e| failed("open object", name, e))?;
+        if let Some(rodata) = options.rodata {
+            set_rodata(&mut open, rodata)?;
+        }
+        for (map, elements) in options.sizes {
+            find_map(&mut open, map)?
+                .set_max_entries(*elements)
+                .map_err(|e| refused("set the size of map", map, e))?;
+        }
+        for (map, with) in options.reuse {
+            reuse(find_map(&mut open, map)?, map, with)?;
+        }
+        for program in options.skip {
+            let mut found = open
+                .progs_mut()
+                .find(|p| p.name().to_string_lossy() == *program)
+                .ok_or_else(|| BpfError::Absent { what: "program", name: (*program).to_owned() })?;
+            found.set_autoload(false);
+        }
+        let object = open.load().map_err(|e| failed("load program", name, e))?;
+        Ok(Self { object })
+    }
+}
+
+fn set_rodata(open: &mut OpenObject, rodata: &[u8]) -> Result<(), BpfError> {
+    let mut set = false;
+    for mut map in open.maps_mut() {
+        if !map.name().to_string_lossy().ends_with(".rodata") {
+            continue;
+        }
+        if let Some(value) = map.initial_value_mut()
+            && value.len() >= rodata.len()
+        {
+            value[..rodata.len()].copy_from_slice(rodata);
+            set = true;
+        }
+    }
+    if set { Ok(()) } else { Err(BpfError::Absent { what: "map", name: ".rodata".to_owned() }) }
+}
+
+fn find_map<'o>(open: &'o mut OpenObject, name: &str) -> Result<OpenMapMut<'o>, BpfError> {
+    open.maps_mut()
+        .find(|m| m.name().to_string_lossy() == name)
+        .ok_or_else(|| BpfError::Absent { what: "map", name: name.to_owned() })
+}
+
+/// `bpf_map__reuse_fd` takes whatever map it is given; the program would then read values of another layout.
+fn reuse(mut map: OpenMapMut<'_>, name: &str, with: &MapFd) -> Result<(), BpfError> {
+    let differs = |what, found, expected| -> Result<(), BpfError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(BpfError::OtherMap { map: name.to_owned(), what, found, expected })
+    };
+    differs("type", with.kind(), map_type(&map))?;
+    differs("key size", with.key_size(), map.key_size())?;
+    differs("value size", with.value_size(), map.value_size())?;
+    differs("flags", with.flags(), map.map_flags())?;
+    map.reuse_fd(with.as_fd()).map_err(|e| refused("use another map in place of", name, e))
+}
+
+/// The type of an open map, which `libbpf_rs` has no reader for.
+fn map_type(map: &OpenMapMut<'_>) -> u32 {
+    use libbpf_rs::AsRawLibbpf;
+    // SAFETY: the pointer is that of an open object's map, which `map` borrows.
+    let kind = unsafe { libbpf_rs::libbpf_sys::bpf_map__type(map.as_libbpf_object().as_ptr()) };
+    MapType::from(kind) as u32
+}

@@ -1,0 +1,174 @@
+//! Programs of any process: what the kernel says of them, which maps they use, pinning.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
+
+use super::{BpfError, MapFd, RunStats, refused};
+use crate::netlink::c_string;
+
+/// A loaded program of this or another process, held open.
+#[derive(Debug)]
+pub struct ProgramFd {
+    fd: OwnedFd,
+    id: u32,
+}
+
+impl ProgramFd {
+    pub(super) fn of(fd: BorrowedFd<'_>, object: &str) -> Result<Self, BpfError> {
+        let fd = fd.try_clone_to_owned().map_err(|e| refused("duplicate program", object, e.into()))?;
+        let id =
+            libbpf_rs::Program::id_from_fd(fd.as_fd()).map_err(|e| refused("query program", object, e))?;
+        Ok(Self { fd, id })
+    }
+
+    /// The program that the kernel numbers `id`, whoever loaded it (`BPF_PROG_GET_FD_BY_ID`).
+    ///
+    /// # Errors
+    /// When there is no such program, or rights are missing (CAP_SYS_ADMIN).
+    pub fn by_id(id: u32) -> Result<Self, BpfError> {
+        let fd = libbpf_rs::Program::fd_from_id(id)
+            .map_err(|e| refused("open program number", &id.to_string(), e))?;
+        Ok(Self { fd, id })
+    }
+
+    /// The program that is pinned at `path`.
+    ///
+    /// # Errors
+    /// When nothing is pinned there, or something that is no program.
+    pub fn pinned(path: &Path) -> Result<Self, BpfError> {
+        let object = path.display().to_string();
+        let fd = open_pinned("program", path)?;
+        Self::of(fd.as_fd(), &object)
+    }
+
+    /// Pins the program at `path` in a bpf file system: it outlives this process, until the file is removed.
+    ///
+    /// # Errors
+    /// When the file exists, is in no bpf file system, or rights are missing.
+    pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
+        pin("pin program at", self.fd.as_fd(), path)
+    }
+
+    /// The number by which the kernel knows the program.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The program's descriptor.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What the kernel says of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Its number.
+    pub id: u32,
+    /// Its name, as the kernel keeps it: at most 15 bytes.
+    pub name: String,
+    /// The hash of its instructions.
+    pub tag: [u8; 8],
+    /// Its runs and the time that they took; zeros while statistics are off (`kernel.bpf_stats_enabled`).
+    pub stats: RunStats,
+    /// How often it was not run because it was running on the same CPU already (tracing programs only).
+    pub recursion_misses: u64,
+}
+
+/// What the kernel says of the program that it numbers `id`.
+///
+/// # Errors
+/// When there is no such program, or rights are missing (CAP_SYS_ADMIN).
+pub fn program_info(id: u32) -> Result<ProgramInfo, BpfError> {
+    let program = ProgramFd::by_id(id)?;
+    let info = info(&program, &mut [])?;
+    let name = c_string(&info.name.map(|letter| letter as u8));
+    Ok(ProgramInfo {
+        id,
+        name,
+        tag: info.tag,
+        stats: RunStats { runs: info.run_cnt, nanos: info.run_time_ns },
+        recursion_misses: info.recursion_misses,
+    })
+}
+
+/// The maps that the program numbered `id` uses: their numbers, for [`MapFd::by_id`], and their names.
+///
+/// # Errors
+/// When there is no such program, or rights are missing (CAP_SYS_ADMIN).
+pub fn program_maps(id: u32) -> Result<Vec<(u32, String)>, BpfError> {
+    let program = ProgramFd::by_id(id)?;
+    let count = info(&program, &mut [])?.nr_map_ids as usize;
+    // A program's maps are fixed once it is loaded.
+    let mut ids = vec![0; count];
+    let written = info(&program, &mut ids)?.nr_map_ids as usize;
+    ids.truncate(written);
+    ids.into_iter().map(|map| Ok((map, MapFd::by_id(map)?.name()))).collect()
+}
+
+/// Reads `struct bpf_prog_info`; the maps' numbers are written to `maps`.
+fn info(program: &ProgramFd, maps: &mut [u32]) -> Result<bpf_prog_info, BpfError> {
+    let mut info = bpf_prog_info {
+        nr_map_ids: maps.len() as u32,
+        map_ids: maps.as_mut_ptr() as u64,
+        ..bpf_prog_info::default()
+    };
+    let mut length = size_of::<bpf_prog_info>() as u32;
+    // SAFETY: the kernel reads and writes at most `length` bytes of the structure, whose only pointer and count are those of
+    // `maps`, which is borrowed for writing; both are live for the call.
+    let result = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.fd.as_raw_fd(), (&raw mut info).cast(), &raw mut length)
+    };
+    match result {
+        0 => Ok(info),
+        _ => Err(refused(
+            "query program number",
+            &program.id.to_string(),
+            std::io::Error::last_os_error().into(),
+        )),
+    }
+}
+
+/// Pins a map, program or link.
+pub(super) fn pin(step: &'static str, fd: BorrowedFd<'_>, path: &Path) -> Result<(), BpfError> {
+    let name = file_name(path)?;
+    // SAFETY: the path is a zero-terminated string that is live for the call; the descriptor is borrowed.
+    match unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), name.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(refused(step, &path.display().to_string(), std::io::Error::last_os_error().into())),
+    }
+}
+
+/// Opens what is pinned at `path` if it is a `what`: "map", "program" or "link". The kernel opens whatever is there and
+/// answers questions about one kind as if they were about the other; which kind it is only the descriptor's own name says
+/// (`anon_inode_getfd` in kernel/bpf/syscall.c).
+pub(super) fn open_pinned(what: &'static str, path: &Path) -> Result<OwnedFd, BpfError> {
+    let (name, object) = (file_name(path)?, path.display().to_string());
+    // SAFETY: the path is a zero-terminated string that is live for the call.
+    let fd = unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) };
+    if fd < 0 {
+        return Err(refused("open what is pinned at", &object, std::io::Error::last_os_error().into()));
+    }
+    // SAFETY: the call has just returned this new descriptor, which nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let kind = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+        .map_err(|e| refused("look at what is pinned at", &object, e.into()))?;
+    let expected = match what {
+        "map" => "anon_inode:bpf-map",
+        "program" => "anon_inode:bpf-prog",
+        _ => "anon_inode:bpf-link",
+    };
+    match kind.as_os_str() == expected {
+        true => Ok(fd),
+        false => Err(BpfError::OtherKind { path: object, what }),
+    }
+}
+
+fn file_name(path: &Path) -> Result<CString, BpfError> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| BpfError::Absent { what: "path", name: path.display().to_string() })
+}

@@ -1,0 +1,119 @@
+//! Programs inside the kernel's own functions (fentry, BTF tracepoints), and iterators over what the kernel keeps.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use libbpf_rs::{Iter, Link};
+
+use super::{BpfError, MapFd, Object, failed, refused};
+
+/// A program attached inside the kernel. It is detached when the value is dropped, unless it is pinned.
+#[derive(Debug)]
+pub struct TracingLink {
+    link: Link,
+}
+
+impl TracingLink {
+    /// The link that is pinned at `path`.
+    ///
+    /// # Errors
+    /// When nothing is pinned there, or something that is no link.
+    pub fn pinned(path: &Path) -> Result<Self, BpfError> {
+        drop(super::program::open_pinned("link", path)?);
+        let link = Link::open(path)
+            .map_err(|e| refused("open what is pinned at", &path.display().to_string(), e))?;
+        Ok(Self { link })
+    }
+
+    /// Pins the link at `path` in a bpf file system: the program stays attached when this process ends, until the file is
+    /// removed.
+    ///
+    /// # Errors
+    /// When the file exists, is in no bpf file system, or rights are missing.
+    pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
+        super::program::pin("pin link at", self.link.as_fd(), path)
+    }
+
+    /// The number of the program that is attached, for [`program_info`](super::program_info).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn program_id(&self) -> Result<u32, BpfError> {
+        self.link.info().map(|info| info.prog_id).map_err(|e| refused("query link of", "a program", e))
+    }
+}
+
+impl Object {
+    /// Attaches the tracing program `name` (sections `tp_btf/...`, `fentry/...`, `fexit/...`) to what its section names.
+    ///
+    /// # Errors
+    /// When there is no such program, it is of another type, or the kernel refuses it.
+    pub fn attach_tracing(&self, name: &str) -> Result<TracingLink, BpfError> {
+        let link = self
+            .programs_mut(name)?
+            .attach_trace()
+            .map_err(|e| failed("attach program inside the kernel", name, e))?;
+        Ok(TracingLink { link })
+    }
+
+    /// Runs the iterator program `name` (a section such as `iter/bpf_sk_storage_map`) over all elements of `map`; returns what
+    /// it wrote with `bpf_seq_write`.
+    ///
+    /// # Errors
+    /// When there is no such program, it iterates over something else, or the kernel refuses it.
+    pub fn iterate(&self, name: &str, map: &MapFd) -> Result<Vec<u8>, BpfError> {
+        let link = self
+            .programs_mut(name)?
+            .attach_iter(map.as_fd())
+            .map_err(|e| failed("attach iterator program", name, e))?;
+        let iterator = Iter::new(&link).map_err(|e| failed("open iterator program", name, e))?;
+        read_all(iterator).map_err(|e| refused("read iterator program", name, e.into()))
+    }
+
+    fn programs_mut(&self, name: &str) -> Result<libbpf_rs::ProgramMut<'_>, BpfError> {
+        self.object
+            .progs_mut()
+            .find(|p| p.name().to_string_lossy() == name)
+            .ok_or_else(|| BpfError::Absent { what: "program", name: name.to_owned() })
+    }
+}
+
+/// Reads to the end. `bpf_seq_read` (kernel/bpf/bpf_iter.c) answers EAGAIN when it has passed over very many elements without
+/// output; the next read goes on from there.
+fn read_all(mut from: impl Read) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(all),
+            Ok(n) => all.extend_from_slice(&buffer[..n]),
+            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Steps(Vec<io::Result<&'static [u8]>>);
+
+    impl Read for Steps {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let Some(step) = self.0.pop() else { return Ok(0) };
+            let bytes = step?;
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            Ok(bytes.len())
+        }
+    }
+
+    #[test]
+    fn reading_goes_on_after_the_kernel_paused() {
+        let pause = || Err(io::ErrorKind::WouldBlock.into());
+        assert_eq!(read_all(Steps(vec![Ok(b"c"), pause(), pause(), Ok(b"ab")])).expect("read"), b"abc");
+        let broken = Err(io::ErrorKind::PermissionDenied.into());
+        assert!(read_all(Steps(vec![broken, Ok(b"ab")])).is_err());
+    }
+}
