@@ -150,6 +150,7 @@ impl Settings {
             cgroups,
             flows: vec![1; policy.classes.len()],
             rings: self.rings,
+            departures: None,
         }
     }
 
@@ -243,6 +244,7 @@ impl Operation {
             mac: settings.mac,
             rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
             ring_packets: RING_PACKETS,
+            single_backlog: false,
         })?;
         link::set_alias(&app, &settings.name, &run.alias())?;
         let device = settings.uplink_device();

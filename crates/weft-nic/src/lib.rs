@@ -13,9 +13,11 @@
 //! completion that TCP small queues waits for. [`nic`] puts the stations together; [`worker`] is the loop.
 
 pub mod counters;
+pub mod departures;
 pub mod doorbell;
 mod ledger;
 pub mod link;
+pub mod multiqueue;
 pub mod nic;
 pub mod plan;
 pub mod port;

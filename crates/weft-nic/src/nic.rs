@@ -1,6 +1,7 @@
 //! The software NIC as a whole: a port, an uplink, a policy, two threads.
 
 use crate::counters::{Count, Counters};
+use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::{CgroupEntry, Doorbells, TableError, check};
 use crate::link::Link;
 use crate::plan::{Mode, PlanError, RingPlan};
@@ -47,6 +48,9 @@ pub struct NicConfig {
     pub flows: Vec<u32>,
     /// Ring budget of the port.
     pub rings: usize,
+    /// Whether a log of all departures is kept, and how many to make room for before the start: about the link's rate over
+    /// the size of a packet as the host sends it, for as long as it runs. More are no error.
+    pub departures: Option<usize>,
 }
 
 /// Why the NIC could not start or go on.
@@ -84,6 +88,7 @@ pub struct SoftwareNic {
     uplink: Arc<OwnedFd>,
     uplink_device: UplinkWatch,
     samples: Receiver<Sample>,
+    departures: Option<Departures>,
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<Result<(), Errno>>>,
     reverse: Option<JoinHandle<()>>,
@@ -207,6 +212,7 @@ impl SoftwareNic {
         let (before, _) = uplink.arrived()?;
         let (out, samples) = channel();
         let now = clock::now();
+        let (recorder, departures) = config.departures.map(departures).unzip();
         let parts = WorkerParts {
             rings,
             ring_of_flow,
@@ -216,6 +222,7 @@ impl SoftwareNic {
             counters: Arc::clone(&counters),
             sampler: Sampler::new(config.window, now, policy.classes.len(), out),
             default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
+            departures: recorder,
         };
         let shared_rings = plan.rings.iter().any(|ring| ring.class.is_none());
         let worker = start_worker(engine, parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
@@ -228,6 +235,7 @@ impl SoftwareNic {
             uplink: fd,
             uplink_device: UplinkWatch { device: uplink, before },
             samples,
+            departures,
             stop,
             worker: Some(worker),
             reverse: Some(reverse),
@@ -328,7 +336,15 @@ impl SoftwareNic {
     ///
     /// # Errors
     /// When the worker had failed before, with the reason.
-    pub fn stop(mut self, grace: Nanos) -> Result<Totals, NicError> {
+    pub fn stop(self, grace: Nanos) -> Result<Totals, NicError> {
+        self.stop_with_log(grace).map(|(totals, _)| totals)
+    }
+
+    /// As [`stop`](Self::stop), with the departure log; an empty one where the configuration asks for none.
+    ///
+    /// # Errors
+    /// When the worker had failed before, with the reason.
+    pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
         let _ = self.port.down();
         let until = clock::now() + grace;
         while clock::now() < until && self.is_running() {
@@ -340,7 +356,8 @@ impl SoftwareNic {
             std::thread::sleep(core::time::Duration::from_millis(5));
         }
         self.join()?;
-        self.totals()
+        let log = self.departures.as_ref().map(Departures::collect).unwrap_or_default();
+        Ok((self.totals()?, log))
     }
 
     fn join(&mut self) -> Result<(), NicError> {

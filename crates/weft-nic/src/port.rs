@@ -3,6 +3,10 @@
 //! A port is a veth whose far end carries a macvtap in passthru mode: what leaves through the near end waits in the
 //! macvtap's queues, still charged to its socket, until the NIC reads it.
 
+mod backlog;
+
+pub use backlog::BacklogError;
+
 use crate::counters::Count;
 use std::os::fd::OwnedFd;
 use weft_host::link::{self, LinkError, LinkStats, Mac, VethOptions};
@@ -23,6 +27,9 @@ pub enum PortError {
     /// The TAP of an uplink.
     #[error(transparent)]
     Tap(#[from] TapError),
+    /// The backlogs between the ends of a port.
+    #[error(transparent)]
+    Backlog(#[from] BacklogError),
 }
 
 /// What a port is made of.
@@ -41,6 +48,9 @@ pub struct PortConfig<'a> {
     /// Packets that a ring holds; one more is dropped. At least two for each flow that may share the ring, since TCP small
     /// queues lets a flow have two.
     pub ring_packets: u32,
+    /// Whether the packets of a flow pass the veth through one core's backlog, whichever core sends them. Without it, a
+    /// flow that sends from two cores may be reordered on its way to the ring.
+    pub single_backlog: bool,
 }
 
 /// A port. Its devices go when it is dropped.
@@ -89,6 +99,9 @@ impl Port {
         link::create_veth((&app, config.name), (&nic, &behind), &options)?;
         let mut port = Self { app, nic, name: config.name.to_owned(), behind, tap, rings: Vec::new() };
         silence(&port.nic, &port.behind);
+        if config.single_backlog {
+            backlog::by_hash(&port.nic, &port.behind)?;
+        }
         link::set_up(&port.nic, &port.behind)?;
         let mode = MacvtapMode::Passthru;
         macvtap::create(&port.nic, &port.behind, &port.tap, mode, config.rings, config.ring_packets, None)?;

@@ -24,6 +24,8 @@ pub(crate) struct Fetched {
     pub(crate) class: ClassId,
     /// Where a multiqueue NIC counts it as held, if it does.
     pub(crate) held: Option<u16>,
+    /// Its flow in the departure log, once that is known.
+    pub(crate) flow: Option<FlowId>,
 }
 
 /// A ring.

@@ -19,6 +19,8 @@ pub const DESTINATIONS: [IpAddr; 2] =
 const PREFIX: u8 = 16;
 /// The port's name in the sender.
 const PORT: &str = "port0";
+/// How long the links may take to come up.
+const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
 /// The wire's end in the receiver.
 const WIRE: &str = "wire0";
 
@@ -69,8 +71,22 @@ impl Testbed {
     /// # Errors
     /// When a device cannot be made.
     pub fn devices(&self, rings: u32, ring_packets: u32) -> Result<(Port, Uplink), TestbedError> {
+        self.devices_with(rings, ring_packets, false)
+    }
+
+    /// As [`devices`](Self::devices); with `single_backlog` as in [`PortConfig`].
+    ///
+    /// # Errors
+    /// When a device cannot be made, or the backlog not be set.
+    pub fn devices_with(
+        &self,
+        rings: u32,
+        ring_packets: u32,
+        single_backlog: bool,
+    ) -> Result<(Port, Uplink), TestbedError> {
         let (app, nic, mac) = (&self.sender, &self.nic, Mac::local(1));
-        let port = Port::create(&PortConfig { app, nic, name: PORT, mac, rings, ring_packets })?;
+        let config = PortConfig { app, nic, name: PORT, mac, rings, ring_packets, single_backlog };
+        let port = Port::create(&config)?;
         let uplink = Uplink::tap(&self.receiver, WIRE)?;
         Ok((port, uplink))
     }
@@ -89,6 +105,17 @@ impl Testbed {
         for address in [RECEIVER, DESTINATIONS[0], DESTINATIONS[1]] {
             link::add_address(&self.receiver, WIRE, address, PREFIX)?;
             link::add_neighbor(&self.sender, PORT, address, wire_mac)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until packets pass from end to end.
+    ///
+    /// # Errors
+    /// When a device is gone or does not come up.
+    pub fn wait_running(&self) -> Result<(), TestbedError> {
+        for (ns, name) in [(&self.sender, PORT), (&self.receiver, WIRE)] {
+            link::wait_running(ns, name, PATIENCE)?;
         }
         Ok(())
     }

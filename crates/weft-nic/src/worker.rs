@@ -8,10 +8,11 @@ pub(crate) use engine::{Engine, Whose};
 pub(crate) use queues::QueueEngine;
 
 use crate::counters::Counters;
+use crate::departures::Recorder;
 use crate::doorbell::{RINGS, Shared, protocol};
 use crate::ledger::Arrival;
 use crate::link::Link;
-use crate::records::{FlowClasses, RecordSource};
+use crate::records::{FlowClasses, RecordSource, recorded_key};
 use crate::ring::{Fetch, Fetched, Ring};
 use crate::sampler::Sampler;
 use crate::segment::{Checksum, ChunkHeader, SuperPacket, wire_bytes_of_frame};
@@ -59,6 +60,8 @@ pub(crate) struct WorkerParts {
     pub(crate) counters: Arc<Counters>,
     pub(crate) sampler: Sampler,
     pub(crate) default_class: ClassId,
+    /// The departure log, if there is to be one.
+    pub(crate) departures: Option<Recorder>,
 }
 
 /// The worker. `shared` is the page of bells, `records` the metadata.
@@ -259,7 +262,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         ring.unannounced = arrival != Arrival::Belled;
         let (vnet, frame) = ring.parts(length);
         let packet = SuperPacket::parse(vnet, frame).ok();
-        ring.fetched = Some(Fetched { length, packet, next_segment: 0, class, held: None });
+        ring.fetched = Some(Fetched { length, packet, next_segment: 0, class, held: None, flow: None });
         self.parts.counters.classes[class.index()].fetched.add(1, (length - VnetHeader::LEN) as u64);
     }
 
@@ -305,12 +308,17 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             .map_or_else(|| wire_bytes_of_frame(Bytes(frame.len() as u64)), |p| p.wire_bytes(first, count));
         let (class, bytes) = (fetched.class, frame.len() as u64);
         let counters = &self.parts.counters.classes[class.index()];
+        let start = self.parts.link.now();
         let departure = self.parts.link.send(wire);
         match result {
             Ok(written) => {
                 self.parts.counters.uplink_writes.add(1, (written.saturating_sub(VnetHeader::LEN)) as u64);
                 counters.wire.add(u64::from(count), wire.get());
                 fetched.next_segment += count;
+                if let Some(log) = self.parts.departures.as_mut() {
+                    let flow = *fetched.flow.get_or_insert_with(|| log.flow(recorded_key(frame)));
+                    log.record((start, departure), self.engine.queue_of(ring.flow), flow, count, wire);
+                }
             }
             // The uplink refuses (no buffers, device down): the packet is dropped with that reason, its rest with it.
             Err(_) => fetched.next_segment = total,

@@ -102,6 +102,7 @@ impl Bench<'_> {
             cgroups: resolve(self.policy, self.hierarchy, self.base),
             flows: scenario.flows_by_class(names),
             rings: RINGS,
+            departures: None,
         };
         let mut plan = SoftwareNic::plan(self.policy, &config)?;
         let (port, uplink) = self.testbed.devices(plan.rings.len() as u32, RING_PACKETS)?;

@@ -25,7 +25,8 @@ const LIMIT_WINDOW_S: f64 = 1.0;
 fn mode_of(mode: plan::Mode) -> Mode {
     match mode {
         plan::Mode::Sq => Mode::Sq,
-        plan::Mode::Mq { .. } => Mode::Mq,
+        // The demo runs only the first; both are queues filled by hash.
+        plan::Mode::Mq { .. } | plan::Mode::Multiqueue { .. } => Mode::Mq,
         plan::Mode::Qpf => Mode::Qpf,
         plan::Mode::Loom => Mode::Loom,
     }
@@ -76,6 +77,9 @@ fn description(options: &DemoOptions, outcome: &Outcome) -> String {
         (plan::Mode::Sq, None) => "one transmit queue, first in first out".to_owned(),
         (plan::Mode::Mq { queues }, _) => {
             format!("{queues} transmit queues, flows spread by hash, round robin, {grain}")
+        }
+        (plan::Mode::Multiqueue { queues, .. }, _) => {
+            format!("{queues} transmit queues, flows spread by hash, super-packets whole")
         }
         (plan::Mode::Qpf, _) => {
             let rings = "as far as the port's 256 go: the tenant with the most flows shares what is left";

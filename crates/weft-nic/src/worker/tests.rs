@@ -72,6 +72,7 @@ impl Bench {
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, policy.classes.len(), out),
             default_class: ClassId(2),
+            departures: None,
         };
         let shared: Arc<Shared> = Arc::default();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd"));

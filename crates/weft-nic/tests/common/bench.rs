@@ -36,6 +36,7 @@ pub(crate) fn config(megabits: u64) -> NicConfig {
         cgroups: Vec::new(),
         flows: Vec::new(),
         rings: 64,
+        departures: None,
     }
 }
 

@@ -1,0 +1,83 @@
+//! A multiqueue NIC in a testbed: what experiments with queue assignment start.
+
+use crate::nic::{NicConfig, NicError, SoftwareNic};
+use crate::plan::Mode;
+use crate::testbed::{Testbed, TestbedError};
+use crate::worker::Grain;
+use weft_policy::{CompileOptions, Source, compile};
+use weft_sched::queues::{Inner, Service};
+use weft_units::{BitsPerSec, Nanos};
+
+/// What the NIC is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Multiqueue {
+    /// Hardware queues, 1 to 256.
+    pub queues: u16,
+    /// What takes turns inside a queue.
+    pub inner: Inner,
+    /// How the queues are served while no weights are asked for.
+    pub service: Service,
+    /// The link's rate.
+    pub rate: BitsPerSec,
+    /// Packets that a ring holds; one more is dropped.
+    pub ring_packets: u32,
+    /// As in [`NicConfig`].
+    pub departures: Option<usize>,
+}
+
+impl Multiqueue {
+    /// Eight first-in first-out queues in turns, each of 1000 packets (the kernel's default `txqueuelen`), without a log.
+    pub fn new(rate: BitsPerSec) -> Self {
+        let (inner, service) = (Inner::Fifo, Service::RoundRobin);
+        Self { queues: 8, inner, service, rate, ring_packets: 1000, departures: None }
+    }
+}
+
+/// Why it could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum MultiqueueError {
+    /// A device or an address.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The NIC.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// The policy of one class was refused: a defect of the compiler.
+    #[error("the policy of a NIC without one does not compile: {0}")]
+    Policy(String),
+}
+
+/// All traffic is one class: the NIC knows queues only.
+const POLICY: &str = "root = fair of default";
+
+/// How far the link's clock may lag; also the length of the windows of samples.
+const CATCH_UP: Nanos = Nanos::from_millis(50);
+
+/// Starts the NIC between the sender and the receiver, with their addresses, and waits until packets pass. A flow's packets
+/// keep their order also when it sends from several cores.
+///
+/// # Errors
+/// When a device cannot be made, the kernel refuses the eBPF program, or a thread cannot be started.
+pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, MultiqueueError> {
+    let compiled = compile(Source { name: "multiqueue", text: POLICY }, &CompileOptions::default());
+    let said = || MultiqueueError::Policy(format!("{:?}", compiled.diagnostics));
+    let policy = compiled.policy.as_ref().ok_or_else(said)?;
+    let config = NicConfig {
+        mode: Mode::Multiqueue { queues: wanted.queues, inner: wanted.inner, service: wanted.service },
+        rate: wanted.rate,
+        grain: Grain::Whole,
+        catch_up: CATCH_UP,
+        window: CATCH_UP,
+        cgroups: Vec::new(),
+        flows: Vec::new(),
+        rings: crate::doorbell::RINGS,
+        departures: wanted.departures,
+    };
+    let plan = SoftwareNic::plan(policy, &config)?;
+    let rings = u32::try_from(plan.rings.len()).unwrap_or(u32::MAX);
+    let (port, uplink) = testbed.devices_with(rings, wanted.ring_packets, true)?;
+    let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
+    testbed.connect()?;
+    testbed.wait_running()?;
+    Ok(nic)
+}
