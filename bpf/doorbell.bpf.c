@@ -49,7 +49,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-/* Of a multiqueue NIC: not used here; the NIC and a program that assigns queues share it. */
+/* Of a multiqueue NIC: it is there for the NIC and for a program that assigns queues, which finds it by this program. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -383,6 +383,9 @@ int weft_egress(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	count_class(d, lane->class, packets, bytes);
 	if (lane->spread == WEFT_SPREAD_QUEUES) {
+		/* A map belongs to a program that uses it. */
+		if (!bpf_map_lookup_elem(&queues, &zero))
+			return TC_ACT_SHOT;
 		if (flow)
 			ring = follow_queue(skb, d, flow, &key);
 		bpf_set_hash(skb, hash_of_ring(skb, ring));

@@ -204,6 +204,9 @@ impl SoftwareNic {
             .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
         let (engine, rings, ring_of_flow) = make_engine(&plan, fds)?;
         let doorbells = attach_doorbells(policy, config, &plan, &port)?;
+        if let Mode::Multiqueue { queues, .. } = config.mode {
+            doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
+        }
         let counters = Arc::new(Counters::new(policy.classes.len()));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =

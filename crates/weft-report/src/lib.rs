@@ -33,6 +33,7 @@ pub mod reproduce;
 pub mod run;
 pub mod sim;
 pub mod steer;
+pub mod titan;
 
 pub mod html;
 pub mod table;

@@ -55,6 +55,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::steer::verify());
     check(&fixture::steer::import());
     check(&fixture::steer::probe());
+    check(&fixture::titan::status());
 }
 
 /// What `CONTRACT` promises to readers from outside, by path.

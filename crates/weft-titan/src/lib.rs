@@ -3,6 +3,11 @@
 //!
 //! [`page`] is what the eBPF programs, the software NIC and this process share.
 
+pub mod device;
+pub mod layout;
 pub mod match_table;
 pub mod page;
+pub mod programs;
+pub mod state;
+pub mod status;
 pub mod weights;

@@ -19,6 +19,7 @@ Examples:
   weft sim my-scenario.toml                  hosts, NICs and a network, simulated
   weft reproduce titan-tr-table3             a paper's table beside the simulator's
   weft steer plan --help                     receive queues by policy
+  weft titan attach eth0                     fair transmit queues on this host
   weft doctor                                what does this host offer?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Sim(commands::sim::Args),
     Reproduce(commands::reproduce::Args),
     Steer(commands::steer::Args),
+    Titan(commands::titan::Args),
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
@@ -55,6 +57,7 @@ impl Command {
             Self::Sim(args) => commands::sim::run(args),
             Self::Reproduce(args) => commands::reproduce::run(args),
             Self::Steer(args) => commands::steer::run(args),
+            Self::Titan(args) => commands::titan::run(args),
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),

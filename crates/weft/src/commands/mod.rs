@@ -11,3 +11,4 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod steer;
+pub(crate) mod titan;

@@ -1,0 +1,584 @@
+//! Switching queue assignment on and off at a device.
+
+use crate::layout::{CPUS, Config, FlowRecord, Totals, pool_bytes};
+use crate::match_table::encode;
+use crate::page::{self, QueuePage};
+use crate::programs::{Loaded, PinError, Pins, is_loaded, map_of};
+use crate::state::{self, State, StateError};
+use crate::weights::WeightTable;
+use core::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use weft_host::bpf::{BpfError, MapFd, SharedValue, program_info};
+use weft_host::OsError;
+use weft_host::bpffs::BpfFs;
+use weft_host::link::{self, LinkError};
+use weft_host::netns::{NetNs, NetNsError};
+use weft_host::tc_filter::{self, BpfFilter, Filter, FilterError};
+use weft_host::xps::{self, XpsError};
+use weft_units::{Bytes, Nanos, QueueId};
+
+/// The name by which our filter is known at a device.
+pub const FILTER: &str = "weft_titan";
+/// The handle of our filter.
+const HANDLE: u32 = 1;
+/// The program of the software NIC's port (`bpf/doorbell.bpf.c`).
+const DOORBELL: &str = "weft_egress";
+/// How many flows may be active at a time: as many as a host has sockets with packets on their way. Each takes 48 bytes,
+/// and goes with its socket.
+pub const MOST_FLOWS: u32 = 1 << 20;
+/// The largest segment of a flow that shares its queue (Titan, technical report, Table 1: 16 KB).
+pub const SEGMENT: Bytes = Bytes(16 * 1024);
+/// Weights are passed on this far apart at least.
+pub const UPDATE_INTERVAL: Nanos = Nanos::from_millis(1);
+
+/// Titan's parts that are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parts {
+    /// Dynamic queue assignment; without it a flow's queue follows from its hash.
+    pub dqa: bool,
+    /// Dynamic queue weights.
+    pub dqwa: bool,
+    /// Dynamic segment sizes.
+    pub dsos: bool,
+}
+
+impl Parts {
+    /// Their names.
+    pub fn names(self) -> Vec<String> {
+        let named = [(self.dqa, "dqa"), (self.dqwa, "dqwa"), (self.dsos, "dsos")];
+        named.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()).collect()
+    }
+}
+
+/// Which queues a flow may go to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Pool {
+    /// All of the device.
+    All,
+    /// Those that the sending core has in the device's XPS map; all, for a core that has none.
+    Xps,
+    /// Those that are given for each core.
+    Given(Vec<Vec<QueueId>>),
+}
+
+/// What is to be attached.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The parts.
+    pub parts: Parts,
+    /// The allowed queues.
+    pub pool: Pool,
+    /// The weights of flows.
+    pub weights: WeightTable,
+    /// Flows that may be active at once.
+    pub most_flows: u32,
+    /// The largest segment on shared queues.
+    pub segment: Bytes,
+    /// Weights are passed on this far apart at least.
+    pub update_interval: Nanos,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            parts: Parts { dqa: true, dqwa: true, dsos: true },
+            pool: Pool::All,
+            weights: WeightTable::default(),
+            most_flows: MOST_FLOWS,
+            segment: SEGMENT,
+            update_interval: UPDATE_INTERVAL,
+        }
+    }
+}
+
+/// Why queue assignment cannot be switched on or off.
+#[derive(Debug, thiserror::Error)]
+pub enum TitanError {
+    /// A link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A namespace.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// The programs or maps.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// What is pinned.
+    #[error(transparent)]
+    Pins(#[from] PinError),
+    /// The file system of pinned programs.
+    #[error(transparent)]
+    Bpffs(#[from] OsError),
+    /// Filters.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// The transmit queues and their cores.
+    #[error(transparent)]
+    Xps(#[from] XpsError),
+    /// The file of what was done.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The device has one queue.
+    #[error("{device} has one transmit queue, so there is nothing to assign{hint}")]
+    OneQueue {
+        /// The device.
+        device: String,
+        /// What may be done about it.
+        hint: String,
+    },
+    /// A device that takes packets away from their sockets.
+    #[error(
+        "{device} is a {kind}, which takes packets away from their sockets as soon as it gets them: when they leave cannot be \
+         known; attach to the device behind it"
+    )]
+    Orphans {
+        /// The device.
+        device: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// It is on already.
+    #[error("queue assignment is on at {device} already, since {since}; `weft titan detach {device}` takes it off")]
+    Attached {
+        /// The device.
+        device: String,
+        /// How long.
+        since: String,
+    },
+    /// It is not on.
+    #[error("queue assignment is not on at {device}{others}")]
+    NotAttached {
+        /// The device.
+        device: String,
+        /// Where it is on.
+        others: String,
+    },
+    /// The software NIC does not serve queues.
+    #[error(
+        "{device} is the port of a software NIC that enforces a policy; its rings are the policy's, and there are no queues \
+         to assign. Start it with --queues N for a plain multiqueue NIC"
+    )]
+    PolicyPort {
+        /// The device.
+        device: String,
+    },
+    /// A map is full.
+    #[error("the weights need {given} {what}, and there is room for {most}")]
+    Table {
+        /// How many.
+        given: usize,
+        /// Rows or cgroups.
+        what: &'static str,
+        /// How many fit.
+        most: usize,
+    },
+}
+
+type Result<T> = core::result::Result<T, TitanError>;
+
+/// What was found about a device.
+#[derive(Debug)]
+struct Found {
+    ifindex: u32,
+    queues: u32,
+    /// The map of the page, when the device is our NIC's port.
+    nic_page: Option<MapFd>,
+    filters: Vec<Filter>,
+}
+
+/// Queue assignment at a device.
+#[derive(Debug)]
+pub struct Titan {
+    ns: NetNs,
+    state: State,
+    page: SharedValue<QueuePage>,
+    totals: SharedValue<Totals>,
+    folder: PathBuf,
+}
+
+impl Titan {
+    /// Switches queue assignment on at `device` of `ns`. It stays on when this process ends.
+    ///
+    /// # Errors
+    /// When the device has one queue, is not fit, or has it on already; when the kernel lacks a facility. Nothing is left
+    /// behind then.
+    pub fn attach(ns: &NetNs, device: &str, settings: &Settings) -> Result<Self> {
+        let folder = PathBuf::from(state::FOLDER);
+        let _lock = state::lock(&folder)?;
+        let found = find(ns, device)?;
+        let netns = ns.inode()?;
+        forget_the_dead(&folder)?;
+        if let Some(state) = State::read(&folder, netns, found.ifindex)? {
+            return Err(TitanError::Attached { device: device.to_owned(), since: state.since() });
+        }
+        let pools = pools(ns, device, &settings.pool, &found)?;
+        let pins = BpfFs::open()?.root().join(format!("weft-titan-{netns}-{}", found.ifindex));
+        let loaded = load(settings, &found, &pools)?;
+        let mut undo = Undo { ns: ns.handle()?, device: device.to_owned(), pins: Some(pins.clone()), filter: None };
+        let programs = loaded.pin(&pins)?;
+        let clsact_added = !tc_filter::has_clsact(ns, device)?;
+        if clsact_added {
+            tc_filter::add_clsact(ns, device)?;
+        }
+        undo.filter = Some((None, clsact_added));
+        let priority = tc_filter::free_priority(&found.filters).unwrap_or(1);
+        let action = found.nic_page.is_none();
+        tc_filter::add_bpf_egress(
+            ns,
+            device,
+            &BpfFilter {
+                program: loaded.classifier().as_fd(),
+                name: FILTER,
+                priority,
+                handle: HANDLE,
+                direct_action: !action,
+                queue_by_hash: action.then(|| 0..=(found.queues - 1) as u16),
+            },
+        )?;
+        undo.filter = Some((Some(priority), clsact_added));
+        let state = State {
+            device: device.to_owned(),
+            ifindex: found.ifindex,
+            netns,
+            place: ns.name().to_owned(),
+            queues: found.queues,
+            parts: settings.parts.names(),
+            assignment: describe(settings),
+            priority,
+            handle: HANDLE,
+            clsact_added,
+            programs,
+            departures: loaded.departures().name().to_owned(),
+            software_nic: found.nic_page.is_some(),
+            segment_bytes: if settings.parts.dsos { settings.segment.get() as u32 } else { 0 },
+            update_interval_ns: settings.update_interval.get(),
+            gso_max_size: None,
+            pins,
+            since: seconds_since_1970(),
+        };
+        state.write(&folder)?;
+        undo.keep();
+        let titan = Self::with_maps(ns, state, folder)?;
+        titan.ask_nic(settings);
+        Ok(titan)
+    }
+
+    /// What is on at `device` of `ns`.
+    ///
+    /// # Errors
+    /// When nothing is, with where it is.
+    pub fn open(ns: &NetNs, device: &str) -> Result<Self> {
+        let folder = PathBuf::from(state::FOLDER);
+        let _lock = state::lock(&folder)?;
+        forget_the_dead(&folder)?;
+        let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
+        match State::read(&folder, netns, ifindex)? {
+            Some(state) => Self::with_maps(ns, state, folder),
+            None => {
+                let others: Vec<String> = State::all(&folder)?.into_iter().map(|s| s.device).collect();
+                let others = if others.is_empty() { String::new() } else { format!("; it is at {}", others.join(", ")) };
+                Err(TitanError::NotAttached { device: device.to_owned(), others })
+            }
+        }
+    }
+
+    /// Where it is on, in the network namespace `ns`; all namespaces without one.
+    ///
+    /// # Errors
+    /// When a file of what was done cannot be read.
+    pub fn all(ns: Option<&NetNs>) -> Result<Vec<State>> {
+        let folder = PathBuf::from(state::FOLDER);
+        let _lock = state::lock(&folder)?;
+        forget_the_dead(&folder)?;
+        let netns = ns.map(NetNs::inode).transpose()?;
+        let mut states = State::all(&folder)?;
+        states.retain(|state| netns.is_none_or(|netns| state.netns == netns));
+        Ok(states)
+    }
+
+    fn with_maps(ns: &NetNs, state: State, folder: PathBuf) -> Result<Self> {
+        let pins = Pins::new(&state.pins);
+        let (page, totals) = (pins.shared(page::MAP)?, pins.shared("totals")?);
+        Ok(Self { ns: ns.handle()?, state, page, totals, folder })
+    }
+
+    /// Says in the page what the NIC is to do.
+    fn ask_nic(&self, settings: &Settings) {
+        let interval = settings.update_interval.get();
+        self.page.update_interval_ns.store(interval, Ordering::Relaxed);
+        self.page.segment_bytes.store(self.state.segment_bytes, Ordering::Relaxed);
+        self.page.use_weights.store(u32::from(settings.parts.dqwa), Ordering::Release);
+    }
+
+    /// What was done to the device.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The page of queues.
+    pub fn page(&self) -> &QueuePage {
+        &self.page
+    }
+
+    /// The sums over the device.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The device's namespace.
+    pub fn netns(&self) -> &NetNs {
+        &self.ns
+    }
+
+    /// The flows that have sent since it was attached, and whose sockets are there still.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn flows(&self) -> Result<Vec<FlowRecord>> {
+        Ok(Pins::new(&self.state.pins).flows()?)
+    }
+
+    /// How long it has been on.
+    pub fn age(&self) -> Nanos {
+        Nanos::from_secs(seconds_since_1970().saturating_sub(self.state.since))
+    }
+
+    /// Nanoseconds of our programs for each packet assigned, departures included; none while the kernel's statistics are
+    /// off.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn nanos_per_packet(&self) -> Result<Option<f64>> {
+        let mut nanos = 0;
+        let mut runs = 0;
+        for (i, id) in self.state.programs.iter().enumerate() {
+            let stats = program_info(*id)?.stats;
+            nanos += stats.nanos;
+            if i == 0 {
+                runs = stats.runs;
+            }
+        }
+        Ok((runs > 0 && nanos > 0).then(|| nanos as f64 / runs as f64))
+    }
+
+    /// What does not work here, and why.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn notes(&self) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        let on = |part: &str| self.state.parts.iter().any(|name| name == part);
+        if !self.state.software_nic && on("dqwa") {
+            notes.push(
+                "dqwa: the weights stop at the driver; where it has net-shaper, `weft titan actuate` passes them on"
+                    .to_owned(),
+            );
+        }
+        if !self.state.software_nic && on("dsos") {
+            notes.push("dsos: segment sizes of this driver need `weft titan actuate`".to_owned());
+        }
+        Ok(notes)
+    }
+
+    /// Switches queue assignment off and takes back all that was done.
+    ///
+    /// # Errors
+    /// When the kernel refuses a step; the rest is done all the same.
+    pub fn detach(self) -> Result<()> {
+        let _lock = state::lock(&self.folder)?;
+        self.page.use_weights.store(0, Ordering::Release);
+        self.page.segment_bytes.store(0, Ordering::Release);
+        for queue in &self.page.queues {
+            queue.weight.store(0, Ordering::Relaxed);
+            queue.flows.store(0, Ordering::Relaxed);
+        }
+        let device = &self.state.device;
+        let mut outcome = tc_filter::delete_egress(&self.ns, device, self.state.priority, self.state.handle)
+            .map_err(TitanError::from);
+        let others = tc_filter::egress_filters(&self.ns, device)?.len()
+            + tc_filter::ingress_filters(&self.ns, device)?.len();
+        if self.state.clsact_added && others == 0 {
+            outcome = outcome.and(tc_filter::delete_clsact(&self.ns, device).map_err(TitanError::from));
+        }
+        if let Some(before) = self.state.gso_max_size {
+            outcome = outcome.and(link::set_gso_max_size(&self.ns, device, before).map_err(TitanError::from));
+        }
+        drop_pins(&self.state.pins);
+        self.state.remove(&self.folder);
+        outcome
+    }
+}
+
+/// Takes back what was done when a later step fails.
+struct Undo {
+    ns: NetNs,
+    device: String,
+    pins: Option<PathBuf>,
+    filter: Option<(Option<u16>, bool)>,
+}
+
+impl Undo {
+    fn keep(mut self) {
+        (self.pins, self.filter) = (None, None);
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let Some((priority, clsact_added)) = self.filter.take() {
+            if let Some(priority) = priority {
+                let _ = tc_filter::delete_egress(&self.ns, &self.device, priority, HANDLE);
+            }
+            if clsact_added {
+                let _ = tc_filter::delete_clsact(&self.ns, &self.device);
+            }
+        }
+        if let Some(pins) = self.pins.take() {
+            drop_pins(&pins);
+        }
+    }
+}
+
+fn drop_pins(folder: &Path) {
+    Pins::new(folder).remove();
+    if let Some(filesystem) = BpfFs::find() {
+        // One that is not ours or still has pins of ours stays.
+        let _ = filesystem.release();
+    }
+}
+
+/// Forgets devices that are gone, with their pins: a program has left with its device.
+fn forget_the_dead(folder: &Path) -> Result<()> {
+    for state in State::all(folder)? {
+        // The filter holds the classifier, and goes with the device.
+        if !state.programs.first().is_some_and(|id| is_loaded(*id)) {
+            drop_pins(&state.pins);
+            state.remove(folder);
+        }
+    }
+    Ok(())
+}
+
+fn find(ns: &NetNs, device: &str) -> Result<Found> {
+    let ifindex = link::index(ns, device)?;
+    let filters = if tc_filter::has_clsact(ns, device)? { tc_filter::egress_filters(ns, device)? } else { Vec::new() };
+    // A filter's name is what its maker gave it; the program's own name says what it is.
+    let programs = filters.iter().filter_map(|filter| filter.program.as_ref());
+    let is_doorbell = |id: &u32| program_info(*id).is_ok_and(|info| info.name == DOORBELL);
+    if let Some(program) = programs.map(|program| program.id).find(is_doorbell) {
+        let map = map_of(program, page::MAP)?
+            .ok_or_else(|| TitanError::PolicyPort { device: device.to_owned() })?;
+        let page: SharedValue<QueuePage> = map.shared()?;
+        let queues = page.nic_queues.load(Ordering::Acquire) as u32;
+        if queues == 0 {
+            return Err(TitanError::PolicyPort { device: device.to_owned() });
+        }
+        let found = Found { ifindex, queues, nic_page: Some(map), filters };
+        return enough(device, found, "; start the software NIC with more queues");
+    }
+    let kind = String::new();
+    if kind == "tun" {
+        return Err(TitanError::Orphans { device: device.to_owned(), kind });
+    }
+    let queues = xps::tx_queues(ns, device)?.count.min(page::QUEUES as u32);
+    enough(device, Found { ifindex, queues, nic_page: None, filters }, "; `ethtool -L` may give it more")
+}
+
+fn enough(device: &str, found: Found, hint: &str) -> Result<Found> {
+    if found.queues < 2 {
+        return Err(TitanError::OneQueue { device: device.to_owned(), hint: hint.to_owned() });
+    }
+    Ok(found)
+}
+
+/// The queues that each core may choose from; empty for all.
+fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec<QueueId>>> {
+    let mut pools = match pool {
+        Pool::All => Vec::new(),
+        Pool::Given(pools) => pools.clone(),
+        Pool::Xps => by_core(&xps::tx_queues(ns, device)?),
+    };
+    for queues in &mut pools {
+        queues.retain(|queue| u32::from(queue.0) < found.queues);
+    }
+    pools.truncate(CPUS);
+    Ok(pools)
+}
+
+fn by_core(queues: &xps::TxQueues) -> Vec<Vec<QueueId>> {
+    let pools = queues.pools();
+    let cores = pools.keys().max().map_or(0, |last| *last as usize + 1).min(CPUS);
+    (0..cores as u32).map(|core| pools.get(&core).into_iter().flatten().copied().collect()).collect()
+}
+
+fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Loaded> {
+    let weights = &settings.weights;
+    for (given, what, most) in [
+        (weights.rules.len(), "rows of the match table", crate::match_table::RULES),
+        (weights.cgroups.len(), "cgroups", crate::match_table::CGROUPS),
+    ] {
+        if given > most {
+            return Err(TitanError::Table { given, what, most });
+        }
+    }
+    let config = Config {
+        queues: found.queues,
+        least_occupied: settings.parts.dqa,
+        pooled: pools.iter().any(|queues| !queues.is_empty()),
+        rules: weights.rules.len() as u32,
+        cgroups: weights.cgroups.len() as u32,
+        most_flows: settings.most_flows,
+        with_action: found.nic_page.is_none(),
+        device_holds: found.nic_page.is_some(),
+        default_weight: weights.rules.last().map_or(1, |rule| rule.lane.0),
+    };
+    let loaded = Loaded::load(&config, found.nic_page.as_ref())?;
+    for (i, rule) in weights.rules.iter().enumerate() {
+        loaded.set_element("rules", i as u32, &encode(rule))?;
+    }
+    for (i, path) in weights.cgroups.iter().enumerate() {
+        loaded.set_element("cgroups", i as u32, &cgroup(path))?;
+    }
+    for (cpu, queues) in pools.iter().enumerate() {
+        loaded.set_element("pools", cpu as u32, &pool_bytes(queues))?;
+    }
+    Ok(loaded)
+}
+
+/// A cgroup as the programs compare it (`struct weft_cgroup`); zeros, which match nothing, for one that does not exist.
+fn cgroup(path: &str) -> [u8; 16] {
+    let mut element = [0; 16];
+    let found = weft_host::Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/')));
+    if let Ok(cgroup) = found
+        && let Ok(id) = cgroup.id()
+    {
+        element[..8].copy_from_slice(&id.to_ne_bytes());
+        element[8..12].copy_from_slice(&cgroup.level().to_ne_bytes());
+    }
+    element
+}
+
+fn describe(settings: &Settings) -> String {
+    let how = if settings.parts.dqa { "least occupied" } else { "hash" };
+    match settings.pool {
+        Pool::All => format!("{how} of all queues"),
+        Pool::Xps => format!("{how} of the core's XPS queues"),
+        Pool::Given(_) => format!("{how} of the core's queues"),
+    }
+}
+
+fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl State {
+    /// How long ago it was attached, for people.
+    pub fn since(&self) -> String {
+        let seconds = seconds_since_1970().saturating_sub(self.since);
+        match seconds {
+            0..120 => format!("{seconds} s"),
+            120..7200 => format!("{} min", seconds / 60),
+            _ => format!("{} h", seconds / 3600),
+        }
+    }
+}

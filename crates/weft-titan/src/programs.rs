@@ -1,0 +1,204 @@
+//! Loading the programs of `bpf/titan.bpf.c`, and finding them again where they are pinned.
+
+use crate::layout::{Config, FlowRecord};
+use crate::page;
+use std::path::{Path, PathBuf};
+use weft_host::bpf::{
+    BpfError, MapFd, Object, ObjectOptions, ProgramFd, SharedLayout, SharedValue, program_info, program_maps,
+    read_iterator,
+};
+
+/// The compiled eBPF object, built from `bpf/` by this crate's build script.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/titan.bpf.o"));
+
+/// The classifier at the device's egress.
+const CLASSIFIER: &str = "weft_titan";
+/// The iterator over the flows.
+const FLOWS: &str = "weft_titan_flows";
+/// Programs that see departures by packets' destructors.
+const DESTRUCTORS: [&str; 3] = ["weft_tcp_wfree", "weft_sock_wfree", "weft_ack_wfree"];
+/// Programs that see departures by tracepoints.
+const TRACEPOINTS: [&str; 2] = ["weft_consumed", "weft_dropped"];
+/// Maps that are pinned.
+const MAPS: [&str; 2] = [page::MAP, "totals"];
+
+/// How departures of packets are seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departures {
+    /// By packets' destructors: exact whatever frees or orphans them. Needs fentry.
+    Destructors,
+    /// By the tracepoints of freed packets: those that lose their socket before are missed, and counted out later.
+    Tracepoints,
+}
+
+impl Departures {
+    /// Its name in files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Destructors => "destructors",
+            Self::Tracepoints => "tracepoints",
+        }
+    }
+
+    fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Destructors => &DESTRUCTORS,
+            Self::Tracepoints => &TRACEPOINTS,
+        }
+    }
+}
+
+/// The loaded programs.
+#[derive(Debug)]
+pub struct Loaded {
+    object: Object,
+    departures: Departures,
+    classifier: ProgramFd,
+}
+
+impl Loaded {
+    /// Loads the programs; those for departures by destructors where the kernel takes them, else by tracepoints. `nic_page` is
+    /// the NIC's own map of the page, to be used instead of a new one.
+    ///
+    /// # Errors
+    /// When the kernel refuses the programs.
+    pub fn load(config: &Config, nic_page: Option<&MapFd>) -> Result<Self, BpfError> {
+        Self::load_by(config, nic_page, Departures::Destructors)
+            .or_else(|_| Self::load_by(config, nic_page, Departures::Tracepoints))
+    }
+
+    fn load_by(config: &Config, nic_page: Option<&MapFd>, departures: Departures) -> Result<Self, BpfError> {
+        let others: &[&str] = match departures {
+            Departures::Destructors => &TRACEPOINTS,
+            Departures::Tracepoints => &DESTRUCTORS,
+        };
+        let reuse: Vec<(&str, &MapFd)> = nic_page.map(|map| (page::MAP, map)).into_iter().collect();
+        let options = ObjectOptions {
+            name: "titan",
+            rodata: Some(&config.to_bytes()),
+            reuse: &reuse,
+            skip: others,
+            sizes: &[],
+        };
+        let object = Object::load_with(OBJECT, &options)?;
+        let classifier = object.program_fd(CLASSIFIER)?;
+        Ok(Self { object, departures, classifier })
+    }
+
+    /// How departures are seen.
+    pub fn departures(&self) -> Departures {
+        self.departures
+    }
+
+    /// The classifier.
+    pub fn classifier(&self) -> &ProgramFd {
+        &self.classifier
+    }
+
+    /// Writes element `index` of the array map `name`.
+    ///
+    /// # Errors
+    /// When the kernel refuses the element.
+    pub fn set_element(&self, name: &str, index: u32, value: &[u8]) -> Result<(), BpfError> {
+        self.object.set_element(name, index, value)
+    }
+
+    /// Attaches what sees departures, and pins all that must outlive this process in `folder`. Returns the numbers of the
+    /// programs, the classifier's first.
+    ///
+    /// # Errors
+    /// When the kernel refuses; what was pinned is left for the caller to remove.
+    pub fn pin(&self, folder: &Path) -> Result<Vec<u32>, PinError> {
+        std::fs::create_dir(folder)
+            .map_err(|source| PinError::Folder { folder: folder.display().to_string(), source })?;
+        for map in MAPS {
+            self.object.map_fd(map)?.pin(&folder.join(map))?;
+        }
+        self.object.pin_iterator(FLOWS, &self.object.map_fd("flows")?, &folder.join(FLOWS))?;
+        let mut ids = vec![self.classifier.id()];
+        for program in self.departures.programs() {
+            let link = self.object.attach_tracing(program)?;
+            link.pin(&folder.join(program))?;
+            ids.push(link.program_id()?);
+        }
+        Ok(ids)
+    }
+}
+
+/// Why something could not be pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The folder in the bpf file system.
+    #[error("make the folder {folder}: {source}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A program or map.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// The iterator's file.
+    #[error("read the flows from {path}: {source}")]
+    Flows {
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// What is pinned in a folder.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    folder: PathBuf,
+}
+
+impl Pins {
+    /// What is pinned in `folder`.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// A map as shared memory.
+    ///
+    /// # Errors
+    /// When it is not pinned here.
+    pub fn shared<T: SharedLayout>(&self, map: &str) -> Result<SharedValue<T>, BpfError> {
+        MapFd::pinned(&self.folder.join(map))?.shared()
+    }
+
+    /// The flows now. Those that have nothing outstanding and did not notice are counted out on the way.
+    ///
+    /// # Errors
+    /// When the iterator is not pinned here.
+    pub fn flows(&self) -> Result<Vec<FlowRecord>, PinError> {
+        let path = self.folder.join(FLOWS);
+        let bytes = read_iterator(&path)
+            .map_err(|source| PinError::Flows { path: path.display().to_string(), source })?;
+        Ok(FlowRecord::parse_all(&bytes))
+    }
+
+    /// Removes all that is pinned: what it kept alive goes, links first.
+    pub fn remove(&self) {
+        for name in DESTRUCTORS.iter().chain(&TRACEPOINTS).chain([&FLOWS]).chain(&MAPS) {
+            let _ = std::fs::remove_file(self.folder.join(name));
+        }
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// The map `name` of another program, by the program's number; none when it has no such map.
+///
+/// # Errors
+/// When the program is gone or rights are missing.
+pub fn map_of(program: u32, name: &str) -> Result<Option<MapFd>, BpfError> {
+    let maps = program_maps(program)?;
+    maps.iter().find(|(_, known)| known == name).map(|(id, _)| MapFd::by_id(*id)).transpose()
+}
+
+/// Whether a program is loaded still.
+pub fn is_loaded(program: u32) -> bool {
+    program_info(program).is_ok()
+}

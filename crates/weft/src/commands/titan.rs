@@ -1,0 +1,258 @@
+//! `weft titan`: queue assignment on a multiqueue device of this host.
+
+use crate::output::{self, Target};
+use crate::signals::Stop;
+use crate::values;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weft_host::{NetNs, require_network_rights};
+use weft_lab::host_facts;
+use weft_report::record::Document;
+use weft_report::titan::TitanStatus;
+use weft_titan::device::{Parts, Pool, Settings, Titan};
+use weft_titan::status::Watch;
+use weft_titan::weights::WeightTable;
+use weft_units::{Bytes, Nanos};
+
+/// Keep the flows of a multiqueue device fair: queues by occupancy, weights for queues, smaller segments where flows share one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: TitanCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum TitanCommand {
+    Attach(AttachArgs),
+    Status(StatusArgs),
+    Detach(DetachArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        TitanCommand::Attach(args) => attach(&args),
+        TitanCommand::Status(args) => status(&args),
+        TitanCommand::Detach(args) => detach(&args),
+    }
+}
+
+/// The device.
+#[derive(Debug, clap::Args)]
+struct Interface {
+    /// The device.
+    #[arg(value_name = "DEV")]
+    device: String,
+    /// Its network namespace, as `ip netns` names it [default: this one]
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+}
+
+fn namespace(name: Option<&String>) -> anyhow::Result<NetNs> {
+    Ok(match name {
+        Some(name) => NetNs::named(name)?,
+        None => NetNs::current()?,
+    })
+}
+
+/// Switch queue assignment on. It stays on after the command has ended, until `weft titan detach`.
+///
+/// A flow (a socket) that becomes active goes to the queue with the least weight of active flows, and stays there as long as a
+/// packet of it is under way, so nothing is reordered. Filters of other people at the device are left alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft titan attach eth0
+  weft titan attach eth0 --pool xps --parts dqa
+  weft titan attach weft0 --weights weights.toml --segment 32KB
+
+A file of weights:
+  [[flow]]
+  cgroup = \"/tenants/gold\"
+  weight = 4
+  [[flow]]
+  mark = \"0x10/0xff\"
+  weight = 2
+
+dqwa and dsos are the software NIC's own (`weft run --queues`). On other drivers they need a process that sets them:
+`weft titan actuate`.")]
+struct AttachArgs {
+    #[command(flatten)]
+    interface: Interface,
+    /// Titan's parts: dqa (assignment), dqwa (weights of queues), dsos (segment sizes).
+    #[arg(long, value_name = "PARTS", default_value = "dqa,dqwa,dsos", value_parser = parts)]
+    parts: Parts,
+    /// The queues that a flow may go to: all, or those that XPS gives the sending core.
+    #[arg(long, value_name = "all|xps", default_value = "all", value_parser = pool)]
+    pool: Pool,
+    /// The weights of flows, by cgroup, mark or a policy's class.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// The largest segment of flows that share a queue.
+    #[arg(long, value_name = "SIZE", default_value = "16384", value_parser = segment)]
+    segment: Bytes,
+    /// Weights are passed on so far apart at least.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::span)]
+    update_interval: Nanos,
+    /// Flows that may be active at once; those beyond are left to the device's own choice.
+    #[arg(long, value_name = "N", default_value_t = weft_titan::device::MOST_FLOWS, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    most_flows: u32,
+}
+
+fn parts(text: &str) -> Result<Parts, String> {
+    let mut parts = Parts { dqa: false, dqwa: false, dsos: false };
+    for name in text.split(',').map(str::trim) {
+        match name {
+            "dqa" => parts.dqa = true,
+            "dqwa" => parts.dqwa = true,
+            "dsos" => parts.dsos = true,
+            _ => return Err(format!("there is no part {name:?}; the parts are dqa, dqwa and dsos")),
+        }
+    }
+    Ok(parts)
+}
+
+fn pool(text: &str) -> Result<Pool, String> {
+    match text {
+        "all" => Ok(Pool::All),
+        "xps" => Ok(Pool::Xps),
+        _ => Err("a pool is `all` or `xps`".to_owned()),
+    }
+}
+
+fn segment(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|error: weft_units::ParseUnitError| error.to_string())?;
+    // Less than a packet of the usual MTU cannot be cut, more the kernel does not make.
+    let range = 1500..=65_536;
+    if range.contains(&bytes.get()) {
+        return Ok(bytes);
+    }
+    Err(format!("a segment has from {} to {} bytes", range.start(), range.end()))
+}
+
+fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
+    let weights = args.weights.as_deref().map_or_else(|| Ok(WeightTable::default()), WeightTable::load)?;
+    require_network_rights()?;
+    let ns = namespace(args.interface.netns.as_ref())?;
+    let settings = Settings {
+        parts: args.parts,
+        pool: args.pool.clone(),
+        weights,
+        most_flows: args.most_flows,
+        segment: args.segment,
+        update_interval: args.update_interval,
+    };
+    let titan = Titan::attach(&ns, &args.interface.device, &settings)?;
+    let state = titan.state();
+    output::message(&format!(
+        "{}: {} over {} queues; {} on; departures by {}",
+        state.device,
+        state.assignment,
+        state.queues,
+        state.parts.join(", "),
+        state.departures
+    ));
+    for note in titan.notes()? {
+        output::note(&note);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Show the queues of the devices at which queue assignment is on: flows, weights, rates, what waits, and how fair it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft titan status
+  weft titan status eth0 --watch
+  weft titan status eth0 --json -")]
+struct StatusArgs {
+    /// The device; without one all at which it is on.
+    #[arg(value_name = "DEV")]
+    device: Option<String>,
+    /// Its network namespace, as `ip netns` names it [default: this one]
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    /// Show it again and again, until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+    /// The time over which rates and fairness are taken.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::span)]
+    window: Nanos,
+    /// End after this time, with --watch [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", requires = "watch", value_parser = values::span)]
+    duration: Option<Nanos>,
+    /// Write it to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+    json: Option<PathBuf>,
+}
+
+fn watches(args: &StatusArgs, ns: &NetNs) -> anyhow::Result<Vec<Watch>> {
+    let titans = match &args.device {
+        Some(device) => vec![Titan::open(ns, device)?],
+        None => {
+            let states = Titan::all(Some(ns))?;
+            states.iter().map(|state| Titan::open(ns, &state.device)).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(titans.into_iter().map(Watch::new).collect::<Result<_, _>>()?)
+}
+
+fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    require_network_rights()?;
+    let json = Target::open(args.json.as_deref())?;
+    let stop = Stop::install()?;
+    let ns = namespace(args.netns.as_ref())?;
+    let mut watches = watches(args, &ns)?;
+    let begin = Instant::now();
+    let clear = args.watch && output::stdout_color();
+    loop {
+        if !watches.is_empty() {
+            wait(args.window.into(), &stop);
+        }
+        if stop.asked() {
+            return Ok(stop.exit_code());
+        }
+        let devices = watches.iter_mut().map(Watch::look).collect::<Result<_, _>>()?;
+        let document =
+            TitanStatus { schema: TitanStatus::SCHEMA.to_owned(), host: host_facts::detect(), devices };
+        if clear {
+            // Home, and clear to the end: the tables are drawn over the ones before.
+            output::print("\x1b[H\x1b[J")?;
+        }
+        output::tables(&document.tables(), &json)?;
+        let over = args.duration.is_some_and(|limit| begin.elapsed() >= Duration::from(limit));
+        if !args.watch || over || watches.is_empty() {
+            json.write_json(&document)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// Switch queue assignment off, and take back all that was done to the device.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft titan detach eth0")]
+struct DetachArgs {
+    #[command(flatten)]
+    interface: Interface,
+}
+
+fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
+    require_network_rights()?;
+    let ns = namespace(args.interface.netns.as_ref())?;
+    let titan = Titan::open(&ns, &args.interface.device)?;
+    let age = titan.state().since();
+    titan.detach()?;
+    output::message(&format!("{}: queue assignment is off, after {age}", args.interface.device));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sleeps in short pieces, so that Ctrl-C is heard.
+fn wait(time: Duration, stop: &Stop) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !stop.asked() {
+        std::thread::sleep(Duration::from_millis(50).min(until.saturating_duration_since(Instant::now())));
+    }
+}
