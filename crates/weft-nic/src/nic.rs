@@ -2,7 +2,7 @@
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, TableError, check};
+use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, check};
 use crate::link::Link;
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
@@ -254,6 +254,11 @@ impl SoftwareNic {
     /// The port.
     pub fn port(&self) -> &Port {
         &self.port
+    }
+
+    /// The page of bells: what was rung for each ring and what of it is done.
+    pub fn bells(&self) -> &Shared {
+        self.doorbells.shared()
     }
 
     /// The page of its queues: what a program that assigns queues writes and reads. Only [`Mode::Multiqueue`] looks at it.

@@ -8,12 +8,14 @@ mod streams;
 use bench::conserved;
 use core::sync::atomic::Ordering;
 use std::time::Duration;
-use streams::Streams;
+use streams::{Acceptor, Idle, Streams};
+use weft_host::clock;
 use weft_nic::departures::{Departure, DepartureLog};
 use weft_nic::multiqueue::{Multiqueue, start};
 use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::Testbed;
 use weft_sched::queues::{Inner, Service};
+use weft_titan::page::held_slot;
 use weft_units::{BitsPerSec, Bytes, FlowId, Nanos, QueueId};
 
 /// Stops the NIC and checks its books and those of the log.
@@ -80,5 +82,196 @@ fn tcp_flows_keep_the_books_and_their_queues() {
         }
         let most = log.departures.iter().map(|d| d.segments).max().expect("departures");
         assert!(most > 10, "super-packets go whole: at most {most} segments");
+    }
+}
+
+/// Connects until there are flows in `count` hardware queues of one ring each; returns the flows with their queues.
+fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize) -> Vec<(Idle, QueueId)> {
+    let acceptor = Acceptor::open(bed);
+    let rung =
+        || -> Vec<u64> { nic.bells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect() };
+    let mut found: Vec<(Idle, QueueId)> = Vec::new();
+    let mut others = Vec::new();
+    for _ in 0..1000 {
+        let before = rung();
+        let idle = acceptor.connect();
+        let queue = rung().iter().zip(before).position(|(now, before)| *now > before).expect("rung");
+        let queue = QueueId::from_index(queue);
+        if found.iter().any(|(_, q)| *q == queue) {
+            // Kept open: its end would ring too.
+            others.push(idle);
+        } else {
+            found.push((idle, queue));
+        }
+        if found.len() == count {
+            return found;
+        }
+    }
+    panic!("1000 flows in {} queues", found.len());
+}
+
+/// Changes a queue's weight as a program that assigns queues does.
+fn set_weight(nic: &SoftwareNic, queue: QueueId, weight: u64) {
+    let queue = &nic.queue_page().queues[queue.index()];
+    queue.weight.store(weight, Ordering::SeqCst);
+    let now = clock::now().get();
+    let _ = queue.changed_ns.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+#[test]
+fn weights_of_the_page_are_shares_of_the_link() {
+    if !weft_host::testing::privileged("weights_of_the_page_are_shares_of_the_link") {
+        return;
+    }
+    let bed = Testbed::create("mqw").expect("testbed");
+    let wanted = Multiqueue { departures: Some(50_000), ..Multiqueue::new(BitsPerSec(300_000_000)) };
+    let nic = start(&bed, &wanted).expect("nic");
+    let (idle, queues): (Vec<Idle>, Vec<QueueId>) = in_queues(&bed, &nic, 3).into_iter().unzip();
+    nic.queue_page().update_interval_ns.store(2_000_000, Ordering::SeqCst);
+    nic.queue_page().use_weights.store(1, Ordering::SeqCst);
+    let mut streams = Streams::start(idle);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut spans = Vec::new();
+    for weights in [[1, 2, 4], [4, 1, 1]] {
+        for (queue, weight) in queues.iter().zip(weights) {
+            set_weight(&nic, *queue, weight);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        for queue in &queues {
+            let queue = &nic.queue_page().queues[queue.index()];
+            assert_eq!(queue.changed_ns.load(Ordering::SeqCst), 0, "taken and acknowledged");
+        }
+        let from = clock::now();
+        std::thread::sleep(Duration::from_millis(1200));
+        spans.push((weights, from, clock::now()));
+    }
+    let keys = streams.keys().to_vec();
+    streams.close();
+    let (totals, log) = finish(nic);
+    for (weights, from, to) in spans {
+        let bytes = by_flow(&log, from, to);
+        let sent: Vec<f64> =
+            keys.iter().map(|k| bytes[log.flow(k).expect("logged").index()] as f64).collect();
+        let (all, sum) = (sent.iter().sum::<f64>(), weights.iter().sum::<u64>() as f64);
+        assert!(all > 0.9 * 300e6 / 8.0 * 1.2, "the link is full: {all}");
+        for (sent, weight) in sent.iter().zip(weights) {
+            let share = sent / all * sum / weight as f64;
+            assert!((share - 1.0).abs() < 0.05, "{share} of the share of weight {weight}");
+        }
+    }
+    for (key, queue) in keys.iter().zip(&queues) {
+        assert_eq!(queue_of(&log, log.flow(key).expect("logged")), *queue);
+    }
+    // A weight of 1 is a change too, and of the second weights all differ from the first.
+    assert_eq!(totals.staleness.count, 6);
+    let (mean, max) = (totals.staleness.mean(), totals.staleness.max);
+    assert!(mean > Nanos::ZERO && mean <= max && max < Nanos::from_millis(100), "{:?}", totals.staleness);
+}
+
+#[test]
+fn queues_with_several_flows_send_pieces_when_asked_to() {
+    if !weft_host::testing::privileged("queues_with_several_flows_send_pieces_when_asked_to") {
+        return;
+    }
+    let bed = Testbed::create("mqp").expect("testbed");
+    let wanted = Multiqueue { departures: Some(50_000), ..Multiqueue::new(BitsPerSec(200_000_000)) };
+    let nic = start(&bed, &wanted).expect("nic");
+    let (idle, queues): (Vec<Idle>, Vec<QueueId>) = in_queues(&bed, &nic, 2).into_iter().unzip();
+    let page = nic.queue_page();
+    page.segment_bytes.store(16_000, Ordering::SeqCst);
+    page.queues[queues[0].index()].flows.store(2, Ordering::SeqCst);
+    page.queues[queues[1].index()].flows.store(1, Ordering::SeqCst);
+    let mut streams = Streams::start(idle);
+    let keys = streams.keys().to_vec();
+    let (cut, whole) = (held_slot(&keys[0]), held_slot(&keys[1]));
+    assert_ne!(cut, whole, "two flows in one slot: a chance of one in a thousand");
+    let (mut seen, until) = (0, clock::now() + Nanos::from_millis(500));
+    while clock::now() < until {
+        let held = page.held[cut].load(Ordering::SeqCst);
+        assert!(held <= 1, "one packet of a ring at a time");
+        seen += held;
+        assert_eq!(page.held[whole].load(Ordering::SeqCst), 0, "the other sends whole packets");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    assert!(seen > 20, "held while its pieces wait: {seen}");
+    page.segment_bytes.store(0, Ordering::SeqCst);
+    std::thread::sleep(Duration::from_millis(20));
+    let changed = clock::now() + Nanos::from_millis(50);
+    std::thread::sleep(Duration::from_millis(200));
+    streams.close();
+    let idle_again = || page.held.iter().all(|h| h.load(Ordering::SeqCst) == 0);
+    for _ in 0..100 {
+        if idle_again() && page.fetching.load(Ordering::SeqCst) == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(idle_again(), "nothing is held when all has been sent");
+    let (_, log) = finish(nic);
+    let most = |key, late: bool| {
+        let flow = log.flow(key).expect("logged");
+        let of = log
+            .departures
+            .iter()
+            .filter(|d| d.flow == flow && (d.start >= changed) == late && (late || d.start < until));
+        of.map(|d| d.segments).max().expect("departures")
+    };
+    // 16,000 bytes hold eleven segments of 1448 bytes.
+    assert_eq!(most(&keys[0], false), 11);
+    assert!(most(&keys[1], false) > 11 && most(&keys[0], true) > 11, "whole where nobody asks otherwise");
+}
+
+/// Compiles the programs before and behind the doorbell; the crate's build has the same compiler.
+fn hash_programs(wanted: u32) -> weft_host::bpf::Object {
+    let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hash.bpf.o");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/hash.bpf.c");
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let include = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let arguments =
+        ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-I", &include, "-c", source, "-o"];
+    let status = std::process::Command::new(clang).args(arguments).arg(&out).status().expect("clang");
+    assert!(status.success());
+    let image = std::fs::read(out).expect("object");
+    weft_host::bpf::Object::load(&image, &wanted.to_ne_bytes()).expect("load")
+}
+
+#[test]
+fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
+    if !weft_host::testing::privileged("the_hash_says_the_queue_and_keeps_its_upper_bits") {
+        return;
+    }
+    for (inner, queues, queue) in [(Inner::Fifo, 8, 5), (Inner::Fair, 8, 2), (Inner::Fair, 5, 4)] {
+        let bed = Testbed::create("mqh").expect("testbed");
+        let rate = BitsPerSec(200_000_000);
+        let wanted = Multiqueue { queues, inner, departures: Some(1000), ..Multiqueue::new(rate) };
+        let nic = start(&bed, &wanted).expect("nic");
+        let rings = nic.ring_plan().rings.len() as u32;
+        // The tag above, and below it a number from 1024 to 1279 that leaves the queue as remainder.
+        let tag = 0xabcd_e000;
+        let hash = (1024..1280).map(|low| tag | low).find(|h| h % u32::from(queues) == queue).expect("one");
+        let programs = hash_programs(hash);
+        let near = nic.port().index().expect("near");
+        let behind = nic.port().behind_index().expect("behind");
+        // Of filters without a priority the last one comes first (tcf_auto_prio, net/sched/cls_api.c).
+        bed.sender.run(|| programs.attach_egress("before", near)).expect("ns").expect("before");
+        bed.nic.run(|| programs.attach_ingress("behind", behind)).expect("ns").expect("behind");
+        let mut streams = Streams::open(&bed, 3);
+        std::thread::sleep(Duration::from_millis(100));
+        streams.close();
+        let mut seen = Vec::new();
+        programs.table("seen").expect("table").retain(0, 1024, |key, _| {
+            seen.push(key.first_chunk().map(|b| u32::from_ne_bytes(*b)).expect("a hash"));
+            true
+        });
+        let (_, log) = finish(nic);
+        assert!(!seen.is_empty());
+        let per_queue = rings / u32::from(queues);
+        for hash in &seen {
+            assert_eq!(hash & 0xffff_f000, tag, "{hash:#x} of {queues} queues");
+            assert_eq!(hash % rings / per_queue, queue, "{hash:#x} of {queues} queues");
+        }
+        assert!(log.departures.iter().all(|d| d.queue == QueueId(queue)));
+        // Three flows at a time have rings of their own.
+        assert_eq!(seen.len(), if inner == Inner::Fair { 3 } else { 1 }, "{seen:x?}");
     }
 }

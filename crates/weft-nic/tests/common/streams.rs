@@ -47,17 +47,47 @@ fn receive(mut stream: TcpStream, received: &AtomicU64) {
     }
 }
 
-impl Streams {
-    pub(crate) fn open(bed: &Testbed, count: usize) -> Self {
+/// Two ends of a connection on which nothing has been sent.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    key: FlowKey,
+    out: TcpStream,
+    end: TcpStream,
+}
+
+/// Where connections are accepted.
+#[derive(Debug)]
+pub(crate) struct Acceptor<'a> {
+    bed: &'a Testbed,
+    listener: TcpListener,
+}
+
+impl<'a> Acceptor<'a> {
+    pub(crate) fn open(bed: &'a Testbed) -> Self {
         let address = SocketAddr::new(RECEIVER, PORT);
         let listener = bed.receiver.run(|| TcpListener::bind(address)).expect("ns").expect("listener");
+        Self { bed, listener }
+    }
+
+    pub(crate) fn connect(&self) -> Idle {
+        let address = SocketAddr::new(RECEIVER, PORT);
+        let out = self.bed.sender.run(|| TcpStream::connect(address)).expect("ns").expect("connected");
+        let (end, from) = self.listener.accept().expect("accepted");
+        let (protocol, sport) = (Protocol::TCP, from.port());
+        Idle { key: FlowKey { src: SENDER, dst: RECEIVER, sport, dport: PORT, protocol }, out, end }
+    }
+}
+
+impl Streams {
+    pub(crate) fn open(bed: &Testbed, count: usize) -> Self {
+        let acceptor = Acceptor::open(bed);
+        Self::start((0..count).map(|_| acceptor.connect()).collect())
+    }
+
+    pub(crate) fn start(idle: Vec<Idle>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let open = |_| {
-            let out = bed.sender.run(|| TcpStream::connect(address)).expect("ns").expect("connected");
-            let (end, from) = listener.accept().expect("accepted");
+        let start = |Idle { key, out, end }| {
             let received = Arc::new(AtomicU64::new(0));
-            let (protocol, sport) = (Protocol::TCP, from.port());
-            let key = FlowKey { src: SENDER, dst: RECEIVER, sport, dport: PORT, protocol };
             let sender = std::thread::spawn({
                 let stop = Arc::clone(&stop);
                 move || send(out, &stop)
@@ -68,18 +98,13 @@ impl Streams {
             });
             Stream { key, received, threads: [sender, receiver] }
         };
-        let streams: Vec<Stream> = (0..count).map(open).collect();
+        let streams: Vec<Stream> = idle.into_iter().map(start).collect();
         let keys = streams.iter().map(|s| s.key).collect();
         Self { stop, streams, keys }
     }
 
     pub(crate) fn keys(&self) -> &[FlowKey] {
         &self.keys
-    }
-
-    /// Bytes received so far, by connection.
-    pub(crate) fn received(&self) -> Vec<u64> {
-        self.streams.iter().map(|s| s.received.load(Ordering::Relaxed)).collect()
     }
 
     /// Stops sending and waits for the end; returns the bytes received, by connection.
