@@ -18,6 +18,7 @@ pub mod ethtool;
 pub mod htb;
 pub mod link;
 pub mod macvtap;
+pub mod net_shaper;
 
 mod netlink;
 pub mod netns;

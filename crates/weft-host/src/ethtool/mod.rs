@@ -5,7 +5,7 @@
 
 mod codec;
 mod error;
-mod genl;
+pub(crate) mod genl;
 mod hash_fields;
 mod layout;
 mod nic;

@@ -3,6 +3,7 @@
 //! Every function names the namespace it works in. Nothing here touches a link that it was not told to.
 
 mod address;
+mod gso;
 mod mac;
 mod query;
 mod veth;
@@ -16,8 +17,9 @@ use crate::netlink::{Netlink, Refusal};
 use crate::netns::{NetNs, NetNsError};
 
 pub use address::{Route, add_address, add_neighbor, add_route};
+pub use gso::{GsoSizes, flush_routes, gso_sizes, limit_gso_size, set_gso_sizes};
 pub use mac::{Mac, ParseMacError};
-pub use query::{Link, LinkStats, alias, exists, get_mac, index, list, show, stats, wait_running};
+pub use query::{Link, LinkStats, alias, exists, get_mac, index, kind, list, show, stats, wait_running};
 pub use veth::{VethOptions, create_veth};
 
 /// The longest name of a link, in bytes: the kernel's IFNAMSIZ less the terminating zero.

@@ -27,6 +27,8 @@ const IFLA_STATS64: u16 = 23;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_CARRIER: u16 = 33;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
+/// Linux 6.3 and later.
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 const IFLA_INFO_KIND: u16 = 1;
 /// Set in the type of an attribute that holds attributes.
 const NLA_TYPE_MASK: u16 = 0x3fff;
@@ -48,6 +50,8 @@ pub struct Link {
     pub mtu: u32,
     /// The largest segment that the stack hands to it to be cut there, in bytes.
     pub gso_max_size: u32,
+    /// The same of IPv4, where the kernel keeps one (Linux 6.3 and later).
+    pub gso_ipv4_max_size: Option<u32>,
     /// The length of its transmit queue in packets.
     pub txqueuelen: u32,
     /// The number of its transmit queues.
@@ -113,6 +117,14 @@ pub fn stats(ns: &NetNs, name: &str) -> Result<LinkStats> {
 /// The hardware address, if the link has one.
 pub fn get_mac(ns: &NetNs, name: &str) -> Result<Option<Mac>> {
     Ok(show(ns, name)?.mac)
+}
+
+/// What made the link ("veth", "tun", "dummy", ...); none for hardware and `lo`.
+///
+/// # Errors
+/// When there is no such link.
+pub fn kind(ns: &NetNs, name: &str) -> Result<Option<String>> {
+    Ok(show(ns, name)?.kind)
 }
 
 /// The alias, if one was set.
@@ -188,6 +200,7 @@ fn parse(body: &[u8]) -> Link {
             IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
             IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
             IFLA_GSO_MAX_SIZE => link.gso_max_size = u32_at(value, 0),
+            IFLA_GSO_IPV4_MAX_SIZE => link.gso_ipv4_max_size = Some(u32_at(value, 0)),
             IFLA_IFALIAS => link.alias = Some(c_string(value)),
             IFLA_LINKINFO => {
                 link.kind = attributes(value).find(|(k, _)| *k == IFLA_INFO_KIND).map(|(_, v)| c_string(v));
