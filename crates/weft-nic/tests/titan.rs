@@ -12,7 +12,8 @@ use weft_host::testing::privileged;
 use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::Inner;
-use weft_titan::device::{Settings, Titan};
+use weft_titan::device::Titan;
+use weft_titan::settings::Settings;
 use weft_titan::status::Watch;
 use weft_units::{BitsPerSec, Nanos};
 

@@ -1,21 +1,21 @@
 //! Switching queue assignment on and off at a device.
 
+use crate::error::TitanError;
 use crate::layout::{CPUS, Config, FlowRecord, Totals, pool_bytes};
 use crate::match_table::encode;
 use crate::page::{self, QueuePage};
-use crate::programs::{Loaded, PinError, Pins, is_loaded, map_of};
-use crate::state::{self, State, StateError};
-use crate::weights::WeightTable;
+use crate::programs::{Loaded, Pins, is_loaded, map_of};
+use crate::settings::{Pool, Settings};
+use crate::state::{self, SegmentLimits, State};
 use core::sync::atomic::Ordering;
 use std::path::{Path, PathBuf};
-use weft_host::bpf::{BpfError, MapFd, SharedValue, program_info};
-use weft_host::OsError;
+use weft_host::bpf::{MapFd, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
-use weft_host::link::{self, LinkError};
-use weft_host::netns::{NetNs, NetNsError};
-use weft_host::tc_filter::{self, BpfFilter, Filter, FilterError};
-use weft_host::xps::{self, XpsError};
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_host::link;
+use weft_host::netns::NetNs;
+use weft_host::tc_filter::{self, BpfFilter, Filter};
+use weft_host::xps;
+use weft_units::{Nanos, QueueId};
 
 /// The name by which our filter is known at a device.
 pub const FILTER: &str = "weft_titan";
@@ -23,157 +23,6 @@ pub const FILTER: &str = "weft_titan";
 const HANDLE: u32 = 1;
 /// The program of the software NIC's port (`bpf/doorbell.bpf.c`).
 const DOORBELL: &str = "weft_egress";
-/// How many flows may be active at a time: as many as a host has sockets with packets on their way. Each takes 48 bytes,
-/// and goes with its socket.
-pub const MOST_FLOWS: u32 = 1 << 20;
-/// The largest segment of a flow that shares its queue (Titan, technical report, Table 1: 16 KB).
-pub const SEGMENT: Bytes = Bytes(16 * 1024);
-/// Weights are passed on this far apart at least.
-pub const UPDATE_INTERVAL: Nanos = Nanos::from_millis(1);
-
-/// Titan's parts that are on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parts {
-    /// Dynamic queue assignment; without it a flow's queue follows from its hash.
-    pub dqa: bool,
-    /// Dynamic queue weights.
-    pub dqwa: bool,
-    /// Dynamic segment sizes.
-    pub dsos: bool,
-}
-
-impl Parts {
-    /// Their names.
-    pub fn names(self) -> Vec<String> {
-        let named = [(self.dqa, "dqa"), (self.dqwa, "dqwa"), (self.dsos, "dsos")];
-        named.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()).collect()
-    }
-}
-
-/// Which queues a flow may go to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Pool {
-    /// All of the device.
-    All,
-    /// Those that the sending core has in the device's XPS map; all, for a core that has none.
-    Xps,
-    /// Those that are given for each core.
-    Given(Vec<Vec<QueueId>>),
-}
-
-/// What is to be attached.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The parts.
-    pub parts: Parts,
-    /// The allowed queues.
-    pub pool: Pool,
-    /// The weights of flows.
-    pub weights: WeightTable,
-    /// Flows that may be active at once.
-    pub most_flows: u32,
-    /// The largest segment on shared queues.
-    pub segment: Bytes,
-    /// Weights are passed on this far apart at least.
-    pub update_interval: Nanos,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            parts: Parts { dqa: true, dqwa: true, dsos: true },
-            pool: Pool::All,
-            weights: WeightTable::default(),
-            most_flows: MOST_FLOWS,
-            segment: SEGMENT,
-            update_interval: UPDATE_INTERVAL,
-        }
-    }
-}
-
-/// Why queue assignment cannot be switched on or off.
-#[derive(Debug, thiserror::Error)]
-pub enum TitanError {
-    /// A link.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// A namespace.
-    #[error(transparent)]
-    NetNs(#[from] NetNsError),
-    /// The programs or maps.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-    /// What is pinned.
-    #[error(transparent)]
-    Pins(#[from] PinError),
-    /// The file system of pinned programs.
-    #[error(transparent)]
-    Bpffs(#[from] OsError),
-    /// Filters.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-    /// The transmit queues and their cores.
-    #[error(transparent)]
-    Xps(#[from] XpsError),
-    /// The file of what was done.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The device has one queue.
-    #[error("{device} has one transmit queue, so there is nothing to assign{hint}")]
-    OneQueue {
-        /// The device.
-        device: String,
-        /// What may be done about it.
-        hint: String,
-    },
-    /// A device that takes packets away from their sockets.
-    #[error(
-        "{device} is a {kind}, which takes packets away from their sockets as soon as it gets them: when they leave cannot be \
-         known; attach to the device behind it"
-    )]
-    Orphans {
-        /// The device.
-        device: String,
-        /// Its kind.
-        kind: String,
-    },
-    /// It is on already.
-    #[error("queue assignment is on at {device} already, since {since}; `weft titan detach {device}` takes it off")]
-    Attached {
-        /// The device.
-        device: String,
-        /// How long.
-        since: String,
-    },
-    /// It is not on.
-    #[error("queue assignment is not on at {device}{others}")]
-    NotAttached {
-        /// The device.
-        device: String,
-        /// Where it is on.
-        others: String,
-    },
-    /// The software NIC does not serve queues.
-    #[error(
-        "{device} is the port of a software NIC that enforces a policy; its rings are the policy's, and there are no queues \
-         to assign. Start it with --queues N for a plain multiqueue NIC"
-    )]
-    PolicyPort {
-        /// The device.
-        device: String,
-    },
-    /// A map is full.
-    #[error("the weights need {given} {what}, and there is room for {most}")]
-    Table {
-        /// How many.
-        given: usize,
-        /// Rows or cgroups.
-        what: &'static str,
-        /// How many fit.
-        most: usize,
-    },
-}
-
 type Result<T> = core::result::Result<T, TitanError>;
 
 /// What was found about a device.
@@ -214,7 +63,8 @@ impl Titan {
         let pools = pools(ns, device, &settings.pool, &found)?;
         let pins = BpfFs::open()?.root().join(format!("weft-titan-{netns}-{}", found.ifindex));
         let loaded = load(settings, &found, &pools)?;
-        let mut undo = Undo { ns: ns.handle()?, device: device.to_owned(), pins: Some(pins.clone()), filter: None };
+        let mut undo =
+            Undo { ns: ns.handle()?, device: device.to_owned(), pins: Some(pins.clone()), filter: None };
         let programs = loaded.pin(&pins)?;
         let clsact_added = !tc_filter::has_clsact(ns, device)?;
         if clsact_added {
@@ -252,7 +102,7 @@ impl Titan {
             software_nic: found.nic_page.is_some(),
             segment_bytes: if settings.parts.dsos { settings.segment.get() as u32 } else { 0 },
             update_interval_ns: settings.update_interval.get(),
-            gso_max_size: None,
+            segments_before: None,
             pins,
             since: seconds_since_1970(),
         };
@@ -276,7 +126,11 @@ impl Titan {
             Some(state) => Self::with_maps(ns, state, folder),
             None => {
                 let others: Vec<String> = State::all(&folder)?.into_iter().map(|s| s.device).collect();
-                let others = if others.is_empty() { String::new() } else { format!("; it is at {}", others.join(", ")) };
+                let others = if others.is_empty() {
+                    String::new()
+                } else {
+                    format!("; it is at {}", others.join(", "))
+                };
                 Err(TitanError::NotAttached { device: device.to_owned(), others })
             }
         }
@@ -380,11 +234,26 @@ impl Titan {
         Ok(notes)
     }
 
+    /// Writes down what the device's limits of segments were, before they are changed.
+    pub(crate) fn remember_segments(&mut self, before: Option<SegmentLimits>) -> Result<()> {
+        self.state.segments_before = before;
+        Ok(self.state.write(&self.folder)?)
+    }
+
+    /// Restores the device's limits of segments, if they were changed.
+    pub(crate) fn restore_segments(&mut self) -> Result<()> {
+        if let Some(SegmentLimits { max, ipv4_max }) = self.state.segments_before {
+            link::set_gso_sizes(&self.ns, &self.state.device, link::GsoSizes { max, ipv4_max })?;
+            self.remember_segments(None)?;
+        }
+        Ok(())
+    }
+
     /// Switches queue assignment off and takes back all that was done.
     ///
     /// # Errors
     /// When the kernel refuses a step; the rest is done all the same.
-    pub fn detach(self) -> Result<()> {
+    pub fn detach(mut self) -> Result<()> {
         let _lock = state::lock(&self.folder)?;
         self.page.use_weights.store(0, Ordering::Release);
         self.page.segment_bytes.store(0, Ordering::Release);
@@ -392,7 +261,7 @@ impl Titan {
             queue.weight.store(0, Ordering::Relaxed);
             queue.flows.store(0, Ordering::Relaxed);
         }
-        let device = &self.state.device;
+        let device = &self.state.device.clone();
         let mut outcome = tc_filter::delete_egress(&self.ns, device, self.state.priority, self.state.handle)
             .map_err(TitanError::from);
         let others = tc_filter::egress_filters(&self.ns, device)?.len()
@@ -400,9 +269,7 @@ impl Titan {
         if self.state.clsact_added && others == 0 {
             outcome = outcome.and(tc_filter::delete_clsact(&self.ns, device).map_err(TitanError::from));
         }
-        if let Some(before) = self.state.gso_max_size {
-            outcome = outcome.and(link::set_gso_max_size(&self.ns, device, before).map_err(TitanError::from));
-        }
+        outcome = outcome.and(self.restore_segments());
         drop_pins(&self.state.pins);
         self.state.remove(&self.folder);
         outcome
@@ -461,7 +328,8 @@ fn forget_the_dead(folder: &Path) -> Result<()> {
 
 fn find(ns: &NetNs, device: &str) -> Result<Found> {
     let ifindex = link::index(ns, device)?;
-    let filters = if tc_filter::has_clsact(ns, device)? { tc_filter::egress_filters(ns, device)? } else { Vec::new() };
+    let filters =
+        if tc_filter::has_clsact(ns, device)? { tc_filter::egress_filters(ns, device)? } else { Vec::new() };
     // A filter's name is what its maker gave it; the program's own name says what it is.
     let programs = filters.iter().filter_map(|filter| filter.program.as_ref());
     let is_doorbell = |id: &u32| program_info(*id).is_ok_and(|info| info.name == DOORBELL);
@@ -476,7 +344,7 @@ fn find(ns: &NetNs, device: &str) -> Result<Found> {
         let found = Found { ifindex, queues, nic_page: Some(map), filters };
         return enough(device, found, "; start the software NIC with more queues");
     }
-    let kind = String::new();
+    let kind = link::kind(ns, device)?.unwrap_or_default();
     if kind == "tun" {
         return Err(TitanError::Orphans { device: device.to_owned(), kind });
     }
@@ -499,7 +367,7 @@ fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec
         Pool::Xps => by_core(&xps::tx_queues(ns, device)?),
     };
     for queues in &mut pools {
-        queues.retain(|queue| u32::from(queue.0) < found.queues);
+        queues.retain(|queue| queue.0 < found.queues);
     }
     pools.truncate(CPUS);
     Ok(pools)
@@ -548,7 +416,8 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Lo
 /// A cgroup as the programs compare it (`struct weft_cgroup`); zeros, which match nothing, for one that does not exist.
 fn cgroup(path: &str) -> [u8; 16] {
     let mut element = [0; 16];
-    let found = weft_host::Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/')));
+    let found =
+        weft_host::Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/')));
     if let Ok(cgroup) = found
         && let Ok(id) = cgroup.id()
     {

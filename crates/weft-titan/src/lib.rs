@@ -3,11 +3,14 @@
 //!
 //! [`page`] is what the eBPF programs, the software NIC and this process share.
 
+pub mod actuator;
 pub mod device;
+pub mod error;
 pub mod layout;
 pub mod match_table;
 pub mod page;
 pub mod programs;
+pub mod settings;
 pub mod state;
 pub mod status;
 pub mod weights;

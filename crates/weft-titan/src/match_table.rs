@@ -1,7 +1,7 @@
 //! The match table as the eBPF program reads it (`struct weft_rule`, bpf/match.h).
 
 use core::net::IpAddr;
-use weft_policy::{CompiledPolicy, Rule};
+use weft_policy::Rule;
 use weft_steer::Prefix;
 
 /// Most rows of the match table.
@@ -18,39 +18,6 @@ const TEST_MARK: u8 = 8;
 const TEST_PRIORITY: u8 = 16;
 const TEST_CGROUP: u8 = 32;
 const TEST_IPV6: u8 = 64;
-
-/// Why a policy does not fit the port's match table.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TableError {
-    /// Too many rows.
-    #[error(
-        "the policy compiles to {given} match rows, and a port holds at most {RULES}; merge classes or prefixes"
-    )]
-    Rules {
-        /// How many there are.
-        given: usize,
-    },
-    /// Too many cgroups.
-    #[error("the policy names {given} cgroups, and a port holds at most {CGROUPS}")]
-    Cgroups {
-        /// How many there are.
-        given: usize,
-    },
-}
-
-/// Checks that the policy's table fits.
-///
-/// # Errors
-/// When it has too many rows or names too many cgroups.
-pub fn check(policy: &CompiledPolicy) -> Result<(), TableError> {
-    if policy.rules.len() > RULES {
-        return Err(TableError::Rules { given: policy.rules.len() });
-    }
-    if policy.cgroups.len() > CGROUPS {
-        return Err(TableError::Cgroups { given: policy.cgroups.len() });
-    }
-    Ok(())
-}
 
 /// An address prefix as four words of address and mask in network order; IPv4 as `::ffff:a.b.c.d`.
 fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {

@@ -6,6 +6,16 @@ use std::path::{Path, PathBuf};
 /// Where the files are.
 pub const FOLDER: &str = "/run/weftline/titan";
 
+/// A device's limits of segments, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentLimits {
+    /// `gso_max_size`.
+    pub max: u32,
+    /// `gso_ipv4_max_size`, where the kernel has it.
+    pub ipv4_max: Option<u32>,
+}
+
 /// What was done to a device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,8 +50,8 @@ pub struct State {
     pub segment_bytes: u32,
     /// Nanoseconds between two updates of weights, at least.
     pub update_interval_ns: u64,
-    /// What the device's `gso_max_size` was before an actuator changed it.
-    pub gso_max_size: Option<u32>,
+    /// The device's limits of segments before an actuator changed them.
+    pub segments_before: Option<SegmentLimits>,
     /// Where programs and maps are pinned.
     pub pins: PathBuf,
     /// When it was attached, in seconds since 1970.
@@ -169,7 +179,7 @@ mod tests {
             software_nic: true,
             segment_bytes: 16_384,
             update_interval_ns: 1_000_000,
-            gso_max_size: None,
+            segments_before: Some(SegmentLimits { max: 65_536, ipv4_max: None }),
             pins: PathBuf::from("pins"),
             since: 1,
         }

@@ -1,6 +1,7 @@
 //! How a device's queues stand: flows, weights, rates, what waits, and how fair it is now.
 
-use crate::device::{Titan, TitanError};
+use crate::device::Titan;
+use crate::error::TitanError;
 use crate::layout::FlowRecord;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
@@ -118,7 +119,9 @@ impl Watch {
         let rates: Vec<f64> = flows
             .iter()
             .filter(|flow| flow.is_active())
-            .filter_map(|flow| Some(since(flow)?.get() as f64 * 8.0 / seconds / f64::from(flow.weight.max(1))))
+            .filter_map(|flow| {
+                Some(since(flow)?.get() as f64 * 8.0 / seconds / f64::from(flow.weight.max(1)))
+            })
             .filter(|rate| *rate > 0.0)
             .collect();
         (sent, unfairness(&rates), if rates.len() > 1 { stats::jain(&rates) } else { None })

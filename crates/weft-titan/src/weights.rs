@@ -150,10 +150,8 @@ impl WeightTable {
     /// When a file cannot be read or something in it is wrong, with line and column.
     pub fn load(path: &Path) -> Result<Self, WeightsError> {
         let read = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|e| WeightsError::Read {
-                file: path.display().to_string(),
-                reason: e.to_string(),
-            })
+            std::fs::read_to_string(path)
+                .map_err(|e| WeightsError::Read { file: path.display().to_string(), reason: e.to_string() })
         };
         let text = read(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -210,14 +208,17 @@ impl WeightTable {
                 return Err(file.at(class.span().start, "a class stands alone, without cgroup and mark"));
             }
             if classes.iter().any(|(other, _)| other.as_ref() == class.as_ref()) {
-                return Err(file.at(class.span().start, format!("class {} has a weight already", class.as_ref())));
+                return Err(
+                    file.at(class.span().start, format!("class {} has a weight already", class.as_ref()))
+                );
             }
             classes.push((class.clone(), weight));
             return Ok(());
         }
         let mut matcher = Match::default();
         if let Some(path) = &entry.cgroup {
-            matcher.cgroup = Some(self.cgroup(path.as_ref()).ok_or_else(|| too_many(file, path.span().start))?);
+            matcher.cgroup =
+                Some(self.cgroup(path.as_ref()).ok_or_else(|| too_many(file, path.span().start))?);
         }
         if let Some(mark) = &entry.mark {
             matcher.mark = Some(file.mark(mark)?);
@@ -258,7 +259,8 @@ impl WeightTable {
         for rule in &policy.rules {
             let lane = policy.program.lanes.get(rule.lane.index());
             let name = lane.and_then(|lane| policy.classes.get(lane.class.index())).map(|class| &class.name);
-            let weight = classes.iter().find(|(class, _)| Some(class.as_ref()) == name).map(|(_, weight)| *weight);
+            let weight =
+                classes.iter().find(|(class, _)| Some(class.as_ref()) == name).map(|(_, weight)| *weight);
             let mut matcher = rule.matcher.clone();
             if let Some(number) = matcher.cgroup {
                 let path = policy.cgroups.get(usize::from(number)).cloned().unwrap_or_default();
@@ -268,7 +270,8 @@ impl WeightTable {
         }
         if self.rules.len() > crate::match_table::RULES {
             let most = crate::match_table::RULES;
-            let text = format!("{} rows of the match table are needed, and there are {most}", self.rules.len());
+            let text =
+                format!("{} rows of the match table are needed, and there are {most}", self.rules.len());
             return Err(file.at(at, text));
         }
         Ok(())
@@ -324,7 +327,10 @@ mod tests {
             ("[[flow]]\nmark = \"0x100/0xff\"\nweight = 2\n", "bits outside its mask"),
             ("[[flow]]\nclass = \"a\"\nweight = 2\n", "w.toml:2:9: error: a class needs `policy"),
             ("[[flow]]\nclass = \"a\"\nmark = \"1\"\nweight = 2\n", "stands alone"),
-            ("policy = \"p\"\n[[flow]]\nclass = \"nobody\"\nweight = 2\n", "no class nobody; it has: web, rest, default"),
+            (
+                "policy = \"p\"\n[[flow]]\nclass = \"nobody\"\nweight = 2\n",
+                "no class nobody; it has: web, rest, default",
+            ),
             ("[[flow]]\ncgrp = \"a\"\nweight = 2\n", "unknown field `cgrp`"),
             ("weights", "w.toml:1:"),
         ];
@@ -350,6 +356,10 @@ mod tests {
             ..PacketMeta::default()
         };
         assert_eq!(weight(&table, &meta(81)), 5);
-        assert_eq!(weight(&table, &meta(80)), 1, "the policy gives port 80 to another class, of the default weight");
+        assert_eq!(
+            weight(&table, &meta(80)),
+            1,
+            "the policy gives port 80 to another class, of the default weight"
+        );
     }
 }

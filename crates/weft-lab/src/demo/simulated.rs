@@ -152,7 +152,9 @@ fn set_up(host: &mut Host, policy: &str, options: &DemoOptions, rate: BitsPerSec
             let (part, of) = HTB_SHARE;
             host.stack.qdisc = QdiscKind::Htb { rate: BitsPerSec(rate.get() / of * part) };
         }
-        plan::Mode::Mq { queues } | plan::Mode::Multiqueue { queues, .. } => host.nic.transmit_queues = u32::from(queues),
+        plan::Mode::Mq { queues } | plan::Mode::Multiqueue { queues, .. } => {
+            host.nic.transmit_queues = u32::from(queues)
+        }
         plan::Mode::Qpf => host.nic.transmit_queues = 0,
         plan::Mode::Loom => {
             host.nic.transmit_queues = 0;

@@ -11,10 +11,6 @@ pub const RINGS: usize = 256;
 pub const LANES: usize = 512;
 /// Most classes of a policy.
 pub const CLASSES: usize = 256;
-/// Most rows of the match table.
-pub(super) const RULES: usize = 512;
-/// Most cgroups that a policy names.
-pub(super) const CGROUPS: usize = 64;
 
 /// One descriptor ring's doorbell: a cache line of its own, since any core may ring it.
 #[repr(C, align(64))]

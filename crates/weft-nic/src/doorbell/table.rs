@@ -1,20 +1,8 @@
-//! The match table as the eBPF program reads it (`struct weft_rule`).
+//! Whether a policy's match table fits the port. The rows themselves are those of [`weft_titan::match_table`].
 
-use super::layout::{CGROUPS, RULES};
-use core::net::IpAddr;
-use weft_policy::{CompiledPolicy, Rule};
-use weft_steer::Prefix;
-
-/// Size of one row in the map.
-pub const RULE_BYTES: usize = 96;
-
-const TEST_PROTOCOL: u8 = 1;
-const TEST_ADDRESS: u8 = 2;
-const TEST_PORTS: u8 = 4;
-const TEST_MARK: u8 = 8;
-const TEST_PRIORITY: u8 = 16;
-const TEST_CGROUP: u8 = 32;
-const TEST_IPV6: u8 = 64;
+use weft_policy::CompiledPolicy;
+use weft_titan::match_table::{CGROUPS, RULES};
+pub use weft_titan::match_table::{RULE_BYTES, encode};
 
 /// Why a policy does not fit the port's match table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -47,84 +35,4 @@ pub fn check(policy: &CompiledPolicy) -> Result<(), TableError> {
         return Err(TableError::Cgroups { given: policy.cgroups.len() });
     }
     Ok(())
-}
-
-/// An address prefix as four words of address and mask in network order; IPv4 as `::ffff:a.b.c.d`.
-fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
-    let (address, length) = match prefix.addr {
-        IpAddr::V4(a) => (a.to_ipv6_mapped().octets(), 96 + u32::from(prefix.len)),
-        IpAddr::V6(a) => (a.octets(), u32::from(prefix.len)),
-    };
-    let mask = u128::MAX.checked_shl(128 - length.min(128)).unwrap_or(0);
-    let net = u128::from_be_bytes(address) & mask;
-    (net.to_be_bytes(), mask.to_be_bytes())
-}
-
-/// One row as the program reads it.
-pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
-    let m = &rule.matcher;
-    let mut out = [0; RULE_BYTES];
-    let mut tests = 0;
-    if let Some(protocol) = m.protocol {
-        tests |= TEST_PROTOCOL;
-        out[1] = protocol.0;
-    }
-    if let Some(cgroup) = m.cgroup {
-        tests |= TEST_CGROUP;
-        out[2] = cgroup;
-    }
-    out[4..6].copy_from_slice(&(rule.lane.0 as u16).to_ne_bytes());
-    for (prefix, at) in [(m.src, 8), (m.dst, 40)] {
-        if let Some(prefix) = prefix {
-            tests |= TEST_ADDRESS | if prefix.addr.is_ipv6() { TEST_IPV6 } else { 0 };
-            let (net, mask) = prefix_words(prefix);
-            out[at..at + 16].copy_from_slice(&net);
-            out[at + 16..at + 32].copy_from_slice(&mask);
-        }
-    }
-    for (range, at) in [(m.sport, 72), (m.dport, 76)] {
-        let (first, last) = range.map_or((0, u16::MAX), |r| (r.first, r.last));
-        if range.is_some() {
-            tests |= TEST_PORTS;
-        }
-        out[at..at + 2].copy_from_slice(&first.to_ne_bytes());
-        out[at + 2..at + 4].copy_from_slice(&last.to_ne_bytes());
-    }
-    if let Some((value, mask)) = m.mark {
-        tests |= TEST_MARK;
-        out[80..84].copy_from_slice(&value.to_ne_bytes());
-        out[84..88].copy_from_slice(&mask.to_ne_bytes());
-    }
-    if let Some(priority) = m.priority {
-        tests |= TEST_PRIORITY;
-        out[88..92].copy_from_slice(&priority.to_ne_bytes());
-    }
-    out[0] = tests;
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weft_steer::Match;
-    use weft_units::LaneId;
-
-    #[test]
-    fn an_ipv4_prefix_is_a_mapped_ipv6_prefix() {
-        let prefix = Prefix { addr: "10.1.2.0".parse().expect("address"), len: 24 };
-        let (net, mask) = prefix_words(prefix);
-        assert_eq!(net, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 0]);
-        assert_eq!(mask, [255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0]);
-        let any4 = Prefix { addr: "0.0.0.0".parse().expect("address"), len: 0 };
-        assert_eq!(prefix_words(any4).1[11..], [255, 0, 0, 0, 0], "any IPv4 is still IPv4 only");
-        let any6 = Prefix { addr: "::".parse().expect("address"), len: 0 };
-        assert_eq!(prefix_words(any6).1, [0; 16]);
-    }
-
-    #[test]
-    fn a_row_without_tests_matches_everything() {
-        let row = encode(&Rule { matcher: Match::default(), lane: LaneId(3) });
-        assert_eq!(row[0], 0);
-        assert_eq!(u16::from_ne_bytes([row[4], row[5]]), 3);
-    }
 }

@@ -10,7 +10,9 @@ use weft_host::{NetNs, require_network_rights};
 use weft_lab::host_facts;
 use weft_report::record::Document;
 use weft_report::titan::TitanStatus;
-use weft_titan::device::{Parts, Pool, Settings, Titan};
+use weft_titan::actuator::Actuator;
+use weft_titan::device::Titan;
+use weft_titan::settings::{MOST_FLOWS, Parts, Pool, Settings};
 use weft_titan::status::Watch;
 use weft_titan::weights::WeightTable;
 use weft_units::{Bytes, Nanos};
@@ -27,6 +29,7 @@ enum TitanCommand {
     Attach(AttachArgs),
     Status(StatusArgs),
     Detach(DetachArgs),
+    Actuate(ActuateArgs),
 }
 
 /// Runs the command.
@@ -35,6 +38,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         TitanCommand::Attach(args) => attach(&args),
         TitanCommand::Status(args) => status(&args),
         TitanCommand::Detach(args) => detach(&args),
+        TitanCommand::Actuate(args) => actuate(&args),
     }
 }
 
@@ -96,7 +100,7 @@ struct AttachArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::span)]
     update_interval: Nanos,
     /// Flows that may be active at once; those beyond are left to the device's own choice.
-    #[arg(long, value_name = "N", default_value_t = weft_titan::device::MOST_FLOWS, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, value_name = "N", default_value_t = MOST_FLOWS, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     most_flows: u32,
 }
 
@@ -247,6 +251,43 @@ fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
     titan.detach()?;
     output::message(&format!("{}: queue assignment is off, after {age}", args.interface.device));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keep a driver's queue weights and segment size in step with its flows, until Ctrl-C.
+///
+/// For devices other than the software NIC: weights by the kernel's net-shaper interface where the driver has it, segment
+/// sizes by the device's gso_max_size, for all its queues while any is shared.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft titan actuate eth0
+  weft titan actuate eth0 --duration 60")]
+struct ActuateArgs {
+    #[command(flatten)]
+    interface: Interface,
+    /// End after this time [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = values::span)]
+    duration: Option<Nanos>,
+}
+
+fn actuate(args: &ActuateArgs) -> anyhow::Result<ExitCode> {
+    require_network_rights()?;
+    let ns = namespace(args.interface.netns.as_ref())?;
+    let stop = Stop::install()?;
+    let mut actuator = Actuator::new(Titan::open(&ns, &args.interface.device)?)?;
+    for line in actuator.describe() {
+        output::message(&line);
+    }
+    let begin = Instant::now();
+    while !stop.asked() && args.duration.is_none_or(|limit| begin.elapsed() < Duration::from(limit)) {
+        for change in actuator.look()? {
+            output::message(&format!("{:8.2} s: {change}", begin.elapsed().as_secs_f64()));
+        }
+        std::thread::sleep(actuator.pause());
+    }
+    let report = actuator.finish()?;
+    output::message(&report);
+    Ok(stop.exit_code())
 }
 
 /// Sleeps in short pieces, so that Ctrl-C is heard.

@@ -122,7 +122,9 @@ const CALIBRATING: &str = "measuring what this machine carries, to choose the li
 fn title(mode: Mode) -> String {
     match mode {
         Mode::Sq => "SQ, one queue".to_owned(),
-        Mode::Mq { queues } | Mode::Multiqueue { queues, .. } => format!("MQ, {queues} queues, flows spread by hash"),
+        Mode::Mq { queues } | Mode::Multiqueue { queues, .. } => {
+            format!("MQ, {queues} queues, flows spread by hash")
+        }
         Mode::Qpf => "QPF, a queue per flow".to_owned(),
         Mode::Loom => "Loom, the policy in the NIC".to_owned(),
     }

@@ -1,0 +1,278 @@
+//! What a driver cannot be asked for by a program in the kernel is asked for by a process: weights of queues by the
+//! net-shaper interface, segment sizes by the device's limit.
+//!
+//! The software NIC needs none of this; it reads the page itself.
+
+use crate::device::Titan;
+use crate::error::TitanError;
+use crate::page::Queue;
+use crate::state::SegmentLimits;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use weft_host::clock;
+use weft_host::link;
+use weft_host::net_shaper::{Scope, Shaper, ShaperError};
+use weft_sched::WeightUpdates;
+use weft_sched::queues::Update;
+use weft_units::{Nanos, QueueId, Weight};
+
+/// How long no queue must have been shared before segments are large again: a limit that changes with every packet would make
+/// every socket look its route up again with every packet.
+pub const CALM: Nanos = Nanos::from_millis(500);
+/// How often the queues are looked at when there is no update to wait for.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Something that can be told the weights of a device's queues.
+pub trait QueueWeights {
+    /// Sets weights; queues that are not named keep theirs.
+    ///
+    /// # Errors
+    /// When the device or the kernel refuses.
+    fn set(&mut self, updates: &[Update]) -> Result<(), ShaperError>;
+
+    /// Takes all weights back.
+    ///
+    /// # Errors
+    /// When the device or the kernel refuses.
+    fn reset(&mut self) -> Result<(), ShaperError>;
+}
+
+/// Weights by the kernel's net-shaper interface.
+#[derive(Debug)]
+pub struct ShaperWeights {
+    shaper: Shaper,
+    ifindex: u32,
+    /// The weights of all queues: a group is set as a whole.
+    weights: Vec<(QueueId, Weight)>,
+}
+
+impl ShaperWeights {
+    /// Opens the interface of a device with `queues` queues; the reason where it has none, or no weights for queues.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn open(ns: &weft_host::NetNs, ifindex: u32, queues: u32) -> Result<Self, String> {
+        let mut shaper = Shaper::open(ns).map_err(|error| error.to_string())?;
+        let can = shaper.capabilities(ifindex, Scope::Queue).map_err(|error| error.to_string())?;
+        if !can.weight || !can.nesting {
+            return Err("the driver's shapers of queues take no weights".to_owned());
+        }
+        let weights = (0..queues).map(|queue| (QueueId(queue), Weight::ONE)).collect();
+        Ok(Self { shaper, ifindex, weights })
+    }
+}
+
+/// The weight as a device takes it: an idle queue has weight 1, and what is too large is the largest.
+fn device_weight(weight: u64) -> Weight {
+    Weight::new(u32::try_from(weight).unwrap_or(u32::MAX)).unwrap_or(Weight::ONE)
+}
+
+impl QueueWeights for ShaperWeights {
+    fn set(&mut self, updates: &[Update]) -> Result<(), ShaperError> {
+        for update in updates {
+            if let Some((_, weight)) = self.weights.get_mut(update.queue.index()) {
+                *weight = device_weight(update.weight);
+            }
+        }
+        self.shaper.set_weights(self.ifindex, &self.weights)
+    }
+
+    fn reset(&mut self) -> Result<(), ShaperError> {
+        self.shaper.delete_weights(self.ifindex)
+    }
+}
+
+/// Whether segments are to be small: at once when a queue is shared, and for [`CALM`] after none was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SegmentRule {
+    small: bool,
+    shared_at: Nanos,
+}
+
+impl SegmentRule {
+    /// Whether they are to be small at `now`.
+    pub fn look(&mut self, now: Nanos, shared: bool) -> bool {
+        if shared {
+            self.shared_at = now;
+        }
+        self.small = shared || (self.small && now.saturating_sub(self.shared_at) < CALM);
+        self.small
+    }
+}
+
+/// Keeps a device in step with its flows.
+pub struct Actuator {
+    titan: Titan,
+    updates: WeightUpdates,
+    weights: Option<Box<dyn QueueWeights>>,
+    without_weights: Option<String>,
+    rule: Option<SegmentRule>,
+    small: bool,
+    changes: u64,
+}
+
+impl core::fmt::Debug for Actuator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Actuator").field("titan", &self.titan).finish_non_exhaustive()
+    }
+}
+
+impl Actuator {
+    /// For a device at which queue assignment is on.
+    ///
+    /// # Errors
+    /// When the device is the software NIC's, or neither weights nor segment sizes are to be kept.
+    pub fn new(titan: Titan) -> Result<Self, TitanError> {
+        let state = titan.state();
+        let refuse =
+            |reason: &str| TitanError::Idle { device: state.device.clone(), reason: reason.to_owned() };
+        if state.software_nic {
+            return Err(refuse("the software NIC reads weights and segment sizes itself"));
+        }
+        let on = |part: &str| state.parts.iter().any(|name| name == part);
+        let (weights, without_weights) = if on("dqwa") {
+            match ShaperWeights::open(titan.netns(), state.ifindex, state.queues) {
+                Ok(weights) => (Some(Box::new(weights) as Box<dyn QueueWeights>), None),
+                Err(reason) => (None, Some(reason)),
+            }
+        } else {
+            (None, None)
+        };
+        let rule = on("dsos").then(SegmentRule::default);
+        if weights.is_none() && rule.is_none() {
+            let why = without_weights.unwrap_or_else(|| "neither dqwa nor dsos is on".to_owned());
+            return Err(refuse(&why));
+        }
+        let updates = WeightUpdates::new(state.queues as usize, Nanos(state.update_interval_ns));
+        titan.page().use_weights.store(u32::from(weights.is_some()), Ordering::Release);
+        Ok(Self { titan, updates, weights, without_weights, rule, small: false, changes: 0 })
+    }
+
+    /// What is kept in step, and what cannot be.
+    pub fn describe(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.weights.is_some() {
+            lines.push("weights of queues: by net-shaper".to_owned());
+        }
+        if let Some(reason) = &self.without_weights {
+            lines.push(format!("weights of queues: not on this driver ({reason})"));
+        }
+        if self.rule.is_some() {
+            let bytes = self.titan.state().segment_bytes;
+            lines.push(format!("segments: at most {bytes} bytes while a queue has more than one flow"));
+        }
+        lines
+    }
+
+    /// How long to wait before the next look.
+    pub fn pause(&self) -> Duration {
+        let update = Duration::from_nanos(self.titan.state().update_interval_ns);
+        if self.weights.is_some() { update.clamp(Duration::from_micros(100), PAUSE) } else { PAUSE }
+    }
+
+    /// Looks at the queues and sets what has changed; says what.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn look(&mut self) -> Result<Vec<String>, TitanError> {
+        let mut said = Vec::new();
+        let now = clock::now();
+        let queues = &self.titan.page().queues;
+        if let Some(weights) = &mut self.weights {
+            let read = |queue: QueueId| queues.get(queue.index()).map_or((0, None), take_change);
+            let batch = self.updates.take(now, read);
+            if !batch.is_empty() {
+                weights.set(batch)?;
+                self.changes += 1;
+                let texts: Vec<String> =
+                    batch.iter().map(|u| format!("{} to {}", u.queue.0, u.weight)).collect();
+                said.push(format!("weights of queues: {}", texts.join(", ")));
+            }
+        }
+        if let Some(rule) = &mut self.rule {
+            let shared = queues.iter().any(|queue| queue.flows.load(Ordering::Relaxed) > 1);
+            let small = rule.look(now, shared);
+            if small != self.small {
+                said.push(self.set_segments(small)?);
+            }
+        }
+        Ok(said)
+    }
+
+    fn set_segments(&mut self, small: bool) -> Result<String, TitanError> {
+        let state = self.titan.state().clone();
+        let (ns, device) = (self.titan.netns().handle()?, state.device.clone());
+        if small {
+            let before = link::gso_sizes(&ns, &device)?;
+            // Written down first: whoever detaches after we were killed restores it.
+            self.titan
+                .remember_segments(Some(SegmentLimits { max: before.max, ipv4_max: before.ipv4_max }))?;
+            link::limit_gso_size(&ns, &device, state.segment_bytes)?;
+        } else {
+            self.titan.restore_segments()?;
+        }
+        link::flush_routes(&ns)?;
+        self.small = small;
+        let to =
+            if small { format!("at most {} bytes", state.segment_bytes) } else { "large again".to_owned() };
+        Ok(format!("segments: {to}"))
+    }
+
+    /// Takes back what was set; says how it went.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn finish(mut self) -> Result<String, TitanError> {
+        if self.small {
+            self.set_segments(false)?;
+        }
+        if let Some(weights) = &mut self.weights {
+            weights.reset()?;
+            self.titan.page().use_weights.store(0, Ordering::Release);
+        }
+        let stale = self.updates.staleness();
+        Ok(format!(
+            "{} batches of weights; their changes were {} old in the mean, {} at most",
+            self.changes,
+            stale.mean(),
+            stale.max
+        ))
+    }
+}
+
+/// A queue's weight, and when it changed. The time is cleared before the weight is read, so a change in between is seen
+/// again.
+fn take_change(queue: &Queue) -> (u64, Option<Nanos>) {
+    let changed = queue.changed_ns.swap(0, Ordering::SeqCst);
+    (queue.weight.load(Ordering::SeqCst), (changed != 0).then_some(Nanos(changed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_small_at_once_and_large_after_a_calm() {
+        let mut rule = SegmentRule::default();
+        let at = Nanos::from_millis;
+        assert!(!rule.look(at(1000), false), "nobody shares yet");
+        assert!(rule.look(at(1010), true));
+        assert!(rule.look(at(1400), false), "too soon");
+        assert!(rule.look(at(1450), true));
+        assert!(rule.look(at(1940), false));
+        assert!(!rule.look(at(1950), false));
+        assert!(!rule.look(at(9000), false));
+    }
+
+    #[test]
+    fn a_change_is_taken_once_and_weights_fit_the_device() {
+        let queue = Queue::default();
+        queue.weight.store(5, Ordering::Relaxed);
+        queue.changed_ns.store(9, Ordering::Relaxed);
+        assert_eq!(take_change(&queue), (5, Some(Nanos(9))));
+        assert_eq!(take_change(&queue), (5, None));
+        assert_eq!(device_weight(0), Weight::ONE);
+        assert_eq!(device_weight(7), Weight::new(7).expect("a weight"));
+        assert_eq!(device_weight(u64::MAX).get(), u32::MAX);
+    }
+}
