@@ -10,7 +10,7 @@ use weft_host::bpf::{
     program_maps,
 };
 use weft_host::link::{self, VethOptions};
-use weft_host::tc_filter::{self, BpfFilter};
+use weft_host::tc_filter::{self, BpfFilter, FilterError};
 use weft_host::{Mac, NetNs, testing};
 
 const TO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
@@ -92,10 +92,11 @@ impl Drop for Pins {
     }
 }
 
-/// Two ends of a veth with a UDP socket on the one.
+/// Two ends of a veth of eight queues with a UDP socket on the one.
 fn wire() -> (NetNs, NetNs, UdpSocket) {
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
-    link::create_veth((&a, "va"), (&b, "vb"), &VethOptions::default()).expect("veth");
+    let options = VethOptions { queues: Some(8), ..VethOptions::default() };
+    link::create_veth((&a, "va"), (&b, "vb"), &options).expect("veth");
     link::add_address(&a, "va", IpAddr::V4(Ipv4Addr::new(10, 97, 0, 1)), 24).expect("address");
     link::add_neighbor(&a, "va", TO, Mac::local(1)).expect("neighbour");
     link::set_up(&a, "va").expect("up");
@@ -257,6 +258,46 @@ fn pinned_link(test: &str, program: &str, skip: &[&str]) {
     let before = calls();
     assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
     assert_eq!(calls(), before, "the link went with its file");
+}
+
+/// The filter's action chooses the queue, and the filter behind it still sees the packet.
+#[test]
+fn queues_are_taken_by_hash_and_later_filters_run() {
+    let test = "queues_are_taken_by_hash_and_later_filters_run";
+    let Some(image) = image(test) else { return };
+    let (a, _b, _) = wire();
+    let object = Object::load_with(&image, &options(&1_u64.to_ne_bytes())).expect("load");
+    let (mark, look) = (object.program_fd("weft_mark"), object.program_fd("weft_look"));
+    let (mark, look) = (mark.expect("program"), look.expect("program"));
+    let choose = BpfFilter {
+        program: mark.as_fd(),
+        name: "weft-test",
+        priority: 1,
+        handle: 1,
+        direct_action: false,
+        queue_by_hash: Some(2..=5),
+    };
+    match tc_filter::add_bpf_egress(&a, "va", &choose) {
+        Ok(()) => {}
+        Err(error @ FilterError::NoSkbedit) => return testing::skip(test, error),
+        Err(error) => panic!("{error}"),
+    }
+    let behind = BpfFilter {
+        program: look.as_fd(),
+        priority: 2,
+        direct_action: true,
+        queue_by_hash: None,
+        ..choose.clone()
+    };
+    tc_filter::add_bpf_egress(&a, "va", &behind).expect("attach");
+    let page: SharedValue<Page> = object.shared("weft_page").expect("shared");
+    // That one of four queues is missed by all of 64 flows happens less than once in ten million runs.
+    for _ in 0..64 {
+        let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
+        assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
+    }
+    let queues = page.calls.load(Ordering::Relaxed);
+    assert_eq!(queues, 0b11_1100, "{queues:#b}");
 }
 
 #[test]

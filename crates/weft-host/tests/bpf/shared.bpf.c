@@ -51,6 +51,16 @@ int weft_mark(struct __sk_buff *skb)
     return -1;
 }
 
+// The set of queues that packets of UDP over IPv4 are to go to.
+SEC("tc")
+int weft_look(struct __sk_buff *skb)
+{
+    struct page *at = page();
+    if (at && skb->protocol == __builtin_bswap16(0x0800))
+        __sync_fetch_and_or(&at->calls, 1ULL << (skb->queue_mapping & 63));
+    return -1;
+}
+
 SEC("tp_btf/net_dev_queue")
 int weft_queue(void *context)
 {
