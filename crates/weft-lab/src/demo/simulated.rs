@@ -87,7 +87,7 @@ fn mode_report(
 fn describe(mode: plan::Mode) -> (Mode, String) {
     match mode {
         plan::Mode::Sq => (Mode::Sq, "simulated: one transmit queue behind HTB".to_owned()),
-        plan::Mode::Mq { queues } => {
+        plan::Mode::Mq { queues } | plan::Mode::Multiqueue { queues, .. } => {
             (Mode::Mq, format!("simulated: {queues} transmit queues, flows spread by hash, round robin"))
         }
         plan::Mode::Qpf => (Mode::Qpf, "simulated: a transmit queue for each flow, round robin".to_owned()),
@@ -152,7 +152,9 @@ fn set_up(host: &mut Host, policy: &str, options: &DemoOptions, rate: BitsPerSec
             let (part, of) = HTB_SHARE;
             host.stack.qdisc = QdiscKind::Htb { rate: BitsPerSec(rate.get() / of * part) };
         }
-        plan::Mode::Mq { queues } => host.nic.transmit_queues = u32::from(queues),
+        plan::Mode::Mq { queues } | plan::Mode::Multiqueue { queues, .. } => {
+            host.nic.transmit_queues = u32::from(queues)
+        }
         plan::Mode::Qpf => host.nic.transmit_queues = 0,
         plan::Mode::Loom => {
             host.nic.transmit_queues = 0;
