@@ -1,0 +1,3 @@
+//! Titan's queue assignment: traffic that tries it, and checks of what it promises.
+
+pub mod order;
