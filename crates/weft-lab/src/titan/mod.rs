@@ -1,3 +1,7 @@
 //! Titan's queue assignment: traffic that tries it, and checks of what it promises.
 
 pub mod order;
+pub mod traffic;
+
+#[cfg(test)]
+mod testbed;

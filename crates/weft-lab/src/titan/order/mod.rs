@@ -172,3 +172,6 @@ impl OrderCheck {
         forgotten
     }
 }
+
+#[cfg(test)]
+mod tests;
