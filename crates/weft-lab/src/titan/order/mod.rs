@@ -15,11 +15,15 @@
 //! as [`Counts::beyond`]. [`OrderCheck::forget_closed`] makes room.
 
 mod page;
+mod run;
+mod stations;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 pub use page::{EXAMPLES, FLOWS};
 use page::{Held, Page};
+pub use run::{OrderReport, OrderRunError, OrderSettings, Progress, run};
+pub use stations::{Device, Path, Station, StationReport, Stations};
 use weft_host::bpf::{BpfError, Object, SharedValue, Table};
 use weft_host::{NetNs, clock, link, netns::NetNsError};
 use weft_units::{Bytes, FlowKey, Nanos, Packets};

@@ -38,7 +38,9 @@ fn check(name: &str, mix: &Mix) {
     assert_eq!((sent.late.get(), sent.at_once.get(), sent.gaps, sent.beyond.get()), (0, 0, 0, 0));
     assert!(sent.packets.get() > 1000, "{sent:?}");
     assert_eq!(sent.flows, u64::from(mix.connections + mix.udp_flows));
-    assert!(came.packets.get() + came.gaps >= sent.packets.get(), "{sent:?} {came:?}");
+    // A veth may drop, and may let packets of two cores overtake each other; it makes no packets.
+    assert!(came.packets <= sent.packets && came.flows <= sent.flows, "{sent:?} {came:?}");
+    assert!(came.late.get() <= came.gaps, "{came:?}");
 }
 
 #[test]
