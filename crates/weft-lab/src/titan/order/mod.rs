@@ -162,6 +162,11 @@ impl OrderCheck {
         read.collect()
     }
 
+    /// Five-tuples that are in the table now.
+    pub fn remembered(&self) -> u64 {
+        self.held.0.load(Ordering::Relaxed)
+    }
+
     /// Forgets the flows that have sent a FIN or a reset and nothing for `idle` since. Returns how many. Packets that are later
     /// still begin a series of their own and are not judged late: `idle` must be longer than a packet can be under way.
     pub fn forget_closed(&self, idle: Duration) -> u64 {
