@@ -14,3 +14,4 @@ pub mod replay;
 pub mod reproduce;
 pub mod simulate;
 pub mod steer;
+pub mod titan;

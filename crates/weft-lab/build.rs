@@ -1,0 +1,33 @@
+//! Compiles the eBPF program of the order check, `bpf/order.bpf.c`, with clang.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("order.bpf.o");
+    let bpf = manifest.join("../../bpf");
+    for file in ["order.bpf.c", "order.h", "flow_key.h"] {
+        println!("cargo::rerun-if-changed={}", bpf.join(file).display());
+    }
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let mut command = Command::new(&clang);
+    // -mcpu=v3: atomic fetch-and-add; -g: the maps' types (BTF), which the spin lock needs.
+    command.args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c"]);
+    // Debian keeps asm/types.h in a folder of the architecture.
+    for arch in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
+        let include = Path::new("/usr/include").join(arch);
+        if include.is_dir() {
+            command.arg("-I").arg(include);
+        }
+    }
+    command.arg(bpf.join("order.bpf.c")).arg("-o").arg(&out);
+    match command.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!(
+            "{clang} could not compile bpf/order.bpf.c ({status}); are libbpf-dev and linux-libc-dev installed?"
+        ),
+        Err(error) => panic!("{clang}: {error}; install the Debian package clang, or set CLANG"),
+    }
+}

@@ -1,0 +1,104 @@
+//! Order checks along a path: the first that has a late packet is behind the place where it was overtaken.
+
+use super::{Counts, Hook, LatePacket, OrderCheck, OrderError};
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+use weft_host::NetNs;
+
+/// A device of a namespace.
+pub type Device<'a> = (&'a NetNs, &'a str);
+
+/// The path that packets take.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    /// Where sockets send from: the port, or the device that has the queues.
+    pub sender: Device<'a>,
+    /// The port's other end, if it is a veth; its ingress comes before the rings.
+    pub far: Option<Device<'a>>,
+    /// Where packets arrive.
+    pub receiver: Device<'a>,
+    /// The receiver's address.
+    pub server: IpAddr,
+}
+
+/// A place where order is checked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Station {
+    /// The sender's egress hook, where queues are assigned. A packet that is late here was overtaken in the stack.
+    Egress,
+    /// The ingress of the veth's far end. A packet that is late only here was overtaken within the veth: each core has a
+    /// backlog of its own (`netif_rx`, net/core/dev.c).
+    FarEnd,
+    /// The receiver's ingress. A packet that is late only here was overtaken in the rings, in the NIC or on the wire.
+    Receiver,
+}
+
+impl fmt::Display for Station {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Egress => "egress of the sender",
+            Self::FarEnd => "far end of the veth",
+            Self::Receiver => "ingress of the receiver",
+        })
+    }
+}
+
+/// What a station has seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StationReport {
+    /// Which one.
+    pub station: Station,
+    /// Its counts.
+    pub counts: Counts,
+    /// Its first late packets.
+    pub late: Vec<LatePacket>,
+}
+
+/// The checks of a path, in the order in which packets pass them.
+#[derive(Debug)]
+pub struct Stations {
+    checks: Vec<(Station, OrderCheck)>,
+}
+
+impl Stations {
+    /// Attaches a check to each station of the path. Whatever assigns queues must be attached already
+    /// ([`OrderCheck::attach`]).
+    ///
+    /// # Errors
+    /// When a device is not there, or the kernel refuses the program.
+    pub fn attach(path: &Path<'_>) -> Result<Self, OrderError> {
+        let all = [
+            (Station::Egress, Some(path.sender), Hook::Egress),
+            (Station::FarEnd, path.far, Hook::Ingress),
+            (Station::Receiver, Some(path.receiver), Hook::Ingress),
+        ];
+        let there = all.into_iter().filter_map(|(station, device, hook)| Some((station, device?, hook)));
+        let checks = there
+            .map(|(station, (ns, link), hook)| Ok((station, OrderCheck::attach(ns, link, hook)?)))
+            .collect::<Result<_, OrderError>>()?;
+        Ok(Self { checks })
+    }
+
+    /// The counts of one station, if it is on the path.
+    pub fn counts(&self, station: Station) -> Option<Counts> {
+        self.checks.iter().find(|(s, _)| *s == station).map(|(_, check)| check.counts())
+    }
+
+    /// What each has seen so far.
+    pub fn report(&self) -> Vec<StationReport> {
+        let report = |(station, check): &(Station, OrderCheck)| StationReport {
+            station: *station,
+            counts: check.counts(),
+            late: check.late(),
+        };
+        self.checks.iter().map(report).collect()
+    }
+
+    /// Makes room at all of them: [`OrderCheck::forget_closed`].
+    pub fn forget_closed(&self, idle: Duration) {
+        for (_, check) in &self.checks {
+            check.forget_closed(idle);
+        }
+    }
+}
