@@ -1,0 +1,1 @@
+//! The Titan papers' experiment on real packets.

@@ -1,0 +1,3 @@
+//! Titan on the running kernel: its parts on real packets, and what was measured.
+
+pub mod measured;
