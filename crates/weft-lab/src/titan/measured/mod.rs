@@ -1,1 +1,15 @@
-//! The Titan papers' experiment on real packets.
+//! The Titan papers' experiment on real packets (technical report, section 3 and Tables 3 and 5; ATC'17, Table 3).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`settings`] | what a run is: which of Titan's parts, how many flows, how long |
+//! | [`path`] | the seam to the NIC: namespaces, and a log of what left when |
+//! | [`figures`] | fairness and throughput from that log: pure functions |
+//! | [`run`] | one run: iperf3's flows, pings, processors, and what came of them |
+//! | [`experiment`] | all runs in turns, means and spreads, and what they say of the papers' claims |
+
+pub mod figures;
+
+pub mod path;
+
+pub mod settings;
