@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde::Deserialize;
 use weft_host::netns::NetNsError;
 use weft_host::process::{Output, ProcessError, Signal};
-use weft_host::{NetNs, OsError, Process, Spawn, clock};
+use weft_host::{Cgroup, NetNs, OsError, Process, Spawn, clock};
 use weft_units::{Bytes, Nanos, Packets};
 
 /// The most streams of one iperf3 (`MAX_STREAMS` in its `iperf.h`).
@@ -46,14 +46,16 @@ pub enum IperfError {
 }
 
 /// What one client process sends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Client {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client<'a> {
     /// Its TCP connections besides the one for control, at most [`MAX_STREAMS`].
     pub(crate) flows: u32,
     /// The processor it is pinned to.
     pub(crate) cpu: Option<u32>,
     /// The local port of its first flow, the others' follow (`--cport`); the kernel chooses without it.
     pub(crate) first_port: Option<u16>,
+    /// The cgroup it runs in; that of this process without it.
+    pub(crate) cgroup: Option<&'a Cgroup>,
 }
 
 /// All clients, and what they share.
@@ -62,7 +64,7 @@ pub(crate) struct Senders<'a> {
     pub(crate) receiver: &'a NetNs,
     /// The receiver's address.
     pub(crate) address: IpAddr,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) clients: Vec<Client<'a>>,
     /// How long they send.
     pub(crate) seconds: u64,
     /// What is written and read at once; iperf3's own size without it.
@@ -206,7 +208,7 @@ impl Flows {
 }
 
 /// Starts the client of the server at `port`.
-fn start_client(senders: &Senders<'_>, client: &Client, port: u16) -> Result<Process, IperfError> {
+fn start_client(senders: &Senders<'_>, client: &Client<'_>, port: u16) -> Result<Process, IperfError> {
     let mut spawn = Spawn::new("iperf3")
         .args(["--client", &senders.address.to_string(), "--port", &port.to_string()])
         .args(["--parallel", &client.flows.to_string(), "--time", &senders.seconds.to_string()])
@@ -214,6 +216,9 @@ fn start_client(senders: &Senders<'_>, client: &Client, port: u16) -> Result<Pro
         .args(["--congestion", senders.congestion_control])
         .netns(senders.sender)
         .stdout(Output::Capture);
+    if let Some(cgroup) = client.cgroup {
+        spawn = spawn.cgroup(cgroup);
+    }
     if let Some(block) = senders.block {
         spawn = spawn.args(["--length", &block.get().to_string()]);
     }

@@ -310,7 +310,7 @@ pub fn measure(
 }
 
 fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
-    let client = |flows| Client { flows, cpu: None, first_port: None };
+    let client = |flows| Client { flows, cpu: None, first_port: None, cgroup: None };
     Senders {
         sender: &path.sender,
         receiver: &path.receiver,

@@ -9,7 +9,11 @@
 //! | [`experiment`] | all runs in turns, means and spreads, and what they say of the papers' claims |
 
 pub mod figures;
-
+mod latency;
 pub mod path;
-
+mod processors;
+pub mod run;
 pub mod settings;
+mod traffic;
+
+pub use latency::RoundTrips;

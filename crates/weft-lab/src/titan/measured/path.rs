@@ -4,7 +4,7 @@
 
 use super::settings::RunSettings;
 use core::net::IpAddr;
-use weft_host::NetNs;
+use weft_host::{Cgroup, NetNs};
 use weft_units::{Bytes, FlowKey, Nanos, Packets, QueueId};
 
 /// A packet, or a piece of one that a NIC sends at once, on the link.
@@ -45,6 +45,12 @@ pub trait Path {
 
     /// The receiver's address; what is sent there passes the NIC's queues.
     fn receiver_address(&self) -> IpAddr;
+
+    /// The cgroup that senders of a group of [`RunSettings::weights`] run in, where weights go by cgroup.
+    fn cgroup(&self, group: usize) -> Option<&Cgroup> {
+        let _ = group;
+        None
+    }
 
     /// Begins to log. What left before is not needed.
     ///
