@@ -24,7 +24,8 @@ pub(super) fn of_experiment(experiment: &Experiment) -> Vec<Table> {
     tables
 }
 
-/// One flow count: rows and columns as in the paper, each cell `published | simulated [band]`, and `| measured` where there is one.
+/// One flow count: rows and columns as in the paper, each cell `published | simulated [band]`, and `| measured` where there is one, with the least and the
+/// greatest of its runs.
 fn cells_table(experiment: &Experiment, flows: u32) -> Table {
     let here = || experiment.cells.iter().filter(|cell| cell.flows == flows);
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -36,7 +37,12 @@ fn cells_table(experiment: &Experiment, flows: u32) -> Table {
         "{}: {} ({flows}); published | simulated [band]{}",
         experiment.id,
         experiment.title,
-        if here().any(|cell| cell.measured.is_some()) { " | measured" } else { "" }
+        match (here().any(|cell| cell.measured.is_some()), here().any(|cell| cell.measured_spread.is_some()))
+        {
+            (false, _) => "",
+            (true, false) => " | measured",
+            (true, true) => " | measured [least greatest]",
+        }
     );
     let heads =
         std::iter::once(Column::left("row")).chain(columns.iter().map(|column| Column::right(*column)));
@@ -87,9 +93,12 @@ fn shown(cell: &TableCell) -> Cell {
         Verdict::Off => "x",
         Verdict::NotComparable => " ",
     };
-    let band =
-        cell.band.map_or_else(String::new, |[low, high]| format!(" [{} {}]", number(low), number(high)));
-    let measured = cell.measured.map_or_else(String::new, |measured| format!(" | {}", number(measured)));
+    let range = |range: Option<[f64; 2]>| {
+        range.map_or_else(String::new, |[low, high]| format!(" [{} {}]", number(low), number(high)))
+    };
+    let (band, spread) = (range(cell.band), range(cell.measured_spread));
+    let measured =
+        cell.measured.map_or_else(String::new, |measured| format!(" | {}{spread}", number(measured)));
     let text = format!("{} | {}{band}{measured} {mark}", value(cell.published), value(cell.simulated));
     match cell.verdict {
         Verdict::InsideBand => Cell::toned(text, Tone::Good),
@@ -132,7 +141,7 @@ fn claims_table(experiment: &Experiment) -> Table {
         Column::left(""),
         Column::left("the paper says"),
         Column::left("expected"),
-        Column::left("simulated"),
+        Column::left("seen"),
     ]);
     for claim in &experiment.claims {
         table.row([

@@ -16,7 +16,7 @@ impl CpuTimes {
     pub(super) fn read() -> Result<Self, MeasuredError> {
         let path = "/proc/stat";
         let text = std::fs::read_to_string(path).map_err(|e| OsError::new("read /proc/stat", e))?;
-        Self::parse(&text).ok_or_else(|| MeasuredError::Unreadable(path))
+        Self::parse(&text).ok_or(MeasuredError::Unreadable(path))
     }
 
     /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest times are in `user` and `nice` already.
