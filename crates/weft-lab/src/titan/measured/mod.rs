@@ -8,6 +8,7 @@
 //! | [`run`] | one run: iperf3's flows, pings, processors, and what came of them |
 //! | [`experiment`] | all runs in turns, means and spreads, and what they say of the papers' claims |
 
+pub mod experiment;
 pub mod figures;
 mod latency;
 pub mod path;
