@@ -99,7 +99,7 @@ pub fn measure(
     keys: &BTreeSet<Key>,
     cancelled: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize),
-) -> Result<Results, Failed> {
+) -> Result<Results, Box<Failed>> {
     let open: &dyn Open = &measure.open;
     measure_with(measure, keys, &mut |settings| run(open, settings, cancelled), progress)
 }
@@ -110,7 +110,7 @@ fn measure_with(
     keys: &BTreeSet<Key>,
     run: &mut dyn FnMut(&RunSettings) -> Result<Figures, MeasuredError>,
     progress: &mut dyn FnMut(usize),
-) -> Result<Results, Failed> {
+) -> Result<Results, Box<Failed>> {
     let mut results = Results::default();
     let mut done = 0;
     for seed in (measure.seed..).take(measure.runs as usize) {
@@ -124,7 +124,7 @@ fn measure_with(
                 Err(error) => {
                     let failed = Failed { row: name.clone(), flows: *flows, seed, error };
                     if done == 0 || matches!(failed.error, MeasuredError::Stopped) {
-                        return Err(failed);
+                        return Err(Box::new(failed));
                     }
                     results.failures.push(failed.to_string());
                 }

@@ -128,8 +128,11 @@ fn a_first_failure_ends_all_and_a_later_one_is_noted() {
     );
 }
 
-fn results(runs: &[(&str, u32, &[(f64, f64)])]) -> Results {
-    let of = |(name, flows, values): &(&str, u32, &[(f64, f64)])| {
+/// Row, flows, and NFM over 1 ms and over 1 s of each run.
+type Made<'a> = (&'a str, u32, &'a [(f64, f64)]);
+
+fn results(runs: &[Made<'_>]) -> Results {
+    let of = |(name, flows, values): &Made<'_>| {
         let runs = values.iter().map(|(short, long)| figures(*short, *long)).collect();
         ((name.to_string(), *flows), runs)
     };
@@ -166,7 +169,7 @@ fn cells_get_mean_spread_and_runs_and_the_others_nothing() {
 #[test]
 fn claims_hold_and_fail_as_the_figures_say() {
     let settings = RunSettings::default();
-    let said = |runs: &[(&str, u32, &[(f64, f64)])]| {
+    let said = |runs: &[Made<'_>]| {
         let filled = fill(table(), &results(runs), &settings);
         filled.claims.into_iter().map(|claim| (claim.statement, claim.holds)).collect::<Vec<_>>()
     };
