@@ -6,6 +6,7 @@ pub mod bench_sim;
 pub mod cgroups;
 pub mod demo;
 pub mod host_facts;
+mod iperf;
 pub mod kernel_tcp;
 pub mod ledger;
 pub mod operate;

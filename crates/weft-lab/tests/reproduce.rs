@@ -12,6 +12,7 @@ fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
         transfer: Some("100KB".to_owned()),
         threads: 2,
         time_scale: None,
+        measured: None,
     }
 }
 

@@ -50,6 +50,11 @@ fn wrong_settings_and_options_say_what_is_wrong() {
         (&["reproduce", "titan-tr-table9"], 2, "titan-tr-table9"),
         (&["reproduce", "--flows", "0"], 2, "--flows"),
         (&["reproduce", "titan-tr-fig8", "--transfer", "0KB"], 2, "--transfer"),
+        (&["reproduce", "titan", "--rate", "500mbps"], 2, "--measured"),
+        (&["reproduce", "titan", "--measured", "--duration", "900ms"], 2, "second"),
+        (&["reproduce", "titan", "--measured", "--rate", "1kbps"], 2, "1 Mb/s"),
+        (&["reproduce", "loom-fig2", "--measured"], 1, "titan-tr-table3"),
+        (&["reproduce", "titan-weights"], 1, "--measured"),
     ] {
         let said = run(args);
         assert_eq!(said.code, code, "{args:?}: {}", said.err);

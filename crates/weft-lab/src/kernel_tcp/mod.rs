@@ -7,13 +7,12 @@
 //! There is no delay besides that of the queue: the round trip of an empty path is what the machine takes, some tens of
 //! microseconds. Kernels without netem have no qdisc that delays, so a [`Bottleneck::delay`] other than zero is refused.
 
-mod iperf;
 mod testbed;
 
+use crate::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Senders, deal};
 use core::fmt;
 use core::time::Duration;
-use iperf::Flows;
-use testbed::Path;
+use testbed::{Path, RECEIVER};
 use weft_host::tbf::{Reader, TbfError, TbfStats};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
@@ -147,6 +146,20 @@ pub enum KernelTcpError {
     Os(#[from] OsError),
 }
 
+impl From<IperfError> for KernelTcpError {
+    fn from(error: IperfError) -> Self {
+        match error {
+            IperfError::Late(what) => Self::Late(what),
+            IperfError::Said(text) => Self::Iperf(text),
+            // Nobody can ask this measurement to stop.
+            IperfError::Stopped => Self::Iperf("stopped".to_owned()),
+            IperfError::NetNs(error) => Self::NetNs(error),
+            IperfError::Process(error) => Self::Process(error),
+            IperfError::Os(error) => Self::Os(error),
+        }
+    }
+}
+
 /// Where a measurement is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -273,7 +286,7 @@ pub fn measure(
     let settle = bottleneck.settle();
     let stagger = if bottleneck.flows > 128 { STAGGER.1 } else { STAGGER.0 };
     let sending = (bottleneck.duration + settle).get().div_ceil(1_000_000_000) + stagger;
-    let mut flows = Flows::start(&path, bottleneck, sending)?;
+    let mut flows = Flows::start(&senders(&path, bottleneck, sending))?;
     progress(Progress::Connected);
     let from = clock::now() + settle;
     let to = from + bottleneck.duration;
@@ -294,6 +307,21 @@ pub fn measure(
         lost_before,
     };
     conclude(bottleneck, steady, &seen, books)
+}
+
+fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
+    let client = |flows| Client { flows, cpu: None, first_port: None, cgroup: None };
+    Senders {
+        sender: &path.sender,
+        receiver: &path.receiver,
+        address: RECEIVER,
+        clients: deal(b.flows, b.flows.div_ceil(MAX_STREAMS)).map(client).collect(),
+        seconds,
+        // iperf3 counts whole blocks: a few segments each, so that slow flows are counted finely too.
+        block: Some(Bytes(4 * b.segment().get())),
+        congestion_control: &b.congestion_control,
+        cancelled: &|| false,
+    }
 }
 
 /// The queue's samples, and the counters at both ends of the steady part with their times.

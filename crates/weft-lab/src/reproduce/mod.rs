@@ -8,10 +8,12 @@ mod catalogue;
 mod claim;
 mod file;
 mod generate;
+mod measured;
 mod metric;
 mod native;
 mod run;
 
 pub(crate) use catalogue::cost_file;
 pub use catalogue::{ids, title};
+pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
 pub use run::{Options, ReproduceError, run};

@@ -3,8 +3,9 @@
 use super::catalogue;
 use super::claim::{self, Values};
 use super::file::{self, ExperimentFile, FileError};
-use super::{generate, metric, native};
+use super::{Measured, generate, measured, metric, native};
 use crate::simulate::sweep;
+use crate::titan::measured::experiment::WEIGHTS_ID;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use thiserror::Error;
@@ -32,6 +33,8 @@ pub struct Options {
     pub threads: usize,
     /// Factor of the times of experiments that run on this machine in real time; 1 is the paper's. Their own default without it.
     pub time_scale: Option<f64>,
+    /// Measures Titan's experiments on real packets. Runs and simulated seeds of each cell are `seeds`, 5 without it.
+    pub measured: Option<Measured>,
 }
 
 /// Why nothing was reproduced.
@@ -69,6 +72,17 @@ pub enum ReproduceError {
         /// Why.
         reason: String,
     },
+    /// An experiment that only the simulator can run.
+    #[error("{given} cannot be measured here; what can: {known}")]
+    NotMeasured {
+        /// The id given.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// An experiment that the simulator cannot run.
+    #[error("{0} is not simulated: add --measured")]
+    OnlyMeasured(&'static str),
     /// Stopped by the user.
     #[error("stopped before all runs were made")]
     Stopped,
@@ -109,22 +123,28 @@ pub fn run(
     cancelled: &(dyn Fn() -> bool + Sync),
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Vec<Experiment>, ReproduceError> {
-    let all = || catalogue::ids().iter().map(|id| (*id).to_owned()).collect();
-    let ids: Vec<String> = if options.ids.is_empty() { all() } else { options.ids.clone() };
+    let ids = measured::resolve(options)?;
     let mut units = Units::default();
-    let simulated = ids.iter().filter(|id| native::of(id).is_none());
-    let plans: Vec<Plan> = simulated.map(|id| units.plan(id, options)).collect::<Result<_, _>>()?;
+    let how = measured::simulated_options(options);
+    let simulated = ids.iter().filter(|id| native::of(id).is_none() && *id != WEIGHTS_ID);
+    let plans: Vec<Plan> = simulated.map(|id| units.plan(id, &how)).collect::<Result<_, _>>()?;
     let units = units.units;
     let jobs: Vec<(usize, u32)> = units
         .iter()
         .enumerate()
         .flat_map(|(index, unit)| (0..unit.seeds).map(move |seed| (index, seed)))
         .collect();
+    let cells = plans.iter().flat_map(|plan| &plan.cells).map(|(row, flows, _)| (row.as_str(), *flows));
+    let measuring = options.measured.as_ref().map(|how| measured::Plan::new(how, options, cells, &ids));
+    let before = measuring.as_ref().map_or(0, measured::Plan::len);
+    let all = before + jobs.len();
+    // First, since what it needs may be missing.
+    let seen = measuring.map(|plan| plan.run(cancelled, &mut |done| progress(done, all))).transpose()?;
     let work = |job: usize| {
         let (index, seed) = jobs[job];
         run_once(&units[index], options.seed, seed)
     };
-    let done = sweep(jobs.len(), options.threads, cancelled, work, |count| progress(count, jobs.len()));
+    let done = sweep(jobs.len(), options.threads, cancelled, work, |count| progress(before + count, all));
     let mut runs: Vec<Vec<Run>> = units.iter().map(|_| Vec::new()).collect();
     for ((index, _), result) in jobs.iter().zip(done) {
         let run = result.ok_or(ReproduceError::Stopped)?.map_err(|error| {
@@ -134,12 +154,16 @@ pub fn run(
         runs[*index].push(run);
     }
     let mut plans = plans.iter();
-    ids.iter()
-        .filter_map(|id| match native::of(id) {
-            Some(native) => Some((native.run)(options, cancelled, &mut progress)),
-            None => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
-        })
-        .collect()
+    let one = |id: &String| match native::of(id) {
+        Some(native) => Some((native.run)(options, cancelled, &mut progress)),
+        None => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
+    };
+    let experiments: Vec<Experiment> =
+        ids.iter().filter(|id| *id != WEIGHTS_ID).filter_map(one).collect::<Result<_, _>>()?;
+    Ok(match seen {
+        Some(seen) => seen.fill(experiments),
+        None => experiments,
+    })
 }
 
 fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {

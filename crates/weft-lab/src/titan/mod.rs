@@ -1,8 +1,6 @@
-//! Titan's queue assignment: traffic that tries it, and checks of what it promises.
+//! Queue assignment under test: the papers' experiment on real packets, and traffic by whose order and number it is checked.
 
 pub mod churn;
+pub mod measured;
 pub mod order;
 pub mod traffic;
-
-#[cfg(test)]
-mod testbed;

@@ -72,8 +72,12 @@ pub struct TableCell {
     pub published: Option<f64>,
     /// Mean over the simulated runs.
     pub simulated: Option<f64>,
-    /// What this machine, or the one that the measurement names, showed.
+    /// What this machine, or the one that the measurement names, showed: the mean where there were several runs.
     pub measured: Option<f64>,
+    /// The least and the greatest of the measured runs.
+    pub measured_spread: Option<[f64; 2]>,
+    /// The measured runs, in the order of their seeds.
+    pub measured_runs: Vec<f64>,
     /// Unit of the values.
     pub unit: String,
     /// 5th and 95th percentile of the mean of as many runs as the paper made.
@@ -134,7 +138,7 @@ pub struct Claim {
     pub statement: String,
     /// What it asks of the figures.
     pub expected: String,
-    /// The figures.
+    /// The figures: simulated, or measured where the statement or the experiment says so.
     pub simulated: String,
     /// Whether it holds.
     pub holds: bool,
@@ -145,6 +149,16 @@ impl TableCell {
     pub fn relative_error(&self) -> Option<f64> {
         let (published, simulated) = self.published.zip(self.simulated)?;
         Some((simulated - published).abs() / published.abs().max(self.floor))
+    }
+
+    /// Takes the values of measured runs: their mean, least and greatest. Nothing changes without a run.
+    pub fn take_measured(&mut self, runs: Vec<f64>) {
+        let spread = crate::stats::min(&runs).zip(crate::stats::max(&runs));
+        if let Some((least, greatest)) = spread {
+            self.measured = crate::stats::mean(&runs);
+            self.measured_spread = Some([least, greatest]);
+            self.measured_runs = runs;
+        }
     }
 
     fn judge(&mut self) {
@@ -200,5 +214,20 @@ impl Document for ReproduceReport {
             .flat_map(tables::of_experiment)
             .chain([tables::summary(&self.experiments)])
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TableCell;
+
+    #[test]
+    fn measured_runs_give_mean_and_spread() {
+        let mut cell = TableCell { measured: Some(9.0), ..TableCell::default() };
+        cell.take_measured(Vec::new());
+        assert_eq!((cell.measured, cell.measured_spread), (Some(9.0), None), "nothing was measured");
+        cell.take_measured(vec![3.0, 1.0, 5.0]);
+        assert_eq!((cell.measured, cell.measured_spread), (Some(3.0), Some([1.0, 5.0])));
+        assert_eq!(cell.measured_runs, [3.0, 1.0, 5.0]);
     }
 }

@@ -40,7 +40,8 @@ fn section(experiment: &Experiment) -> Section {
     Section::new(format!("{}: {} ({})", experiment.id, experiment.title, experiment.source), blocks)
 }
 
-/// A chart for each column and flow count: configurations in the paper's order along x, published and simulated with its band.
+/// A chart for each column and flow count: configurations in the paper's order along x, published,
+/// simulated with its band, measured with its least and greatest run.
 fn cell_charts(experiment: &Experiment) -> Vec<Chart> {
     let mut kinds: Vec<(&str, u32)> = Vec::new();
     // With only one value there is nothing beside it: the table and the experiment's own plots show as much.
@@ -68,6 +69,18 @@ fn cell_chart(experiment: &Experiment, column: &str, flows: u32) -> Chart {
         line("band, 5 %", Colour::Sky, Shape::Reference, points(&|cell| cell.band.map(|band| band[0]))),
         line("band, 95 %", Colour::Sky, Shape::Reference, points(&|cell| cell.band.map(|band| band[1]))),
         line("measured", Colour::Orange, Shape::Points, points(&|cell| cell.measured)),
+        line(
+            "measured, least",
+            Colour::Vermillion,
+            Shape::Reference,
+            points(&|cell| cell.measured_spread.map(|s| s[0])),
+        ),
+        line(
+            "measured, greatest",
+            Colour::Vermillion,
+            Shape::Reference,
+            points(&|cell| cell.measured_spread.map(|s| s[1])),
+        ),
     ];
     series.retain(|line| line.points.iter().any(|(_, y)| y.is_finite()));
     let unit = cells.first().map_or("", |cell| cell.unit.as_str());

@@ -9,7 +9,7 @@ pub(super) fn of_experiment(experiment: &Experiment) -> Vec<Table> {
     let mut flows: Vec<u32> = experiment.cells.iter().map(|cell| cell.flows).collect();
     flows.sort_unstable();
     flows.dedup();
-    let mut tables: Vec<Table> = flows.into_iter().map(|flows| cells_table(experiment, flows)).collect();
+    let mut tables: Vec<Table> = flows.into_iter().flat_map(|flows| of_flows(experiment, flows)).collect();
     if !experiment.scores.is_empty() && experiment.scores.iter().any(|score| score.cells > 0) {
         tables.push(scores_table(experiment));
     }
@@ -24,9 +24,21 @@ pub(super) fn of_experiment(experiment: &Experiment) -> Vec<Table> {
     tables
 }
 
-/// One flow count: rows and columns as in the paper, each cell `published | simulated [band]`, and `| measured` where there is one.
-fn cells_table(experiment: &Experiment, flows: u32) -> Table {
-    let here = || experiment.cells.iter().filter(|cell| cell.flows == flows);
+/// The tables of a flow count: the paper's columns, and apart from them those that only measurements have.
+fn of_flows(experiment: &Experiment, flows: u32) -> Vec<Table> {
+    let here = || experiment.cells.iter().filter(move |cell| cell.flows == flows);
+    let compared = |cell: &&TableCell| cell.published.is_some() || cell.simulated.is_some();
+    let paper: Vec<&str> = here().filter(compared).map(|cell| cell.column.as_str()).collect();
+    let (paper, more): (Vec<&TableCell>, Vec<&TableCell>) =
+        here().partition(|cell| paper.contains(&cell.column.as_str()));
+    let parts = [paper, more].into_iter().filter(|cells| !cells.is_empty());
+    parts.map(|cells| cells_table(experiment, flows, &cells)).collect()
+}
+
+/// Rows and columns as in the paper, each cell `published | simulated [band]`, and `| measured` where there is one, with the
+/// least and the greatest of its runs.
+fn cells_table(experiment: &Experiment, flows: u32, cells: &[&TableCell]) -> Table {
+    let here = || cells.iter().copied();
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for cell in here() {
         push_new(&mut rows, &cell.row);
@@ -36,7 +48,12 @@ fn cells_table(experiment: &Experiment, flows: u32) -> Table {
         "{}: {} ({flows}); published | simulated [band]{}",
         experiment.id,
         experiment.title,
-        if here().any(|cell| cell.measured.is_some()) { " | measured" } else { "" }
+        match (here().any(|cell| cell.measured.is_some()), here().any(|cell| cell.measured_spread.is_some()))
+        {
+            (false, _) => "",
+            (true, false) => " | measured",
+            (true, true) => " | measured [least greatest]",
+        }
     );
     let heads =
         std::iter::once(Column::left("row")).chain(columns.iter().map(|column| Column::right(*column)));
@@ -87,9 +104,12 @@ fn shown(cell: &TableCell) -> Cell {
         Verdict::Off => "x",
         Verdict::NotComparable => " ",
     };
-    let band =
-        cell.band.map_or_else(String::new, |[low, high]| format!(" [{} {}]", number(low), number(high)));
-    let measured = cell.measured.map_or_else(String::new, |measured| format!(" | {}", number(measured)));
+    let range = |range: Option<[f64; 2]>| {
+        range.map_or_else(String::new, |[low, high]| format!(" [{} {}]", number(low), number(high)))
+    };
+    let (band, spread) = (range(cell.band), range(cell.measured_spread));
+    let measured =
+        cell.measured.map_or_else(String::new, |measured| format!(" | {}{spread}", number(measured)));
     let text = format!("{} | {}{band}{measured} {mark}", value(cell.published), value(cell.simulated));
     match cell.verdict {
         Verdict::InsideBand => Cell::toned(text, Tone::Good),
@@ -132,7 +152,7 @@ fn claims_table(experiment: &Experiment) -> Table {
         Column::left(""),
         Column::left("the paper says"),
         Column::left("expected"),
-        Column::left("simulated"),
+        Column::left("seen"),
     ]);
     for claim in &experiment.claims {
         table.row([
@@ -178,4 +198,29 @@ pub(super) fn summary(experiments: &[Experiment]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_experiment;
+    use crate::reproduce::{Experiment, TableCell};
+
+    fn cell(column: &str, published: Option<f64>, runs: &[f64]) -> TableCell {
+        let mut cell = TableCell { row: "T3".to_owned(), column: column.to_owned(), published, ..Default::default() };
+        cell.take_measured(runs.to_vec());
+        cell
+    }
+
+    #[test]
+    fn what_only_measurements_have_stands_apart_with_its_spread() {
+        let mut experiment = Experiment::new("a", "b", "c");
+        experiment.cells = vec![cell("nfm", Some(0.5), &[0.25, 0.75]), cell("retransmitted", None, &[7.0, 9.0])];
+        let tables: Vec<String> = of_experiment(&experiment).iter().map(|table| table.render(false)).collect();
+        assert_eq!(tables.len(), 2, "{tables:#?}");
+        assert!(tables[0].contains("0.50 | - | 0.50 [0.25 0.75]") && !tables[0].contains("retransmitted"), "{}", tables[0]);
+        assert!(tables[1].contains("8.00 [7.00 9.00]") && !tables[1].contains("nfm"), "{}", tables[1]);
+        // Where nothing was published or simulated, there is one table.
+        experiment.cells.remove(0);
+        assert_eq!(of_experiment(&experiment).len(), 1);
+    }
 }

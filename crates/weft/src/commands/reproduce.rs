@@ -8,13 +8,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use weft_lab::host_facts;
-use weft_lab::reproduce::{self, Options, ReproduceError};
+use weft_lab::reproduce::{self, Measured, Options, ReproduceError};
+use weft_lab::titan::measured::experiment::{Measure, WEIGHTS_ID};
+use weft_lab::titan::measured::nic;
+use weft_lab::titan::measured::settings::{Inner, RunSettings, SenderSettings};
 use weft_report::record::Document;
 use weft_report::reproduce::{Experiment, ReproduceReport, reproduce_html};
 use weft_report::table::{Column, Table};
-use weft_units::Bytes;
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// Reproduce the papers' tables and figures in the simulator, beside what was published.
+/// Reproduce the papers' tables and figures, in the simulator or on real packets, beside what was published.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,17 +25,19 @@ Examples:
   weft reproduce titan-tr-table3
   weft reproduce titan-tr-table3 --flows 20 --seeds 40
   weft reproduce --html report.html --json report.json
+  weft reproduce titan --measured --html titan.html
+  weft reproduce titan --measured --flows 24 --seeds 3 --no-simulated
 
-Without an id all experiments are run. In a cell, `=` says that the published value lies in the band in which the mean of
+Without an id all experiments are run; `titan` stands for all of Titan's, and with --measured for its tables. In a cell, `=` says that the published value lies in the band in which the mean of
 as many runs as the paper made would lie 90 times of 100, `~` that it is within 25 % of the simulated mean, `x` neither.")]
 pub(crate) struct Args {
     /// Which experiments; all without any.
-    #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(reproduce::ids()), hide_possible_values = true)]
+    #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(ids()), hide_possible_values = true)]
     ids: Vec<String>,
     /// List the experiments and end.
     #[arg(long)]
     list: bool,
-    /// Runs of each cell, each with a seed of its own; without it 200, fewer where runs are long.
+    /// Runs of each cell, each with a seed of its own; without it 200, fewer where runs are long, 5 with --measured.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seeds: Option<u32>,
     /// Number of flows (of hosts, for shuffles) instead of those of the paper.
@@ -50,12 +55,100 @@ pub(crate) struct Args {
     /// Factor of the times of experiments that run here in real time (dragonet-isolation); 1 is the paper's.
     #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
     time_scale: Option<f64>,
+    #[command(flatten)]
+    measured: MeasuredArgs,
     /// Write the figures to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a page with the papers' plots to a file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+/// Titan's experiment on real packets.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Measuring Titan on real packets")]
+struct MeasuredArgs {
+    /// Measure Titan's configurations through the software NIC, beside what was published and simulated.
+    #[arg(long)]
+    measured: bool,
+    /// Rate of the link, such as 500mbps.
+    #[arg(long, value_name = "RATE", requires = "measured", default_value = "1gbps", value_parser = rate)]
+    rate: BitsPerSec,
+    /// How long each run is measured.
+    #[arg(long, value_name = "TIME", requires = "measured", default_value = "10s", value_parser = span)]
+    duration: Nanos,
+    /// How long all flows have been sending before that: slow start must be over.
+    #[arg(long, value_name = "TIME", requires = "measured", default_value = "10s", value_parser = warm_up)]
+    warm_up: Nanos,
+    /// What is inside the NIC's queues: with sfq the hash is row C6 of the papers' tables, with pfifo row C1.
+    #[arg(long, value_enum, requires = "measured", default_value_t = InnerArg::Sfq)]
+    inner: InnerArg,
+    /// The sender's net.ipv4.tcp_tso_rtt_log instead of the kernel's (9).
+    #[arg(long, value_name = "LOG", requires = "measured", value_parser = clap::value_parser!(u32).range(0..=31))]
+    tso_rtt_log: Option<u32>,
+    /// The sender's net.ipv4.tcp_limit_output_bytes, such as 40KB, instead of the kernel's.
+    #[arg(long, value_name = "SIZE", requires = "measured", value_parser = bytes)]
+    limit_output: Option<Bytes>,
+    /// Leave the cells out of the simulator.
+    #[arg(long, requires = "measured")]
+    no_simulated: bool,
+}
+
+/// What is inside a queue.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum InnerArg {
+    /// Stochastic fair queueing.
+    Sfq,
+    /// First in, first out.
+    Pfifo,
+}
+
+impl MeasuredArgs {
+    fn read(self) -> Option<Measured> {
+        let inner = match self.inner {
+            InnerArg::Sfq => Inner::Sfq,
+            InnerArg::Pfifo => Inner::Pfifo,
+        };
+        let settings = RunSettings {
+            inner,
+            rate: self.rate,
+            duration: self.duration,
+            warm_up: self.warm_up,
+            sender: SenderSettings { tso_rtt_log: self.tso_rtt_log, limit_output: self.limit_output },
+            ..RunSettings::default()
+        };
+        // Runs and seed are those of the options beside it.
+        let measure = Measure { settings, runs: reproduce::MEASURED_RUNS, seed: 0, open: nic::open };
+        self.measured.then_some(Measured { measure, simulate: !self.no_simulated })
+    }
+}
+
+/// What may be asked for: all experiments, the group, and what is only measured.
+fn ids() -> Vec<&'static str> {
+    [&[reproduce::TITAN, WEIGHTS_ID], reproduce::ids()].concat()
+}
+
+fn rate(text: &str) -> Result<BitsPerSec, String> {
+    match BitsPerSec::from_str(text) {
+        Ok(rate) if rate < BitsPerSec(1_000_000) => Err("less than 1 Mb/s carries no flows".to_owned()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+fn span(text: &str) -> Result<Nanos, String> {
+    match Nanos::from_str(text) {
+        Ok(span) if span < Nanos::from_secs(1) => Err("there is no second in it to be fair in".to_owned()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+fn warm_up(text: &str) -> Result<Nanos, String> {
+    Nanos::from_str(text).map_err(|error| error.to_string())
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    Bytes::from_str(text).map_err(|error| error.to_string())
 }
 
 fn size(text: &str) -> Result<String, String> {
@@ -84,6 +177,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         transfer: args.transfer,
         threads,
         time_scale: args.time_scale,
+        measured: args.measured.read(),
     };
     let bar = progress_bar();
     let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| {

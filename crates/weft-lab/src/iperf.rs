@@ -1,17 +1,17 @@
-//! iperf3 as the flows: several processes, since one takes at most 128 streams, and what their JSON says of the steady part.
+//! iperf3 as bulk flows: several processes, pinned where asked, and what their JSON says of a part of the run.
 
-use super::testbed::{Path, RECEIVER};
-use super::{Bottleneck, KernelTcpError};
+use core::net::IpAddr;
 use core::time::Duration;
 use serde::Deserialize;
-use weft_host::process::Output;
-use weft_host::{Process, Spawn, clock};
+use weft_host::netns::NetNsError;
+use weft_host::process::{Output, ProcessError, Signal};
+use weft_host::{Cgroup, NetNs, OsError, Process, Spawn, clock};
 use weft_units::{Bytes, Nanos, Packets};
 
 /// The most streams of one iperf3 (`MAX_STREAMS` in its `iperf.h`).
-const MAX_STREAMS: u32 = 128;
-/// The TCP port of the first server.
-const FIRST_PORT: u32 = 5201;
+pub(crate) const MAX_STREAMS: u32 = 128;
+/// The TCP port of the first server; the others follow.
+pub(crate) const FIRST_PORT: u16 = 5201;
 /// How often iperf3 counts, in seconds.
 const INTERVAL: &str = "0.5";
 /// How long servers may take to listen, and flows to connect through a queue that is full already.
@@ -22,64 +22,110 @@ const END_GRACE: Duration = Duration::from_secs(20);
 const ESTABLISHED: &str = "01";
 const LISTEN: &str = "0A";
 
+/// Why flows could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum IperfError {
+    /// Something did not happen in time.
+    #[error("waited too long for {0}; is the machine busy?")]
+    Late(&'static str),
+    /// iperf3 failed, or wrote what cannot be read.
+    #[error("iperf3: {0}")]
+    Said(String),
+    /// The user asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// A namespace.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// A program.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// Another call that the kernel refused.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+/// What one client process sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client<'a> {
+    /// Its TCP connections besides the one for control, at most [`MAX_STREAMS`].
+    pub(crate) flows: u32,
+    /// The processor it is pinned to.
+    pub(crate) cpu: Option<u32>,
+    /// The local port of its first flow, the others' follow (`--cport`); the kernel chooses without it.
+    pub(crate) first_port: Option<u16>,
+    /// The cgroup it runs in; that of this process without it.
+    pub(crate) cgroup: Option<&'a Cgroup>,
+}
+
+/// All clients, and what they share.
+pub(crate) struct Senders<'a> {
+    pub(crate) sender: &'a NetNs,
+    pub(crate) receiver: &'a NetNs,
+    /// The receiver's address.
+    pub(crate) address: IpAddr,
+    pub(crate) clients: Vec<Client<'a>>,
+    /// How long they send.
+    pub(crate) seconds: u64,
+    /// What is written and read at once; iperf3's own size without it.
+    pub(crate) block: Option<Bytes>,
+    /// As the kernel names it.
+    pub(crate) congestion_control: &'a str,
+    /// Whether to stop waiting.
+    pub(crate) cancelled: &'a dyn Fn() -> bool,
+}
+
+/// Deals flows to processes as evenly as they go, the first ones getting one more.
+pub(crate) fn deal(flows: u32, processes: u32) -> impl Iterator<Item = u32> {
+    (0..processes).map(move |i| (flows + processes - 1 - i) / processes)
+}
+
 #[derive(Debug)]
 struct Pair {
     server: Process,
     client: Option<Process>,
-    port: u32,
+    port: u16,
     flows: u32,
     /// When all its flows were there; its own clock starts then.
     started: Option<Nanos>,
 }
 
-/// All flows.
+/// All flows. What runs is killed when the value is dropped.
 #[derive(Debug)]
-pub(super) struct Flows(Vec<Pair>);
+pub(crate) struct Flows(Vec<Pair>);
 
 /// What iperf3 saw of the steady part.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Bytes of payload that each flow's receiver took, and in what time in seconds.
-    pub(super) flows: Vec<(Bytes, f64)>,
-    pub(super) retransmitted: Packets,
+    pub(crate) flows: Vec<(Bytes, f64)>,
+    pub(crate) retransmitted: Packets,
     /// Smoothed round-trip times, in microseconds, one for each flow and interval.
-    pub(super) rtts_us: Vec<f64>,
+    pub(crate) rtts_us: Vec<f64>,
 }
 
 impl Flows {
-    /// Starts servers, and when they listen the clients, which send for `seconds`.
-    pub(super) fn start(path: &Path, b: &Bottleneck, seconds: u64) -> Result<Self, KernelTcpError> {
-        let count = b.flows.div_ceil(MAX_STREAMS);
+    /// Starts servers, and when they listen the clients; waits until all flows are connected.
+    pub(crate) fn start(senders: &Senders<'_>) -> Result<Self, IperfError> {
         let mut pairs = Vec::new();
-        for i in 0..count {
-            let port = FIRST_PORT + i;
+        for (client, port) in senders.clients.iter().zip(FIRST_PORT..) {
             let server = Spawn::new("iperf3")
-                .args(["--server", "--one-off", "--version4", "--json", "--interval", INTERVAL])
-                .args(["--port", &port.to_string()])
-                .netns(&path.receiver)
+                .args(["--server", "--one-off", "--json", "--interval", INTERVAL])
+                .args(["--bind", &senders.address.to_string(), "--port", &port.to_string()])
+                .netns(senders.receiver)
                 .stdout(Output::Capture)
                 .start()?;
-            // The flows are dealt out as evenly as they go.
-            let flows = (b.flows + count - 1 - i) / count;
-            pairs.push(Pair { server, client: None, port, flows, started: None });
+            pairs.push(Pair { server, client: None, port, flows: client.flows, started: None });
         }
         let mut all = Self(pairs);
-        all.wait_for(path, "the servers to listen", |pair, table| connections(table, pair.port, LISTEN) > 0)?;
-        // iperf3 counts whole blocks: a few segments each, so that slow flows are counted finely too.
-        let block = 4 * b.segment().get();
-        for pair in &mut all.0 {
-            let client = Spawn::new("iperf3")
-                .args(["--client", &RECEIVER.to_string(), "--port", &pair.port.to_string()])
-                .args(["--parallel", &pair.flows.to_string(), "--length", &block.to_string()])
-                .args(["--time", &seconds.to_string(), "--json", "--interval", INTERVAL])
-                .args(["--connect-timeout", "10000", "--congestion", &b.congestion_control])
-                .netns(&path.sender)
-                .stdout(Output::Capture)
-                .start()?;
-            pair.client = Some(client);
+        all.wait_for(senders, "the servers to listen", |pair, table| {
+            connections(table, pair.port, LISTEN) > 0
+        })?;
+        for (pair, client) in all.0.iter_mut().zip(&senders.clients) {
+            pair.client = Some(start_client(senders, client, pair.port)?);
         }
         // Each client has a connection for control besides its flows.
-        all.wait_for(path, "all flows to connect", |pair, table| {
+        all.wait_for(senders, "all flows to connect", |pair, table| {
             connections(table, pair.port, ESTABLISHED) > pair.flows
         })?;
         Ok(all)
@@ -88,17 +134,16 @@ impl Flows {
     /// Waits until `ready` holds for each pair; notes when that was.
     fn wait_for(
         &mut self,
-        path: &Path,
+        senders: &Senders<'_>,
         what: &'static str,
         ready: impl Fn(&Pair, &str) -> bool,
-    ) -> Result<(), KernelTcpError> {
+    ) -> Result<(), IperfError> {
         let deadline = clock::now() + CONNECT_WAIT;
         self.0.iter_mut().for_each(|pair| pair.started = None);
         loop {
-            // Of this thread: /proc/net is that of the process's first one.
-            let read = path.receiver.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))?;
-            let table =
-                read.map_err(|e| weft_host::OsError::new("read the receiver's TCP connections", e))?;
+            let path = table_of(senders.address);
+            let read = senders.receiver.run(|| std::fs::read_to_string(path))?;
+            let table = read.map_err(|e| OsError::new("read the receiver's TCP connections", e))?;
             let now = clock::now();
             for pair in self.0.iter_mut().filter(|pair| pair.started.is_none()) {
                 pair.started = ready(pair, &table).then_some(now);
@@ -107,24 +152,27 @@ impl Flows {
                 return Ok(());
             }
             self.check()?;
+            if (senders.cancelled)() {
+                return Err(IperfError::Stopped);
+            }
             if now > deadline {
-                return Err(KernelTcpError::Late(what));
+                return Err(IperfError::Late(what));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     /// When the first client's own time began: it ends first.
-    pub(super) fn first_start(&self) -> Nanos {
+    pub(crate) fn first_start(&self) -> Nanos {
         self.0.iter().filter_map(|pair| pair.started).min().unwrap_or(Nanos::ZERO)
     }
 
     /// A process that has ended has failed.
-    pub(super) fn check(&mut self) -> Result<(), KernelTcpError> {
+    pub(crate) fn check(&mut self) -> Result<(), IperfError> {
         for pair in &mut self.0 {
             for process in pair.client.iter_mut().chain([&mut pair.server]) {
                 if process.try_wait()?.is_some() {
-                    return Err(KernelTcpError::Iperf(said(&process.stdout().text())));
+                    return Err(IperfError::Said(said(&process.stdout().text())));
                 }
             }
         }
@@ -133,34 +181,76 @@ impl Flows {
 
     /// Waits for the clients to end, and reads what both sides counted between `from` and `to`. The senders' sockets must
     /// have had the congestion control `wanted`.
-    pub(super) fn finish(mut self, wanted: &str, from: Nanos, to: Nanos) -> Result<Seen, KernelTcpError> {
+    pub(crate) fn finish(mut self, wanted: &str, from: Nanos, to: Nanos) -> Result<Seen, IperfError> {
         let mut seen = Seen::default();
         let mut used_by_sender = Vec::new();
         for pair in &mut self.0 {
             let origin = pair.started.unwrap_or(from);
             for process in pair.client.iter_mut().chain([&mut pair.server]) {
                 let Some(status) = process.wait_timeout(END_GRACE)? else {
-                    return Err(KernelTcpError::Late("iperf3 to end"));
+                    return Err(IperfError::Late("iperf3 to end"));
                 };
                 let text = process.stdout().text();
                 if !status.success() {
-                    return Err(KernelTcpError::Iperf(said(&text)));
+                    return Err(IperfError::Said(said(&text)));
                 }
                 let document: Document =
-                    serde_json::from_str(&text).map_err(|e| KernelTcpError::Iperf(e.to_string()))?;
+                    serde_json::from_str(&text).map_err(|e| IperfError::Said(e.to_string()))?;
                 used_by_sender.extend(document.end.sender_tcp_congestion.clone());
                 add(&mut seen, document, origin, from, to);
             }
         }
         if used_by_sender.is_empty() || used_by_sender.iter().any(|used| used != wanted) {
-            return Err(KernelTcpError::Iperf(format!("the senders used {used_by_sender:?}, not {wanted}")));
+            return Err(IperfError::Said(format!("the senders used {used_by_sender:?}, not {wanted}")));
         }
         Ok(seen)
     }
 }
 
+/// Starts the client of the server at `port`.
+fn start_client(senders: &Senders<'_>, client: &Client<'_>, port: u16) -> Result<Process, IperfError> {
+    let mut spawn = Spawn::new("iperf3")
+        .args(["--client", &senders.address.to_string(), "--port", &port.to_string()])
+        .args(["--parallel", &client.flows.to_string(), "--time", &senders.seconds.to_string()])
+        .args(["--json", "--interval", INTERVAL, "--connect-timeout", "10000"])
+        .args(["--congestion", senders.congestion_control])
+        .netns(senders.sender)
+        .stdout(Output::Capture);
+    if let Some(cgroup) = client.cgroup {
+        spawn = spawn.cgroup(cgroup);
+    }
+    if let Some(block) = senders.block {
+        spawn = spawn.args(["--length", &block.get().to_string()]);
+    }
+    if let Some(cpu) = client.cpu {
+        spawn = spawn.args(["--affinity", &cpu.to_string()]);
+    }
+    if let Some(first) = client.first_port {
+        spawn = spawn.args(["--cport", &first.to_string()]);
+    }
+    Ok(spawn.start()?)
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        // All at once, clients first: ended one after the other, each would get its grace.
+        let clients = self.0.iter().filter_map(|pair| pair.client.as_ref());
+        for process in clients.chain(self.0.iter().map(|pair| &pair.server)) {
+            let _ = process.signal(Signal::KILL);
+        }
+    }
+}
+
+/// The connections of the address' family. Of this thread: `/proc/net` is that of the process's first one.
+fn table_of(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "/proc/thread-self/net/tcp",
+        IpAddr::V6(_) => "/proc/thread-self/net/tcp6",
+    }
+}
+
 /// How many connections of the table have this local port and state.
-fn connections(table: &str, port: u32, state: &str) -> u32 {
+fn connections(table: &str, port: u16, state: &str) -> u32 {
     let port = format!(":{port:04X}");
     let matches = |line: &&str| {
         let mut fields = line.split_whitespace().skip(1);
@@ -239,6 +329,17 @@ mod tests {
         1: 0102610A:1451 0101610A:A001 01 00000000:00000000\n   \
         2: 0102610A:1451 0101610A:A002 01 00000000:00000000\n   \
         3: 0102610A:1452 0101610A:1451 01 00000000:00000000\n";
+
+    #[test]
+    fn flows_are_dealt_evenly() {
+        for (flows, processes) in [(12, 2), (3, 2), (1, 3), (1024, 8), (0, 2)] {
+            let dealt: Vec<u32> = deal(flows, processes).collect();
+            assert_eq!(dealt.iter().sum::<u32>(), flows);
+            assert_eq!(dealt.len(), processes as usize);
+            let (least, most) = (dealt.iter().min(), dealt.iter().max());
+            assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{dealt:?}");
+        }
+    }
 
     #[test]
     fn connections_are_counted_by_local_port_and_state() {

@@ -1,0 +1,279 @@
+//! `--measured`: Titan's tables and figures with what this machine shows on real packets.
+
+use super::{Options, ReproduceError, catalogue};
+use crate::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
+use crate::titan::measured::run::MeasuredError;
+use crate::titan::measured::settings::RunSettings;
+use std::collections::BTreeSet;
+use std::time::Instant;
+use weft_report::reproduce::Experiment;
+
+/// What stands for a group of experiments: all of Titan's, or with `--measured` its tables.
+pub const TITAN: &str = "titan";
+/// The tables that [`TITAN`] stands for when they are measured.
+const TABLES: [&str; 2] = ["titan-tr-table3", "titan-tr-table5"];
+/// Experiments whose rows and columns can be measured: the report's tables and micro-benchmarks. Its table 4 shows best runs,
+/// its Figures 7 and 8 are of several machines; ATC'17 measures latency in another way.
+const MEASURABLE: [&str; 7] = [
+    "titan-tr-table3",
+    "titan-tr-table5",
+    "titan-tr-fig2",
+    "titan-tr-fig3",
+    "titan-tr-fig4",
+    "titan-tr-fig5",
+    "titan-tr-fig6",
+];
+/// The runs of a cell where nobody says how many: as many as the report made.
+pub const RUNS: u32 = 5;
+
+/// What is measured besides what is simulated.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// How is measured. Its runs and first seed are those of [`Options`].
+    pub measure: Measure,
+    /// Whether the cells are simulated too.
+    pub simulate: bool,
+}
+
+/// The experiments that are run, in order, each once: [`TITAN`] is resolved, and none means all, or all of Titan's tables
+/// where it is measured.
+///
+/// # Errors
+/// What cannot be measured, where it is to be; what needs to be.
+pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> {
+    let all = || catalogue::ids().iter().copied();
+    let given: Vec<&str> = match (options.ids.is_empty(), &options.measured) {
+        (true, Some(_)) => vec![TITAN],
+        (true, None) => all().collect(),
+        (false, _) => options.ids.iter().map(String::as_str).collect(),
+    };
+    let mut ids: Vec<String> = Vec::new();
+    for id in given {
+        let stands_for: Vec<&str> = match (id, &options.measured) {
+            // With a flow count of its own each table would have the same cells.
+            (TITAN, Some(_)) => TABLES[..if options.flows.is_some() { 1 } else { 2 }].to_vec(),
+            (TITAN, None) => all().filter(|id| id.starts_with("titan-")).collect(),
+            (other, Some(_)) if !MEASURABLE.contains(&other) && other != WEIGHTS_ID => {
+                return Err(ReproduceError::NotMeasured {
+                    given: other.to_owned(),
+                    known: [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().join(", "),
+                });
+            }
+            (WEIGHTS_ID, None) => return Err(ReproduceError::OnlyMeasured(WEIGHTS_ID)),
+            (other, _) => vec![other],
+        };
+        for id in stands_for {
+            if !ids.iter().any(|known| known == id) {
+                ids.push(id.to_owned());
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// The options by which the cells are simulated that are measured too: as many seeds, or none.
+pub(super) fn simulated_options(options: &Options) -> Options {
+    let seeds = match &options.measured {
+        Some(measured) if !measured.simulate => Some(0),
+        Some(_) => Some(options.seeds.unwrap_or(RUNS)),
+        None => options.seeds,
+    };
+    Options { seeds, ..options.clone() }
+}
+
+/// How many runs [`measure`] makes of each row and flow count.
+fn runs(options: &Options) -> u32 {
+    options.seeds.unwrap_or(RUNS)
+}
+
+/// Rows and flow counts to measure. What several experiments have is measured once.
+pub(super) struct Plan {
+    how: Measure,
+    keys: BTreeSet<experiment::Key>,
+    weighted: Option<Experiment>,
+}
+
+impl Plan {
+    /// Plans for the rows and flow counts of experiments, and the one with weights where `ids` has it.
+    pub(super) fn new<'a>(
+        measured: &Measured,
+        options: &Options,
+        cells: impl Iterator<Item = (&'a str, u32)>,
+        ids: &[String],
+    ) -> Self {
+        let how = Measure { runs: runs(options), seed: options.seed, ..measured.measure.clone() };
+        let here = cells.filter(|(row, _)| experiment::row(row, how.settings.inner).is_some());
+        let keys = here.map(|(row, flows)| (row.to_owned(), flows)).collect();
+        let weighted = ids.iter().any(|id| id == WEIGHTS_ID);
+        // As many flows as groups: each has a queue of its own.
+        let weighted = weighted.then(|| experiment::weighted_experiment(options.flows.unwrap_or(3)));
+        Self { how, keys, weighted }
+    }
+
+    /// How many runs it makes.
+    pub(super) fn len(&self) -> usize {
+        (self.keys.len() + self.weighted.iter().count()) * self.how.runs as usize
+    }
+
+    /// Makes them. `progress` is told how many are done.
+    ///
+    /// # Errors
+    /// Rights are missing, the first run failed, or `cancelled` said so.
+    pub(super) fn run(
+        self,
+        cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Seen, ReproduceError> {
+        weft_host::require_network_rights()
+            .map_err(|error| ReproduceError::Native { id: TITAN.to_owned(), reason: error.to_string() })?;
+        let (results, seconds) = timed(&self.how, &self.keys, TITAN, cancelled, progress)?;
+        let done = self.keys.len() * self.how.runs as usize;
+        let weighted = match self.weighted {
+            Some(weighted) => {
+                let mut how = self.how.clone();
+                how.settings.weights = Some(experiment::weights());
+                let keys = experiment::keys(&weighted, how.settings.inner);
+                let (results, seconds) =
+                    timed(&how, &keys, WEIGHTS_ID, cancelled, &mut |more| progress(done + more))?;
+                Some(Experiment { wall_s: seconds, ..experiment::fill_weighted(weighted, &results) })
+            }
+            None => None,
+        };
+        Ok(Seen { settings: self.how.settings, results, seconds, weighted })
+    }
+}
+
+/// Measures, and how long it took in seconds.
+fn timed(
+    how: &Measure,
+    keys: &BTreeSet<experiment::Key>,
+    id: &str,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize),
+) -> Result<(Results, f64), ReproduceError> {
+    let begin = Instant::now();
+    let results = experiment::measure(how, keys, &cancelled, progress).map_err(|failed| match &*failed {
+        Failed { error: MeasuredError::Stopped, .. } => ReproduceError::Stopped,
+        failed => ReproduceError::Native { id: id.to_owned(), reason: failed.to_string() },
+    })?;
+    Ok((results, begin.elapsed().as_secs_f64()))
+}
+
+/// What was measured.
+pub(super) struct Seen {
+    settings: RunSettings,
+    results: Results,
+    /// How long it took, without the part with weights.
+    seconds: f64,
+    weighted: Option<Experiment>,
+}
+
+impl Seen {
+    /// Puts it into the experiments; that with weights comes last.
+    pub(super) fn fill(self, experiments: Vec<Experiment>) -> Vec<Experiment> {
+        let total = self.results.runs.values().map(Vec::len).sum::<usize>().max(1) as f64;
+        let fill = |mut one: Experiment| {
+            let keys = experiment::keys(&one, self.settings.inner);
+            let results = of(&self.results, &keys);
+            // Its part of the time; what several share counts for each.
+            let runs: usize = results.runs.values().map(Vec::len).sum();
+            one.wall_s += self.seconds * runs as f64 / total;
+            experiment::fill(one, &results, &self.settings)
+        };
+        experiments.into_iter().map(fill).chain(self.weighted.clone()).collect()
+    }
+}
+
+/// The results of some rows and flow counts, with the failures of all.
+fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
+    let runs = results.runs.iter().filter(|(key, _)| keys.contains(*key));
+    Results {
+        runs: runs.map(|(key, runs)| (key.clone(), runs.clone())).collect(),
+        failures: results.failures.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::titan::measured::nic;
+
+    fn options(ids: &[&str], measured: bool, flows: Option<u32>) -> Options {
+        let settings = RunSettings::default();
+        let measure = Measure { settings, runs: RUNS, seed: 1, open: nic::open };
+        Options {
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            flows,
+            measured: measured.then_some(Measured { measure, simulate: false }),
+            threads: 1,
+            seed: 1,
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn titan_is_a_group() {
+        let ids = |ids: &[&str], measured, flows| resolve(&options(ids, measured, flows)).expect("known");
+        assert_eq!(ids(&["titan"], true, None), TABLES);
+        assert_eq!(ids(&[], true, None), TABLES);
+        assert_eq!(ids(&["titan"], true, Some(24)), TABLES[..1]);
+        assert_eq!(
+            ids(&["titan-tr-table5", "titan"], true, None),
+            ["titan-tr-table5", "titan-tr-table3"],
+            "once"
+        );
+        assert_eq!(ids(&[], false, None), catalogue::ids());
+        let all = ids(&["titan"], false, None);
+        assert!(all.len() > 10 && all.iter().all(|id| id.starts_with("titan-")), "{all:?}");
+        assert_eq!(ids(&["loom-fig2"], false, None), ["loom-fig2"]);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_said() {
+        let text =
+            |ids: &[&str], measured| resolve(&options(ids, measured, None)).expect_err("refused").to_string();
+        let other = text(&["loom-fig2"], true);
+        assert!(other.contains("loom-fig2") && other.contains("titan-tr-table3"), "{other}");
+        assert!(text(&["titan-weights"], false).contains("--measured"));
+    }
+
+    #[test]
+    fn each_row_and_flow_count_is_measured_once() {
+        let options = options(&["titan"], true, None);
+        let measured = options.measured.clone().expect("measured");
+        let simulated = simulated_options(&options);
+        assert_eq!(simulated.seeds, Some(0));
+        let table = super::super::run(&simulated_with(&simulated, "titan-tr-table3"), &|| false, |_, _| ());
+        let table = table.expect("no run, no failure");
+        let figure = super::super::run(&simulated_with(&simulated, "titan-tr-fig2"), &|| false, |_, _| ());
+        let both = [table, figure.expect("no run, no failure")].concat();
+        assert!(both[0].cells.iter().all(|cell| cell.simulated.is_none() && cell.published.is_some()));
+        let cells = both.iter().flat_map(|one| &one.cells).map(|cell| (cell.row.as_str(), cell.flows));
+        let plan = Plan::new(&measured, &options, cells, &["titan-weights".to_owned()]);
+        // Eight rows at 3 and 12 flows; the figure's two at 6 and 48 more; one with weights.
+        assert_eq!(plan.len(), (16 + 4 + 1) * 5);
+    }
+
+    /// The path that is made here fails at once: an experiment is not simulated for nothing.
+    #[test]
+    fn a_failure_ends_all_before_anything_is_simulated() {
+        let mut options = options(&["titan"], true, None);
+        let measured = options.measured.as_mut().expect("measured");
+        measured.measure.open = |settings| Err(format!("no NIC for {}", settings.config));
+        measured.simulate = true;
+        options.seeds = Some(100_000);
+        let error = super::super::run(&options, &|| false, |_, _| ()).expect_err("no NIC");
+        let expected = match weft_host::require_network_rights() {
+            Ok(()) => "no NIC for hash".to_owned(),
+            Err(missing) => missing.to_string(),
+        };
+        assert!(error.to_string().contains(&expected), "{error}");
+        let stopped = super::super::run(&options, &|| true, |_, _| ()).expect_err("stopped");
+        let stopped_or_refused = matches!(stopped, ReproduceError::Stopped | ReproduceError::Native { .. });
+        assert!(stopped_or_refused, "{stopped}");
+    }
+
+    fn simulated_with(options: &Options, id: &str) -> Options {
+        Options { ids: vec![id.to_owned()], measured: None, ..options.clone() }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the papers say of fairness, held against what was measured.
+
+use super::cells::equal_packets_column;
+use super::{Results, hash_row};
+use crate::titan::measured::settings::RunSettings;
+use std::collections::BTreeSet;
+use weft_report::reproduce::{Claim, Experiment, TableCell};
+use weft_report::stats;
+
+/// Over a second, all of Titan is to be fairer than hashing by this factor. The report's own factors (C6 over T3 and TX3 in
+/// Tables 3 and 5) are 1/6 and 1/75 with 12 flows, 1/2 and 1/18 with 48.
+const LONG_FACTOR: f64 = 0.1;
+/// The greatest NFM over a second that counts as fair.
+const LONG_BOUND: f64 = 0.15;
+/// Over a millisecond, what DSOS leaves of hashing's: at least 58 % are gone (ATC'17, abstract).
+const SHORT_FACTOR: f64 = 0.42;
+
+/// Pairs of rows and the column in which the first is to be no fairer than the second; `hash` is the hash's row.
+const ORDERS: [(&str, &str, &str); 10] = [
+    ("nfm_1s", "hash", "T1"),
+    ("nfm_1s", "T1", "T2"),
+    ("nfm_1s", "T1", "T3"),
+    ("nfm_1s", "hash", "XPS"),
+    ("nfm_1s", "XPS", "TX2"),
+    ("nfm_1s", "TX1", "TX2"),
+    ("nfm_1s", "TX1", "TX3"),
+    ("nfm_1ms", "hash", "T3"),
+    ("nfm_1ms", "T2", "T3"),
+    ("nfm_1ms", "TX2", "TX3"),
+];
+
+/// All claims about an experiment whose measured cells are filled. The same is asked at flow counts that the papers do not
+/// have; orders that the papers' own numbers do not have are not asked for.
+pub fn claims(experiment: &Experiment, results: &Results, settings: &RunSettings) -> Vec<Claim> {
+    let flows: BTreeSet<u32> = results.runs.keys().map(|(_, flows)| *flows).collect();
+    let here =
+        |flows: &u32| experiment.cells.iter().any(|cell| cell.flows == *flows && cell.measured.is_some());
+    let cells = Cells { experiment, hash: hash_row(settings.inner) };
+    flows.into_iter().filter(here).flat_map(|flows| of_flows(&cells, flows, settings)).collect()
+}
+
+struct Cells<'a> {
+    experiment: &'a Experiment,
+    hash: &'static str,
+}
+
+impl<'a> Cells<'a> {
+    /// The measured cell of a row.
+    fn get(&self, row: &str, column: &str, flows: u32) -> Option<(&'a TableCell, f64)> {
+        let row = if row == "hash" { self.hash } else { row };
+        let mut cells = self.experiment.cells.iter();
+        let cell = cells.find(|cell| cell.row == row && cell.column == column && cell.flows == flows)?;
+        Some((cell, cell.measured?))
+    }
+}
+
+fn of_flows(cells: &Cells<'_>, flows: u32, settings: &RunSettings) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for row in ["T3", "TX3"] {
+        let pair =
+            |column: &str| Some((cells.get(row, column, flows)?.1, cells.get("hash", column, flows)?.1));
+        if let Some((ours, hash)) = pair("nfm_1s") {
+            claims.push(claim(
+                format!("Measured, {flows} flows: NFM over 1 s of {row} is below a tenth of the hash's"),
+                format!("< {LONG_FACTOR} * hash"),
+                format!("{ours:.3} against {hash:.3}"),
+                ours < LONG_FACTOR * hash,
+            ));
+        }
+        if let Some((_, ours)) = cells.get(row, "nfm_1s", flows) {
+            claims.push(claim(
+                format!("Measured, {flows} flows: NFM over 1 s of {row} is small"),
+                format!("< {LONG_BOUND}"),
+                format!("{ours:.3}"),
+                ours < LONG_BOUND,
+            ));
+        }
+        for column in [Some("nfm_1ms".to_owned()), equal_packets_column(settings)].into_iter().flatten() {
+            if let Some((ours, hash)) = pair(&column) {
+                claims.push(claim(
+                    format!("Measured, {flows} flows: {column} of {row} is at least 58 % below the hash's"),
+                    format!("<= {SHORT_FACTOR} * hash"),
+                    format!("{ours:.3} against {hash:.3}"),
+                    ours <= SHORT_FACTOR * hash,
+                ));
+            }
+        }
+    }
+    claims.extend(ORDERS.iter().filter_map(|(column, more, less)| order(cells, flows, column, more, less)));
+    claims
+}
+
+/// That `more` has no smaller value than `less`, give or take the spread of single runs; `None` where either was not
+/// measured, or the paper's own numbers are the other way round.
+fn order(cells: &Cells<'_>, flows: u32, column: &str, more: &str, less: &str) -> Option<Claim> {
+    let (a, above) = cells.get(more, column, flows)?;
+    let (b, below) = cells.get(less, column, flows)?;
+    if a.published.zip(b.published).is_some_and(|(above, below)| above < below) {
+        return None;
+    }
+    let tolerance = deviation(&a.measured_runs).hypot(deviation(&b.measured_runs));
+    Some(claim(
+        format!("Measured, {flows} flows: {column} of {less} is no greater than that of {more}"),
+        format!("<= {more} + {tolerance:.3} (the spread)"),
+        format!("{below:.3} against {above:.3}"),
+        below <= above + tolerance,
+    ))
+}
+
+/// The standard deviation of single runs, 0 for fewer than two.
+fn deviation(runs: &[f64]) -> f64 {
+    let Some(mean) = stats::mean(runs).filter(|_| runs.len() > 1) else { return 0.0 };
+    let squares: f64 = runs.iter().map(|run| (run - mean).powi(2)).sum();
+    (squares / (runs.len() - 1) as f64).sqrt()
+}
+
+fn claim(statement: String, expected: String, figures: String, holds: bool) -> Claim {
+    Claim { statement, expected, simulated: figures, holds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deviation;
+
+    #[test]
+    fn the_deviation_is_that_of_a_sample() {
+        assert_eq!(deviation(&[]), 0.0);
+        assert_eq!(deviation(&[3.0]), 0.0);
+        assert!((deviation(&[1.0, 2.0, 3.0, 4.0]) - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,117 @@
+//! Round trips through the loaded port: 1 KB pings, as the report measures them (section 3).
+
+use super::run::MeasuredError;
+use core::net::IpAddr;
+use core::time::Duration;
+use weft_host::process::{Output, Signal};
+use weft_host::{NetNs, Process, Spawn};
+use weft_report::stats;
+
+/// The time between pings: a thousand in 10 s, and less than a thousandth of the link.
+const INTERVAL_S: &str = "0.01";
+/// The ICMP message has 8 bytes of header and these.
+const PAYLOAD: &str = "1016";
+const END_GRACE: Duration = Duration::from_secs(3);
+
+/// ping under way. It ends when the value is dropped.
+#[derive(Debug)]
+pub(super) struct Ping(Process);
+
+/// What came back.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RoundTrips {
+    /// Round trips, in seconds, in the order in which they ended.
+    pub seconds: Vec<f64>,
+    /// Requests sent; those at the end may have had no time to be answered.
+    pub sent: u64,
+}
+
+impl RoundTrips {
+    /// The 90th percentile in seconds: the report's latency.
+    pub fn p90(&self) -> Option<f64> {
+        stats::percentile(&self.seconds, 90.0)
+    }
+
+    /// The mean in seconds.
+    pub fn mean(&self) -> Option<f64> {
+        stats::mean(&self.seconds)
+    }
+
+    /// Requests without an answer: lost, or sent so late that the answer came after the end.
+    pub fn unanswered(&self) -> u64 {
+        self.sent.saturating_sub(self.seconds.len() as u64)
+    }
+
+    /// What ping wrote: `N bytes from ADDRESS: icmp_seq=1 ttl=64 time=0.123 ms`, and at the end `N packets transmitted, ..`.
+    fn parse(text: &str) -> Self {
+        let answers = text.lines().filter(|line| line.contains("icmp_seq=") && !line.contains("DUP!"));
+        let millis = |line: &str| {
+            let (_, time) = line.rsplit_once("time=")?;
+            time.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        let sent = text.lines().find_map(|line| {
+            let (count, rest) = line.split_once(' ')?;
+            rest.starts_with("packets transmitted").then(|| count.parse().ok())?
+        });
+        let seconds: Vec<f64> = answers.filter_map(millis).map(|ms| ms * 1e-3).collect();
+        Self { sent: sent.unwrap_or(seconds.len() as u64), seconds }
+    }
+}
+
+impl Ping {
+    /// Starts to ping `address` from the namespace.
+    pub(super) fn start(ns: &NetNs, address: IpAddr) -> Result<Self, MeasuredError> {
+        let process = Spawn::new("ping")
+            .args(["-n", "-i", INTERVAL_S, "-s", PAYLOAD, &address.to_string()])
+            .env("LC_ALL", "C")
+            .netns(ns)
+            .stdout(Output::Capture)
+            .stderr(Output::Capture)
+            .start()?;
+        Ok(Self(process))
+    }
+
+    /// Ends it, and reads what came back.
+    pub(super) fn finish(mut self) -> Result<RoundTrips, MeasuredError> {
+        // It writes what it has not written yet when it is interrupted, as at a terminal.
+        self.0.signal(Signal::INT)?;
+        if self.0.wait_timeout(END_GRACE)?.is_none() {
+            return Err(MeasuredError::Late("ping to end"));
+        }
+        let trips = RoundTrips::parse(&self.0.stdout().text());
+        if trips.seconds.is_empty() {
+            let said = self.0.stderr().text();
+            let said = said.lines().next().unwrap_or("no ping was answered");
+            return Err(MeasuredError::Ping(said.to_owned()));
+        }
+        Ok(trips)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_iputils_writes() {
+        let text = "PING 192.0.2.1 (192.0.2.1) 1016(1044) bytes of data.\n\
+            1024 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=0.127 ms\n\
+            1024 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=0.200 ms (DUP!)\n\
+            1024 bytes from 192.0.2.1: icmp_seq=3 ttl=64 time=12.5 ms\n\n\
+            --- 192.0.2.1 ping statistics ---\n\
+            3 packets transmitted, 2 received, 33.3333% packet loss, time 35ms\n\
+            rtt min/avg/max/mdev = 0.035/0.066/0.127/0.043 ms\n";
+        let trips = RoundTrips::parse(text);
+        assert_eq!(trips.seconds, [0.127e-3, 12.5e-3]);
+        assert_eq!((trips.sent, trips.unanswered()), (3, 1));
+        assert!(trips.mean().is_some_and(|mean| (mean - 6.3135e-3).abs() < 1e-9));
+        assert_eq!(trips.p90(), Some(12.5e-3));
+    }
+
+    #[test]
+    fn nothing_answered_has_no_latency() {
+        let trips = RoundTrips::parse("5 packets transmitted, 0 received, 100% packet loss, time 35ms\n");
+        assert_eq!((trips.p90(), trips.sent, trips.unanswered()), (None, 5, 5));
+        assert_eq!(RoundTrips::parse("").mean(), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! What a run is.
+
+use core::fmt;
+use weft_units::{BitsPerSec, Bytes, Nanos, Weight};
+
+/// How flows get their queues.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Assignment {
+    /// By the hash of their five-tuple: what multiqueue devices do by themselves.
+    Hash,
+    /// By hash among the queues of the sending processor (XPS).
+    Pool,
+    /// To the queue with the least active flows (DQA; technical report, section 4.1).
+    Dynamic,
+    /// DQA among the queues of the sending processor.
+    DynamicInPool,
+}
+
+/// Which of Titan's parts are on: the papers' configurations (technical report, Table 3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Config {
+    /// Nothing: queues by hash.
+    Hash,
+    /// Queues by XPS.
+    Xps,
+    /// DQA.
+    T1,
+    /// DQA and queue weights (DQWA).
+    T2,
+    /// DQA, DQWA and segment sizes (DSOS).
+    T3,
+    /// T1 with XPS.
+    Tx1,
+    /// T2 with XPS.
+    Tx2,
+    /// T3 with XPS.
+    Tx3,
+}
+
+impl Config {
+    /// All, in the papers' order.
+    pub const ALL: [Self; 8] =
+        [Self::Hash, Self::Xps, Self::T1, Self::T2, Self::T3, Self::Tx1, Self::Tx2, Self::Tx3];
+
+    /// How flows get their queues.
+    pub const fn assignment(self) -> Assignment {
+        match self {
+            Self::Hash => Assignment::Hash,
+            Self::Xps => Assignment::Pool,
+            Self::T1 | Self::T2 | Self::T3 => Assignment::Dynamic,
+            Self::Tx1 | Self::Tx2 | Self::Tx3 => Assignment::DynamicInPool,
+        }
+    }
+
+    /// Whether the NIC serves the queues by their flows' weights (DQWA).
+    pub const fn queue_weights(self) -> bool {
+        matches!(self, Self::T2 | Self::T3 | Self::Tx2 | Self::Tx3)
+    }
+
+    /// Whether segments of shared queues are cut to [`RunSettings::segment_bytes`] (DSOS).
+    pub const fn segment_sizes(self) -> bool {
+        matches!(self, Self::T3 | Self::Tx3)
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hash => "hash",
+            Self::Xps => "XPS",
+            Self::T1 => "T1",
+            Self::T2 => "T2",
+            Self::T3 => "T3",
+            Self::Tx1 => "TX1",
+            Self::Tx2 => "TX2",
+            Self::Tx3 => "TX3",
+        })
+    }
+}
+
+/// What is inside a queue, before the ring.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Inner {
+    /// First in, first out.
+    Pfifo,
+    /// Stochastic fair queueing, as the report's C3 to C9 and all of its Titan rows.
+    #[default]
+    Sfq,
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pfifo => "pfifo",
+            Self::Sfq => "sfq",
+        })
+    }
+}
+
+/// Settings of the sender's namespace; what is `None` stays as the kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SenderSettings {
+    /// `net.ipv4.tcp_tso_rtt_log`: how much a short round trip lets segments grow (`tcp_tso_autosize`, since Linux 5.18).
+    /// With 0 segments follow the flow's own rate, and a slow flow's small ones make it slower still where queues take
+    /// turns by packets.
+    pub tso_rtt_log: Option<u32>,
+    /// `net.ipv4.tcp_limit_output_bytes`: the most bytes of a flow below its socket (TCP small queues).
+    pub limit_output: Option<Bytes>,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunSettings {
+    /// Which of Titan's parts are on.
+    pub config: Config,
+    /// What is inside a queue.
+    pub inner: Inner,
+    /// TCP connections that send without end.
+    pub flows: u32,
+    /// The link's rate on the wire.
+    pub rate: BitsPerSec,
+    /// The NIC's queues.
+    pub queues: u16,
+    /// How long all flows have been sending when the steady part begins: slow start and the queues it built are over.
+    pub warm_up: Nanos,
+    /// The steady part.
+    pub duration: Nanos,
+    /// Decides about the flows' ports, and so about what a hash of them gives.
+    pub seed: u64,
+    /// DSOS: the largest piece of a flow that shares its queue; 16 KB in the papers' T3 and TX3.
+    pub segment_bytes: Bytes,
+    /// The NIC takes changed weights at most this often. With zero it takes each at once, as the authors' driver does; that
+    /// updates "can also be rate limited" is only said (ATC'17, section 3.2).
+    pub update_interval: Nanos,
+    /// Weights of groups of flows: flow `i` belongs to group `i % weights.len()`. All alike without it.
+    pub weights: Option<Vec<Weight>>,
+    /// The sender's TCP.
+    pub sender: SenderSettings,
+}
+
+impl Default for RunSettings {
+    fn default() -> Self {
+        Self {
+            config: Config::Hash,
+            inner: Inner::Sfq,
+            flows: 12,
+            rate: BitsPerSec(1_000_000_000),
+            queues: 8,
+            warm_up: Nanos::from_secs(10),
+            duration: Nanos::from_secs(10),
+            seed: 1,
+            segment_bytes: Bytes(16 << 10),
+            update_interval: Nanos::ZERO,
+            weights: None,
+            sender: SenderSettings::default(),
+        }
+    }
+}
+
+impl RunSettings {
+    /// The interval that carries as many packets as 1 ms does at the papers' 10 Gb/s: 10 ms at 1 Gb/s, 20 ms at 500 Mb/s.
+    pub fn equal_packets(&self) -> Nanos {
+        // 10 Gb/s for 1 ms.
+        self.rate.time_for(Bytes(1_250_000))
+    }
+
+    /// What cannot be run, in words.
+    ///
+    /// # Errors
+    /// No flows or more than 1024, no queue, a steady part without a second, a rate below 1 Mb/s, more weights than flows.
+    pub fn check(&self) -> Result<(), String> {
+        if self.flows == 0 || self.flows > 1024 {
+            return Err(format!("{} flows are not 1 to 1024", self.flows));
+        }
+        if self.queues == 0 {
+            return Err("a NIC without queues sends nothing".to_owned());
+        }
+        if self.duration < Nanos::from_secs(1) {
+            return Err(format!("a duration of {} has no second to be fair in", self.duration));
+        }
+        if self.rate < BitsPerSec(1_000_000) {
+            return Err(format!("a rate of {} is below 1 Mb/s", self.rate));
+        }
+        match &self.weights {
+            Some(weights) if weights.is_empty() || weights.len() > self.flows as usize => {
+                Err(format!("{} groups of weights for {} flows", weights.len(), self.flows))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_packets_as_in_a_millisecond_of_10_gbps() {
+        let at = |mbps: u64| RunSettings { rate: BitsPerSec(mbps * 1_000_000), ..Default::default() };
+        assert_eq!(at(10_000).equal_packets(), Nanos::from_millis(1));
+        assert_eq!(at(1_000).equal_packets(), Nanos::from_millis(10));
+        assert_eq!(at(500).equal_packets(), Nanos::from_millis(20));
+    }
+
+    #[test]
+    fn each_configuration_adds_a_part() {
+        let parts = |c: Config| (c.queue_weights(), c.segment_sizes());
+        for [one, two, three] in
+            [[Config::T1, Config::T2, Config::T3], [Config::Tx1, Config::Tx2, Config::Tx3]]
+        {
+            assert_eq!([parts(one), parts(two), parts(three)], [(false, false), (true, false), (true, true)]);
+            assert!(one.assignment() == two.assignment() && two.assignment() == three.assignment());
+        }
+        assert_eq!(Config::Hash.assignment(), Assignment::Hash);
+        assert_ne!(Config::T1.assignment(), Config::Tx1.assignment());
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        let refused = |settings: RunSettings| settings.check().expect_err("refused");
+        assert!(RunSettings::default().check().is_ok());
+        assert!(refused(RunSettings { flows: 0, ..Default::default() }).contains("0 flows"));
+        assert!(refused(RunSettings { queues: 0, ..Default::default() }).contains("queues"));
+        assert!(
+            refused(RunSettings { duration: Nanos::from_millis(999), ..Default::default() })
+                .contains("second")
+        );
+        assert!(refused(RunSettings { rate: BitsPerSec(1), ..Default::default() }).contains("rate"));
+        let weights = Some(vec![Weight::new(1).expect("not zero"); 3]);
+        assert!(refused(RunSettings { flows: 2, weights, ..Default::default() }).contains("3 groups"));
+    }
+}
