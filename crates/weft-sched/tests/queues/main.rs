@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..1000_usize).prop_map(Step::Activate),
         12 => (bytes, prop::bool::weighted(0.8), prop::bool::weighted(0.1)).prop_map(|(b, m, r)| Step::Turn(b, m, r)),
         1 => (0..1000_usize, prop_oneof![Just(0), 1..9_u64, 9..200_u64]).prop_map(|(q, w)| Step::Weight(q, w)),
-        1 => prop::bool::weighted(0.2).prop_flat_map(|_| service()).prop_map(Step::Service),
+        1 => service().prop_map(Step::Service),
     ]
 }
 
