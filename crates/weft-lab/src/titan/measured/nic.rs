@@ -1,12 +1,207 @@
-//! Where the paths of `weft reproduce --measured` come from.
+//! The paths of `weft reproduce --measured`: the software NIC as a plain multiqueue NIC, with Titan attached to its port.
 
-use super::path::Path;
-use super::settings::RunSettings;
+use super::path::{Departure, Log, Path};
+use super::settings::{Assignment, Inner, RunSettings};
+use core::net::IpAddr;
+use weft_host::{Cgroup, Hierarchy, NetNs, RunId};
+use weft_nic::multiqueue::{self, Multiqueue};
+use weft_nic::nic::SoftwareNic;
+use weft_nic::testbed::{RECEIVER, Testbed};
+use weft_policy::Rule;
+use weft_sched::queues;
+use weft_steer::Match;
+use weft_titan::device::Titan;
+use weft_titan::settings::{Parts, Pool, Settings};
+use weft_titan::weights::WeightTable;
+use weft_units::{LaneId, Nanos, Packets, QueueId, Weight};
+
+/// The port's name in the sender.
+const PORT: &str = "port0";
+/// Packets that a ring holds: those of hundreds of flows with two super-packets each.
+const RING_PACKETS: u32 = 2000;
+/// Departures a second that room is made for at first: 16 KB pieces at 2 Gb/s. More are logged too.
+const DEPARTURES_PER_SECOND: u64 = 16_000;
+/// How long what is in the NIC may take to leave at the end.
+const GRACE: Nanos = Nanos::from_secs(2);
+
+/// A NIC between two namespaces, and what is attached to it. Dropped in this order.
+struct NicPath {
+    titan: Option<Titan>,
+    nic: SoftwareNic,
+    cgroups: Vec<Cgroup>,
+    testbed: Testbed,
+}
 
 /// Makes a path through the software NIC with [`RunSettings::queues`] queues.
 ///
 /// # Errors
-/// This build has no multiqueue NIC.
+/// When a device, the eBPF programs or a cgroup cannot be made, in words.
 pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, String> {
-    Err(format!("this build has no NIC with {} queues to measure", settings.queues))
+    let said = |error: &dyn core::fmt::Display| error.to_string();
+    let testbed = Testbed::create("ttn").map_err(|e| said(&e))?;
+    let seconds = (settings.warm_up + settings.duration).as_secs_f64().ceil() as u64;
+    let wanted = Multiqueue {
+        queues: settings.queues,
+        inner: match settings.inner {
+            Inner::Pfifo => queues::Inner::Fifo,
+            Inner::Sfq => queues::Inner::Fair,
+        },
+        ring_packets: RING_PACKETS,
+        departures: Some((seconds * DEPARTURES_PER_SECOND) as usize),
+        ..Multiqueue::new(settings.rate)
+    };
+    let nic = multiqueue::start(&testbed, &wanted).map_err(|e| said(&e))?;
+    let weights = settings.weights.as_deref().unwrap_or_default();
+    let cgroups = cgroups(weights.len())?;
+    let mut path = NicPath { titan: None, nic, cgroups, testbed };
+    if settings.config.assignment() != Assignment::Hash {
+        let titan = attached(settings, weights, &path.cgroups)?;
+        let titan = Titan::attach(&path.testbed.sender, PORT, &titan).map_err(|e| said(&e))?;
+        path.titan = Some(titan);
+    }
+    Ok(Box::new(path))
+}
+
+/// A cgroup for each group of weights.
+fn cgroups(groups: usize) -> Result<Vec<Cgroup>, String> {
+    if groups == 0 {
+        return Ok(Vec::new());
+    }
+    let hierarchy = Hierarchy::detect().map_err(|e| e.to_string())?;
+    let name = |group| RunId::current().name(&format!("weight{group}"));
+    (0..groups).map(|group| hierarchy.create(&name(group)).map_err(|e| e.to_string())).collect()
+}
+
+/// What a configuration of the papers is of ours.
+fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> Result<Settings, String> {
+    let assignment = settings.config.assignment();
+    let parts = Parts {
+        dqa: matches!(assignment, Assignment::Dynamic | Assignment::DynamicInPool),
+        dqwa: settings.config.queue_weights(),
+        dsos: settings.config.segment_sizes(),
+    };
+    let pool = match assignment {
+        Assignment::Pool | Assignment::DynamicInPool => Pool::Given(pools(settings.queues)),
+        Assignment::Hash | Assignment::Dynamic => Pool::All,
+    };
+    Ok(Settings {
+        parts,
+        pool,
+        weights: table(weights, cgroups)?,
+        segment: settings.segment_bytes,
+        update_interval: settings.update_interval,
+        ..Settings::default()
+    })
+}
+
+/// Each core's queues as a driver's default XPS map deals them out: queue q belongs to core q modulo cores. With fewer queues
+/// than cores, cores share them.
+fn pools(queues: u16) -> Vec<Vec<QueueId>> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let queues = u32::from(queues);
+    let of = |core: u32| (0..queues).filter(|queue| queue % cores == core || core % queues == *queue);
+    (0..cores).map(|core| of(core).map(QueueId).collect()).collect()
+}
+
+fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, String> {
+    if weights.is_empty() {
+        return Ok(WeightTable::default());
+    }
+    let root = Hierarchy::detect().map_err(|e| e.to_string())?;
+    let path = |cgroup: &Cgroup| {
+        let below = cgroup.path().strip_prefix(root.mount_point()).unwrap_or(cgroup.path());
+        below.to_string_lossy().into_owned()
+    };
+    let row = |(group, weight): (usize, &Weight)| Rule {
+        matcher: Match { cgroup: Some(group as u8), ..Match::default() },
+        lane: LaneId(weight.get()),
+    };
+    let mut rules: Vec<Rule> = weights.iter().enumerate().map(row).collect();
+    rules.push(Rule { matcher: Match::default(), lane: LaneId(1) });
+    Ok(WeightTable { rules, cgroups: cgroups.iter().map(path).collect() })
+}
+
+impl Path for NicPath {
+    fn sender(&self) -> &NetNs {
+        &self.testbed.sender
+    }
+
+    fn receiver(&self) -> &NetNs {
+        &self.testbed.receiver
+    }
+
+    fn receiver_address(&self) -> IpAddr {
+        RECEIVER
+    }
+
+    fn cgroup(&self, group: usize) -> Option<&Cgroup> {
+        self.cgroups.get(group)
+    }
+
+    /// The NIC logs from its start; what is outside the steady part is not looked at.
+    fn begin_log(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        if self.nic.is_running() { Ok(()) } else { Err("the NIC's worker has ended".to_owned()) }
+    }
+
+    fn nic_cpu(&self) -> Result<Nanos, String> {
+        Ok(self.nic.worker_cpu())
+    }
+
+    fn stop(self: Box<Self>) -> Result<Log, String> {
+        let Self { titan, nic, cgroups, testbed } = *self;
+        if let Some(titan) = titan {
+            titan.detach().map_err(|e| e.to_string())?;
+        }
+        let (_, log) = nic.stop_with_log(GRACE).map_err(|e| e.to_string())?;
+        drop((cgroups, testbed));
+        // Departures of what is no flow, such as ARP, are not told.
+        let mut number = vec![None; log.flows.len()];
+        let mut flows = Vec::new();
+        for (at, key) in log.flows.iter().enumerate() {
+            if let Some(key) = key {
+                number[at] = Some(flows.len() as u32);
+                flows.push(*key);
+            }
+        }
+        let departures = log.departures.iter().filter_map(|departure| {
+            Some(Departure {
+                start: departure.start,
+                end: departure.end,
+                queue: departure.queue,
+                flow: (*number.get(departure.flow as usize)?)?,
+                wire: departure.wire(),
+                segments: Packets(u64::from(departure.segments)),
+            })
+        });
+        Ok(Log { departures: departures.collect(), flows, lost: 0 })
+    }
+}
+
+impl Drop for NicPath {
+    fn drop(&mut self) {
+        if let Some(titan) = self.titan.take() {
+            // What cannot be detached is forgotten with its device.
+            let _ = titan.detach();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_core_has_queues_and_every_queue_a_core() {
+        for queues in [1, 2, 3, 8, 200] {
+            let pools = pools(queues);
+            assert!(pools.iter().all(|pool| !pool.is_empty()), "{queues}: {pools:?}");
+            for queue in 0..u32::from(queues) {
+                assert!(pools.iter().any(|pool| pool.contains(&QueueId(queue))), "{queues}: {pools:?}");
+            }
+        }
+    }
 }
