@@ -206,7 +206,8 @@ mod tests {
     use crate::reproduce::{Experiment, TableCell};
 
     fn cell(column: &str, published: Option<f64>, runs: &[f64]) -> TableCell {
-        let mut cell = TableCell { row: "T3".to_owned(), column: column.to_owned(), published, ..Default::default() };
+        let mut cell =
+            TableCell { row: "T3".to_owned(), column: column.to_owned(), published, ..Default::default() };
         cell.take_measured(runs.to_vec());
         cell
     }
@@ -214,10 +215,16 @@ mod tests {
     #[test]
     fn what_only_measurements_have_stands_apart_with_its_spread() {
         let mut experiment = Experiment::new("a", "b", "c");
-        experiment.cells = vec![cell("nfm", Some(0.5), &[0.25, 0.75]), cell("retransmitted", None, &[7.0, 9.0])];
-        let tables: Vec<String> = of_experiment(&experiment).iter().map(|table| table.render(false)).collect();
+        experiment.cells =
+            vec![cell("nfm", Some(0.5), &[0.25, 0.75]), cell("retransmitted", None, &[7.0, 9.0])];
+        let tables: Vec<String> =
+            of_experiment(&experiment).iter().map(|table| table.render(false)).collect();
         assert_eq!(tables.len(), 2, "{tables:#?}");
-        assert!(tables[0].contains("0.50 | - | 0.50 [0.25 0.75]") && !tables[0].contains("retransmitted"), "{}", tables[0]);
+        assert!(
+            tables[0].contains("0.50 | - | 0.50 [0.25 0.75]") && !tables[0].contains("retransmitted"),
+            "{}",
+            tables[0]
+        );
         assert!(tables[1].contains("8.00 [7.00 9.00]") && !tables[1].contains("nfm"), "{}", tables[1]);
         // Where nothing was published or simulated, there is one table.
         experiment.cells.remove(0);
