@@ -4,3 +4,6 @@ pub mod churn;
 pub mod measured;
 pub mod order;
 pub mod traffic;
+
+#[cfg(test)]
+mod testbed;

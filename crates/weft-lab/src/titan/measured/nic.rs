@@ -26,10 +26,28 @@ const GRACE: Nanos = Nanos::from_secs(2);
 
 /// A NIC between two namespaces, and what is attached to it. Dropped in this order.
 struct NicPath {
-    titan: Option<Titan>,
+    titan: Attached,
     nic: SoftwareNic,
     cgroups: Vec<Cgroup>,
     testbed: Testbed,
+}
+
+/// What is attached, and goes with the path.
+struct Attached(Option<Titan>);
+
+impl Attached {
+    fn detach(mut self) -> Result<(), String> {
+        self.0.take().map_or(Ok(()), |titan| titan.detach().map_err(|e| e.to_string()))
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(titan) = self.0.take() {
+            // What cannot be detached is forgotten with its device.
+            let _ = titan.detach();
+        }
+    }
 }
 
 /// Makes a path through the software NIC with [`RunSettings::queues`] queues.
@@ -53,11 +71,11 @@ pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, String> {
     let nic = multiqueue::start(&testbed, &wanted).map_err(|e| said(&e))?;
     let weights = settings.weights.as_deref().unwrap_or_default();
     let cgroups = cgroups(weights.len())?;
-    let mut path = NicPath { titan: None, nic, cgroups, testbed };
+    let mut path = NicPath { titan: Attached(None), nic, cgroups, testbed };
     if settings.config.assignment() != Assignment::Hash {
         let titan = attached(settings, weights, &path.cgroups)?;
         let titan = Titan::attach(&path.testbed.sender, PORT, &titan).map_err(|e| said(&e))?;
-        path.titan = Some(titan);
+        path.titan = Attached(Some(titan));
     }
     Ok(Box::new(path))
 }
@@ -99,7 +117,7 @@ fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> R
 fn pools(queues: u16) -> Vec<Vec<QueueId>> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let queues = u32::from(queues);
-    let of = |core: u32| (0..queues).filter(|queue| queue % cores == core || core % queues == *queue);
+    let of = |core: u32| (0..queues).filter(move |queue| queue % cores == core || core % queues == *queue);
     (0..cores).map(|core| of(core).map(QueueId).collect()).collect()
 }
 
@@ -153,9 +171,7 @@ impl Path for NicPath {
 
     fn stop(self: Box<Self>) -> Result<Log, String> {
         let Self { titan, nic, cgroups, testbed } = *self;
-        if let Some(titan) = titan {
-            titan.detach().map_err(|e| e.to_string())?;
-        }
+        titan.detach()?;
         let (_, log) = nic.stop_with_log(GRACE).map_err(|e| e.to_string())?;
         drop((cgroups, testbed));
         // Departures of what is no flow, such as ARP, are not told.
@@ -172,21 +188,12 @@ impl Path for NicPath {
                 start: departure.start,
                 end: departure.end,
                 queue: departure.queue,
-                flow: (*number.get(departure.flow as usize)?)?,
+                flow: (*number.get(departure.flow.index())?)?,
                 wire: departure.wire(),
                 segments: Packets(u64::from(departure.segments)),
             })
         });
         Ok(Log { departures: departures.collect(), flows, lost: 0 })
-    }
-}
-
-impl Drop for NicPath {
-    fn drop(&mut self) {
-        if let Some(titan) = self.titan.take() {
-            // What cannot be detached is forgotten with its device.
-            let _ = titan.detach();
-        }
     }
 }
 
