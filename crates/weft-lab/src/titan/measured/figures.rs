@@ -42,8 +42,11 @@ impl Steady {
         window: Range<Nanos>,
         number: impl Fn(&FlowKey) -> Option<u32>,
     ) -> Self {
-        let numbers: Vec<Option<u32>> =
-            log.flows.iter().map(|key| number(key).filter(|number| (*number as usize) < flows)).collect();
+        let numbers: Vec<Option<u32>> = log
+            .flows
+            .iter()
+            .map(|key| key.as_ref().and_then(&number).filter(|number| (*number as usize) < flows))
+            .collect();
         let here = |departure: &Departure| {
             let flow = numbers.get(departure.flow as usize).copied().flatten()?;
             (departure.end > window.start && departure.start < window.end)

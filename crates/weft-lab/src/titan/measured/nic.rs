@@ -174,26 +174,15 @@ impl Path for NicPath {
         titan.detach()?;
         let (_, log) = nic.stop_with_log(GRACE).map_err(|e| e.to_string())?;
         drop((cgroups, testbed));
-        // Departures of what is no flow, such as ARP, are not told.
-        let mut number = vec![None; log.flows.len()];
-        let mut flows = Vec::new();
-        for (at, key) in log.flows.iter().enumerate() {
-            if let Some(key) = key {
-                number[at] = Some(flows.len() as u32);
-                flows.push(*key);
-            }
-        }
-        let departures = log.departures.iter().filter_map(|departure| {
-            Some(Departure {
-                start: departure.start,
-                end: departure.end,
-                queue: departure.queue,
-                flow: (*number.get(departure.flow.index())?)?,
-                wire: departure.wire(),
-                segments: Packets(u64::from(departure.segments)),
-            })
+        let departures = log.departures.iter().map(|departure| Departure {
+            start: departure.start,
+            end: departure.end,
+            queue: departure.queue,
+            flow: departure.flow.0,
+            wire: departure.wire(),
+            segments: Packets(u64::from(departure.segments)),
         });
-        Ok(Log { departures: departures.collect(), flows, lost: 0 })
+        Ok(Log { departures: departures.collect(), flows: log.flows, lost: 0 })
     }
 }
 

@@ -27,8 +27,8 @@ pub struct Departure {
 /// What left through the NIC.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Log {
-    /// Five-tuples by the departures' index.
-    pub flows: Vec<FlowKey>,
+    /// Five-tuples by the departures' index; `None` for what is not IP.
+    pub flows: Vec<Option<FlowKey>>,
     /// In any order.
     pub departures: Vec<Departure>,
     /// Departures that happened and are not in the log.

@@ -74,7 +74,8 @@ impl Path for Pair {
             segments: Packets(1),
         };
         let departures = (0..count).map(departure).collect();
-        Ok(Log { flows: self.connections, departures, lost: self.lost })
+        let flows = self.connections.into_iter().map(Some).collect();
+        Ok(Log { flows, departures, lost: self.lost })
     }
 }
 
