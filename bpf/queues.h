@@ -32,10 +32,12 @@ struct weft_queues {
 	__u32 segment_bytes;	 /* not 0: a queue with more than one flow sends pieces of at most so much (DSOS) */
 	__u64 update_interval_ns; /* the NIC takes changed weights in batches, this far apart at least */
 	__u64 nic_queues;	 /* written by a NIC of ours: how many queues it has; 0: this is no such NIC's page */
-	__u64 pad0[5];
+	__u32 segment_all;	 /* 1: all queues send pieces while any has more than one flow */
+	__u32 pad1;
+	__u64 pad0[4];
 	/* Written by the NIC: what of a ring is not in the ring any more and has not been sent yet. */
 	__u64 fetching; /* 1: a packet is just being taken off a ring, and it is not known whose */
-	__u64 pad1[7];
+	__u64 pad2[7];
 	__u32 held[WEFT_HELD]; /* unfinished packets, by the hash of their flow */
 	struct weft_queue queues[WEFT_QUEUES];
 };

@@ -160,6 +160,7 @@ impl Titan {
     fn ask_nic(&self, settings: &Settings) {
         let interval = settings.update_interval.get();
         self.page.update_interval_ns.store(interval, Ordering::Relaxed);
+        self.page.segment_all.store(u32::from(settings.segment_all), Ordering::Relaxed);
         self.page.segment_bytes.store(self.state.segment_bytes, Ordering::Relaxed);
         self.page.use_weights.store(u32::from(settings.parts.dqwa), Ordering::Release);
     }

@@ -47,10 +47,13 @@ pub struct QueuePage {
     pub update_interval_ns: AtomicU64,
     /// Written by a NIC of ours: how many queues it has; 0 when the page belongs to no such NIC.
     pub nic_queues: AtomicU64,
-    pad0: [AtomicU64; 5],
+    /// 1: all queues send pieces while any has more than one flow.
+    pub segment_all: AtomicU32,
+    pad1: AtomicU32,
+    pad0: [AtomicU64; 4],
     /// Written by the NIC. 1: a packet is just being taken off a ring, and it is not known whose.
     pub fetching: AtomicU64,
-    pad1: [AtomicU64; 7],
+    pad2: [AtomicU64; 7],
     /// Written by the NIC: unfinished packets, by [`held_slot`] of their flow.
     pub held: [AtomicU32; HELD],
     /// The queues.
@@ -70,9 +73,11 @@ impl Default for QueuePage {
             segment_bytes: AtomicU32::default(),
             update_interval_ns: AtomicU64::default(),
             nic_queues: AtomicU64::default(),
+            segment_all: AtomicU32::default(),
+            pad1: AtomicU32::default(),
             pad0: Default::default(),
             fetching: AtomicU64::default(),
-            pad1: Default::default(),
+            pad2: Default::default(),
             held: [const { AtomicU32::new(0) }; HELD],
             queues: core::array::from_fn(|_| Queue::default()),
         }

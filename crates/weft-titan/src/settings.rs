@@ -54,6 +54,9 @@ pub struct Settings {
     pub most_flows: u32,
     /// The largest segment on shared queues.
     pub segment: Bytes,
+    /// Whether all queues send small segments while any is shared, as Titan's implementation is described (technical
+    /// report, section 4.3); else only those that are shared, as its code does it.
+    pub segment_all: bool,
     /// Weights are passed on this far apart at least.
     pub update_interval: Nanos,
 }
@@ -66,6 +69,7 @@ impl Default for Settings {
             weights: WeightTable::default(),
             most_flows: MOST_FLOWS,
             segment: SEGMENT,
+            segment_all: false,
             update_interval: UPDATE_INTERVAL,
         }
     }

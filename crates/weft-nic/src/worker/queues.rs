@@ -36,13 +36,19 @@ pub(crate) struct QueueEngine<P> {
     configured: Service,
     updates: WeightUpdates,
     next_look: Nanos,
+    /// Pieces are asked for in all queues, and a queue is shared; as of the last look.
+    any_shared: bool,
 }
 
 impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     pub(crate) fn new(scheduler: QueueScheduler, page: P) -> Self {
         let (configured, queues) = (scheduler.service(), scheduler.queues());
         let updates = WeightUpdates::new(queues, Nanos::ZERO);
-        Self { scheduler, page, configured, updates, next_look: Nanos::ZERO }
+        Self { scheduler, page, configured, updates, next_look: Nanos::ZERO, any_shared: false }
+    }
+
+    fn is_shared(&self, queue: QueueId) -> bool {
+        self.page.queues.get(queue.index()).is_some_and(|queue| queue.flows.load(Ordering::Relaxed) > 1)
     }
 
     /// Serves the queues by the page's weights.
@@ -117,9 +123,7 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     /// offload sizing, at the station of the qdisc (ATC 2017, section 4.3). A piece is whole segments, at least one.
     fn grain(&self, flow: FlowId, packet: &SuperPacket) -> Option<Grain> {
         let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed));
-        let active =
-            || self.page.queues.get(self.queue_of(flow).index()).map(|q| q.flows.load(Ordering::Relaxed));
-        if bytes == 0 || active().is_none_or(|flows| flows <= 1) {
+        if bytes == 0 || !(self.any_shared || self.is_shared(self.queue_of(flow))) {
             return Some(Grain::Whole);
         }
         let segments = bytes.checked_div(packet.segment_payload().get()).unwrap_or(1);
@@ -131,6 +135,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
             return;
         }
         self.next_look = wall + LOOK;
+        let all = self.page.segment_all.load(Ordering::Relaxed) == 1;
+        self.any_shared = all && (0..self.scheduler.queues()).any(|q| self.is_shared(QueueId::from_index(q)));
         if self.page.use_weights.load(Ordering::Acquire) == 1 {
             self.take_weights(wall, counters);
         } else {

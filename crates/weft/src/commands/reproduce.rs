@@ -90,6 +90,13 @@ struct MeasuredArgs {
     /// The sender's net.ipv4.tcp_limit_output_bytes, such as 40KB, instead of the kernel's.
     #[arg(long, value_name = "SIZE", requires = "measured", value_parser = bytes)]
     limit_output: Option<Bytes>,
+    /// Whose segments are small in T3 and TX3: those of all queues while any is shared, as the papers say of their
+    /// implementation, or of shared queues only.
+    #[arg(long, value_name = "all|shared", requires = "measured", default_value = "all", value_parser = ["all", "shared"])]
+    segment_scope: String,
+    /// The NIC takes changed weights at most this often; 0s is at once.
+    #[arg(long, value_name = "TIME", requires = "measured", default_value = "0s", value_parser = warm_up)]
+    update_interval: Nanos,
     /// Leave the cells out of the simulator.
     #[arg(long, requires = "measured")]
     no_simulated: bool,
@@ -115,6 +122,8 @@ impl MeasuredArgs {
             rate: self.rate,
             duration: self.duration,
             warm_up: self.warm_up,
+            segment_all: self.segment_scope == "all",
+            update_interval: self.update_interval,
             sender: SenderSettings { tso_rtt_log: self.tso_rtt_log, limit_output: self.limit_output },
             ..RunSettings::default()
         };

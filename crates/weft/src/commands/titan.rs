@@ -96,6 +96,9 @@ struct AttachArgs {
     /// The largest segment of flows that share a queue.
     #[arg(long, value_name = "SIZE", default_value = "16384", value_parser = segment)]
     segment: Bytes,
+    /// Whose segments are small while a queue is shared: those of shared queues only, or of all.
+    #[arg(long, value_name = "shared|all", default_value = "shared", value_parser = ["shared", "all"])]
+    segment_scope: String,
     /// Weights are passed on so far apart at least.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::span)]
     update_interval: Nanos,
@@ -145,6 +148,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         weights,
         most_flows: args.most_flows,
         segment: args.segment,
+        segment_all: args.segment_scope == "all",
         update_interval: args.update_interval,
     };
     let titan = Titan::attach(&ns, &args.interface.device, &settings)?;

@@ -107,6 +107,7 @@ fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> R
         pool,
         weights: table(weights, cgroups)?,
         segment: settings.segment_bytes,
+        segment_all: settings.segment_all,
         update_interval: settings.update_interval,
         ..Settings::default()
     })

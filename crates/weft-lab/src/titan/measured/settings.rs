@@ -129,6 +129,8 @@ pub struct RunSettings {
     pub seed: u64,
     /// DSOS: the largest piece of a flow that shares its queue; 16 KB in the papers' T3 and TX3.
     pub segment_bytes: Bytes,
+    /// DSOS: whether all queues send such pieces while any is shared, as the papers' implementation; else shared queues only.
+    pub segment_all: bool,
     /// The NIC takes changed weights at most this often. With zero it takes each at once, as the authors' driver does; that
     /// updates "can also be rate limited" is only said (ATC'17, section 3.2).
     pub update_interval: Nanos,
@@ -150,6 +152,7 @@ impl Default for RunSettings {
             duration: Nanos::from_secs(10),
             seed: 1,
             segment_bytes: Bytes(16 << 10),
+            segment_all: true,
             update_interval: Nanos::ZERO,
             weights: None,
             sender: SenderSettings::default(),
