@@ -1,5 +1,6 @@
 //! Experiments: one description, run on real packets or in virtual time, and compared with what was published.
 
+pub mod bench_assignment;
 pub mod bench_engine;
 pub mod bench_port;
 pub mod bench_sim;

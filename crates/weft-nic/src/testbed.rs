@@ -18,7 +18,7 @@ pub const DESTINATIONS: [IpAddr; 2] =
 /// All of them lie in one network.
 const PREFIX: u8 = 16;
 /// The port's name in the sender.
-const PORT: &str = "port0";
+pub const PORT: &str = "port0";
 /// How long the links may take to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
 /// The wire's end in the receiver.

@@ -9,7 +9,7 @@ use crate::settings::{Pool, Settings};
 use crate::state::{self, SegmentLimits, State};
 use core::sync::atomic::Ordering;
 use std::path::{Path, PathBuf};
-use weft_host::bpf::{MapFd, SharedValue, program_info};
+use weft_host::bpf::{MapFd, RunStats, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
 use weft_host::link;
 use weft_host::netns::NetNs;
@@ -204,16 +204,24 @@ impl Titan {
     /// # Errors
     /// When the kernel does not tell.
     pub fn nanos_per_packet(&self) -> Result<Option<f64>> {
-        let mut nanos = 0;
-        let mut runs = 0;
+        Ok(self.program_time()?.nanos_per_run())
+    }
+
+    /// Packets that came to the classifier, and the time of all our programs: departures included, also what they take for
+    /// packets that are freed on the host and are none of ours. Zeros while the kernel's statistics are off.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn program_time(&self) -> Result<RunStats> {
+        let mut sum = RunStats::default();
         for (i, id) in self.state.programs.iter().enumerate() {
             let stats = program_info(*id)?.stats;
-            nanos += stats.nanos;
+            sum.nanos += stats.nanos;
             if i == 0 {
-                runs = stats.runs;
+                sum.runs = stats.runs;
             }
         }
-        Ok((runs > 0 && nanos > 0).then(|| nanos as f64 / runs as f64))
+        Ok(sum)
     }
 
     /// What does not work here, and why.

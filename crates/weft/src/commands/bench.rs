@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::{cleanup_stale, require_network_rights};
-use weft_lab::{bench_engine, bench_port, bench_sim, host_facts};
+use weft_lab::{bench_assignment, bench_engine, bench_port, bench_sim, host_facts};
 use weft_policy::CompileOptions;
 use weft_report::bench::{BenchCase, BenchReport};
 use weft_report::record::Document;
@@ -40,6 +40,8 @@ enum Case {
     Engine,
     /// A port with real TCP: 340 flows in MTU-size segments, and 4 flows in whole super-packets. Needs root and iperf3.
     Port,
+    /// Queue assignment at a port: nanoseconds of its programs a packet, with 10 to 100,000 flows. Needs root.
+    Titan,
     /// The simulator's event queue: the hold model with 100 to 100,000 pending events. Its figures are events a second.
     SimHold,
     /// The simulator: 9 Gb/s of datagrams through `fq_codel`.
@@ -57,6 +59,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         match case {
             Case::Engine => engine(args.runs, &mut measured)?,
             Case::Port => port(args.runs, &mut measured)?,
+            Case::Titan => titan(args.runs, &mut measured)?,
             Case::SimHold => {
                 measured.extend(bench_sim::PENDING.map(|pending| bench_sim::hold(pending, args.runs)))
             }
@@ -83,6 +86,20 @@ fn engine(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
         let case = bench_engine::run(flows, runs)?;
         output::note(&format!("{}: {:.1} M packets/s", case.case, case.ours_pps / 1e6));
         measured.push(case);
+    }
+    Ok(())
+}
+
+fn titan(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
+    require_network_rights()?;
+    cleanup_stale();
+    let stop = Stop::install()?;
+    for burst in bench_assignment::BURSTS {
+        for flows in bench_assignment::FLOWS {
+            let case = bench_assignment::run(flows, burst, runs, &|| stop.asked())?;
+            output::note(&format!("{}: {}", case.case, case.limited_by.clone().unwrap_or_default()));
+            measured.push(case);
+        }
     }
     Ok(())
 }
