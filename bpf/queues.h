@@ -19,7 +19,8 @@ struct weft_queue {
 	__u64 packets;	  /* assigned, in segments */
 	__u64 bytes;	  /* assigned, frame bytes */
 	__u64 moves;	  /* flows that came from another queue */
-	__u64 pad0[2];
+	__u64 activations; /* flows that became active here */
+	__u64 pad0;
 	/* Written when a packet has left. */
 	__u64 left_packets;
 	__u64 left_bytes;

@@ -2,7 +2,7 @@
 /*
  * Dynamic queue assignment (Titan, ATC 2017, section 4.1) at the egress of a multiqueue device, on an unmodified kernel.
  *
- * A flow is a socket. It is active from its first packet that passes here to its last packet that is freed, and counts in
+ * A flow is a socket, known by its address. It is active from its first packet that passes here to its last packet that is freed, and counts in
  * one queue with its weight. When it becomes active it goes to the least occupied queue. It may change its queue only when
  * nothing of it is outstanding: the kernel charges every packet below a socket to sk_wmem_alloc until it is freed, so the
  * charge of this packet alone means that no other is on its way (tcp_transmit_skb's ooo_okay is the same test), wherever
@@ -35,24 +35,15 @@ typedef struct refcount_struct {
 		int counter;
 	} refs;
 } refcount_t;
-struct in6_addr___k {
-	union {
-		__u8 u6_addr8[16];
-	} in6_u;
-};
 struct sock_common {
-	unsigned short skc_family;
-	__be32 skc_daddr;
-	__be32 skc_rcv_saddr;
+	__u64 skc_addrpair;
+	__u32 skc_portpair;
 	__be16 skc_dport;
 	__u16 skc_num;
-	struct in6_addr___k skc_v6_daddr;
-	struct in6_addr___k skc_v6_rcv_saddr;
 };
 struct sock {
 	struct sock_common __sk_common;
 	refcount_t sk_wmem_alloc;
-	__u16 sk_protocol;
 };
 struct sk_buff {
 	struct sock *sk;
@@ -65,25 +56,16 @@ struct sk_buff {
 struct skb_shared_info {
 	unsigned short gso_segs;
 };
-struct seq_file;
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-struct bpf_iter__bpf_sk_storage_map {
-	struct bpf_iter_meta *meta;
-	struct bpf_map *map;
-	struct sock *sk;
-	void *value;
-};
 #pragma clang attribute pop
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct weft_titan_flow);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_titan_flows);
 } flows SEC(".maps");
 
 struct {
@@ -130,14 +112,21 @@ static __always_inline void say_changed(struct weft_queues *page, struct weft_qu
 		__sync_val_compare_and_swap(&q->changed_ns, 0, bpf_ktime_get_ns());
 }
 
-static __always_inline void count_out(struct weft_queues *page, struct weft_titan_totals *t, __u64 state)
+static __always_inline void count_out(struct weft_queues *page, struct weft_titan_flow *f, __u64 state)
 {
 	struct weft_queue *q = queue_of(page, QUEUE(state));
 
 	__sync_fetch_and_sub(&q->weight, WEIGHT(state));
 	__sync_fetch_and_sub(&q->flows, 1);
-	__sync_fetch_and_sub(&t->active, 1);
+	f->idle_since = bpf_jiffies64();
 	say_changed(page, q);
+}
+
+/* The entry of a number. The empty asm keeps the compiler from dropping a mask that the verifier still needs. */
+static __always_inline struct weft_titan_flow *entry(struct weft_titan_flows *all, __u32 number)
+{
+	asm volatile("" : "+r"(number));
+	return &all->flow[number & (WEFT_FLOWS - 1)];
 }
 
 /* A look over the queues for the least occupied. */
@@ -272,15 +261,29 @@ static __always_inline __u64 claim(struct weft_queues *page, struct weft_titan_t
 	}
 	q = queue_of(page, chosen);
 	__sync_fetch_and_add(&q->flows, 1);
-	__sync_fetch_and_add(&t->active, 1);
+	__sync_fetch_and_add(&q->activations, 1);
 	say_changed(page, q);
-	if (chosen != own && f->bytes) {
+	if (chosen != own && f->bytes)
 		__sync_fetch_and_add(&q->moves, 1);
-		__sync_fetch_and_add(&t->moves, 1);
-	}
 	if (chosen != own || !f->bytes)
 		set_queue(f, f->hash >> WEFT_TAG_SHIFT, chosen);
 	return PLACE(chosen, weight);
+}
+
+static long add_flows(__u32 number, struct look *l)
+{
+	l->best_weight += *(volatile __u64 *)&queue_of(l->page, number)->flows;
+	return 0;
+}
+
+/* Flows that are active now: only asked for where there is a bound below what the table holds. */
+static __noinline __u64 active(struct weft_queues *page)
+{
+	struct look sum = { .page = page };
+
+	if (page)
+		bpf_loop(config.queues, add_flows, &sum, 0);
+	return sum.best_weight;
 }
 
 /* The flow has become active. Returns 0 when it is not to be assigned. */
@@ -300,7 +303,7 @@ static __noinline int activate(struct __sk_buff *skb, struct weft_titan_flow *f,
 			return 0;
 		f->passing = 0;
 	}
-	if (*(volatile __u64 *)&t->active >= config.most_flows) {
+	if (config.most_flows < WEFT_FLOWS && active(page) >= config.most_flows) {
 		__sync_fetch_and_add(&t->beyond, 1);
 		f->passing = 1;
 		return 0;
@@ -323,7 +326,6 @@ static __noinline int activate(struct __sk_buff *skb, struct weft_titan_flow *f,
 		alone = 0;
 		__sync_fetch_and_add(&t->kept, 1);
 	}
-	__sync_fetch_and_add(&t->activations, 1);
 	/* Nothing is outstanding, so nobody else changes queue and weight. */
 	state = claim(page, t, f, QUEUE(state), weight, alone) - (state & ~0xffffffffull);
 	__sync_fetch_and_add(&f->state, state);
@@ -344,33 +346,93 @@ static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
 		return 0;
 	old = __sync_fetch_and_sub(&f->state, outstanding);
 	if (OUT(old) == outstanding) {
-		count_out(page, t, old);
+		count_out(page, f, old);
 		__sync_fetch_and_add(&t->repaired, 1);
 	}
 	return 0;
 }
 
-/* A flow that is seen for the first time: only from a moment on when nothing of it is under way. */
-static __always_inline struct weft_titan_flow *new_flow(struct bpf_sock *sk, struct weft_titan_totals *t, int alone)
-{
-	struct weft_titan_flow *f;
-	__u32 tag;
+/*
+ * An entry that nobody has used for so long may go to another flow: by then nothing of the old one can be in a NIC. At least
+ * a second, whatever the kernel's CONFIG_HZ (at most 1000).
+ */
+#define IDLE_JIFFIES 1000
 
-	if (!alone) {
-		__sync_fetch_and_add(&t->passed, 1);
+/*
+ * Takes an entry for a new flow. Whoever had it may just become active: it counts itself in before it looks whose the entry
+ * is, and here the entry is taken before its count is read. One of the two sees the other and steps back.
+ */
+static __always_inline int take_entry(struct weft_titan_flow *f, struct sock *sk, __u64 now)
+{
+	__u64 before = *(volatile __u64 *)&f->socket;
+
+	if (OUT(*(volatile __u64 *)&f->state) || (before && now - f->idle_since < IDLE_JIFFIES))
 		return 0;
-	}
-	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!f) {
-		__sync_fetch_and_add(&t->unstored, 1);
+	if (__sync_val_compare_and_swap(&f->socket, before, (__u64)sk) != before)
 		return 0;
+	if (!OUT(__sync_fetch_and_add(&f->state, 0)))
+		return 1;
+	__sync_lock_test_and_set(&f->socket, before);
+	return 0;
+}
+
+/* By addresses and ports; those of an IPv6 socket are its ports only. */
+static __always_inline __u32 first_entry(struct sock *sk)
+{
+	__u64 pair = sk->__sk_common.skc_addrpair ^ (__u64)sk->__sk_common.skc_portpair * 0x9e3779b97f4a7c15ull;
+
+	return pair * 0xff51afd7ed558ccdull >> 46;
+}
+
+static __always_inline __u32 way(__u32 first, __u32 i)
+{
+	return (first & ~(WEFT_FLOW_WAYS - 1)) | ((first + i) & (WEFT_FLOW_WAYS - 1));
+}
+
+static __noinline struct weft_titan_flow *find_further(struct weft_titan_flows *all, struct sock *sk, __u32 first)
+{
+	__u32 i;
+
+	if (!all)
+		return 0;
+	for (i = 1; i < WEFT_FLOW_WAYS; i++) {
+		struct weft_titan_flow *f = entry(all, way(first, i));
+
+		if ((void *)f->socket == sk)
+			return f;
 	}
-	tag = bpf_get_prandom_u32() & 0xfffff;
-	if (!tag)
-		tag = 1;
-	f->hash = tag << WEFT_TAG_SHIFT;
-	f->state = PLACE(by_hash(0, tag), 0);
-	return f;
+	return 0;
+}
+
+/* A flow that is seen for the first time: only from a moment on when nothing of it is under way. Returns its entry's number. */
+static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan_totals *t, struct sock *sk, __u32 first)
+{
+	__u64 now = bpf_jiffies64();
+	__u32 i, number, tag;
+
+	if (!all || !t)
+		return WEFT_FLOWS;
+	for (i = 0; i < WEFT_FLOW_WAYS; i++) {
+		struct weft_titan_flow *f;
+
+		number = way(first, i) & (WEFT_FLOWS - 1);
+		f = entry(all, number);
+		if (!take_entry(f, sk, now))
+			continue;
+		tag = ((number + 1) * WEFT_TAG_SPREAD) & WEFT_TAG_MASK;
+		f->state = PLACE(by_hash(0, tag), 0);
+		f->bytes = 0;
+		f->bytes_out = 0;
+		f->cgroup = 0;
+		f->mark = 0;
+		f->passing = 0;
+		f->local_port = sk->__sk_common.skc_num;
+		f->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+		f->hash = tag << WEFT_TAG_SHIFT;
+		return number;
+	}
+	__sync_fetch_and_add(&t->beyond, 1);
+	return WEFT_FLOWS;
 }
 
 SEC("tc")
@@ -381,15 +443,17 @@ int weft_titan(struct __sk_buff *skb)
 	struct weft_titan_flow *f;
 	struct weft_queues *page;
 	struct weft_queue *q;
+	struct weft_titan_flows *all;
 	struct bpf_sock *bsk;
 	struct sk_buff *k;
 	struct sock *sk;
-	__u32 zero = 0, segments, charge, alone;
+	__u32 zero = 0, segments, charge, alone, number, first;
 	__u64 old;
 
 	t = bpf_map_lookup_elem(&totals, &zero);
 	page = bpf_map_lookup_elem(&queues, &zero);
-	if (!t || !page)
+	all = bpf_map_lookup_elem(&flows, &zero);
+	if (!t || !page || !all)
 		return pass;
 	bsk = skb->sk;
 	if (bsk)
@@ -405,17 +469,30 @@ int weft_titan(struct __sk_buff *skb)
 	charge = sk->sk_wmem_alloc.refs.counter;
 	/* One is the socket's own reference (sk_alloc). */
 	alone = charge <= k->truesize + 1;
-	f = bpf_sk_storage_get(&flows, bsk, 0, 0);
+	first = first_entry(sk);
+	f = entry(all, first);
+	if ((void *)f->socket != sk)
+		f = find_further(all, sk, first);
 	if (!f) {
-		f = new_flow(bsk, t, alone);
-		if (!f)
+		if (!alone) {
+			__sync_fetch_and_add(&t->passed, 1);
 			return pass;
+		}
+		number = new_flow(all, t, sk, first);
+		if (number >= WEFT_FLOWS)
+			return pass;
+		f = entry(all, number);
 	}
 	segments = skb->gso_segs ? skb->gso_segs : 1;
 	old = *(volatile __u64 *)&f->state;
 	if (alone && OUT(old))
 		repair(f, OUT(old));
 	old = __sync_fetch_and_add(&f->state, segments);
+	if ((void *)*(volatile __u64 *)&f->socket != sk) {
+		/* Another flow has just taken the entry: this packet is not counted, and goes where those before it went. */
+		__sync_fetch_and_sub(&f->state, segments);
+		return pass;
+	}
 	if (!OUT(old) && !activate(skb, f, alone)) {
 		__sync_fetch_and_sub(&f->state, segments);
 		return pass;
@@ -432,24 +509,29 @@ int weft_titan(struct __sk_buff *skb)
 /* A packet leaves: it is being freed, and its socket's charge with it. */
 static __always_inline void left(struct sk_buff *skb)
 {
-	struct weft_titan_totals *t;
+	struct weft_titan_flows *all;
 	struct weft_titan_flow *f;
 	struct weft_queues *page;
 	struct weft_queue *q;
 	struct sock *sk = skb->sk;
-	__u32 zero = 0, segments, length;
+	__u32 zero = 0, segments, length, number;
 	__u64 old;
 	__s64 rest;
 	__u16 gso_segs = 0;
 
 	if (!sk)
 		return;
-	f = bpf_sk_storage_get(&flows, sk, 0, 0);
-	if (!f || (skb->hash >> WEFT_TAG_SHIFT) != (f->hash >> WEFT_TAG_SHIFT))
+	number = (((skb->hash >> WEFT_TAG_SHIFT) * WEFT_TAG_INVERSE) & WEFT_TAG_MASK) - 1;
+	if (number >= WEFT_FLOWS)
+		return;
+	all = bpf_map_lookup_elem(&flows, &zero);
+	if (!all)
+		return;
+	f = entry(all, number);
+	if ((void *)f->socket != sk)
 		return;
 	page = bpf_map_lookup_elem(&queues, &zero);
-	t = bpf_map_lookup_elem(&totals, &zero);
-	if (!page || !t)
+	if (!page)
 		return;
 	/* Counted in segments, so that a packet may be cut in between: the whole (whose socket the kernel then takes away) does
 	 * not count, each piece does. */
@@ -468,7 +550,7 @@ static __always_inline void left(struct sk_buff *skb)
 		/* Pieces have headers of their own; with the last packet the difference is settled. */
 		rest = __sync_lock_test_and_set(&f->bytes_out, 0);
 		length += rest;
-		count_out(page, t, old);
+		count_out(page, f, old);
 	}
 	__sync_fetch_and_add(&q->left_bytes, (__u64)(__s64)(int)length);
 }
@@ -508,44 +590,6 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(weft_dropped, struct sk_buff *skb)
 {
 	left(skb);
-	return 0;
-}
-
-/* Lists the flows, and counts out those that have nothing outstanding and did not notice. */
-SEC("iter/bpf_sk_storage_map")
-int weft_titan_flows(struct bpf_iter__bpf_sk_storage_map *ctx)
-{
-	struct weft_titan_record r = {};
-	struct weft_titan_flow *f;
-	struct sock *sk = ctx->sk;
-	__u32 charge;
-
-	if (!sk || !ctx->value)
-		return 0;
-	f = bpf_sk_storage_get(&flows, sk, 0, 0);
-	if (!f)
-		return 0;
-	charge = sk->sk_wmem_alloc.refs.counter;
-	r.state = f->state;
-	r.bytes = f->bytes;
-	r.bytes_out = f->bytes_out;
-	r.outstanding = charge ? charge - 1 : 0;
-	r.hash = f->hash;
-	if (!r.outstanding && OUT(r.state))
-		repair(f, OUT(r.state));
-	r.cookie = bpf_get_socket_cookie(sk);
-	r.family = sk->__sk_common.skc_family;
-	r.protocol = sk->sk_protocol;
-	r.local_port = sk->__sk_common.skc_num;
-	r.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
-	if (r.family == 2) {
-		__builtin_memcpy(r.local, &sk->__sk_common.skc_rcv_saddr, 4);
-		__builtin_memcpy(r.remote, &sk->__sk_common.skc_daddr, 4);
-	} else {
-		bpf_probe_read_kernel(r.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
-		bpf_probe_read_kernel(r.remote, 16, &sk->__sk_common.skc_v6_daddr);
-	}
-	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	return 0;
 }
 

@@ -29,8 +29,13 @@ struct weft_titan_pool {
 	__u8 queue[WEFT_QUEUES];
 };
 
-/* A flow: a socket. Lives and dies with it. */
+#define WEFT_FLOWS (1 << 18)
+/* A flow is in one of so many entries in a row, which one follows from its socket. */
+#define WEFT_FLOW_WAYS 8
+
+/* A flow: a socket. A cache line. */
 struct weft_titan_flow {
+	__u64 socket; /* the address of its struct sock, never followed; 0: the entry is free */
 	/*
 	 * In one word, so that whoever takes the last packet away learns in the same instant where and with which weight the
 	 * flow was counted: bits 0..31 segments outstanding, 32..39 queue, 40..63 weight.
@@ -38,47 +43,42 @@ struct weft_titan_flow {
 	__u64 state;
 	__u64 bytes;	 /* assigned */
 	__s64 bytes_out; /* assigned and not left */
+	__u64 idle_since; /* when it was last counted out, in jiffies */
 	__u64 cgroup;	 /* what the weight follows from */
 	__u32 mark;
-	__u32 hash;	 /* bits 12..31: the flow's tag; all: puts a packet into the flow's queue */
-	__u32 port;	 /* remote, network order: for people */
-	__u32 passing;	 /* 1: earlier packets were left to the device's choice, and may be outstanding */
+	__u32 hash;	  /* bits 12..31: the flow's tag; all: puts a packet into the flow's queue */
+	__u16 local_port; /* host order: for people */
+	__u16 remote_port;
+	__u32 passing; /* 1: earlier packets were left to the device's choice, and may be outstanding */
+};
+
+struct weft_titan_flows {
+	struct weft_titan_flow flow[WEFT_FLOWS];
 };
 
 #define WEFT_TAG_SHIFT 12
 /* The low bits of a hash begin here, so that a program behind that changes them by less than this touches no tag. */
 #define WEFT_HASH_BASE 1024
+/*
+ * A tag is the number of the flow's entry, plus one, times an odd number: steering behind (RPS) goes by the upper bits, and
+ * entries next to each other shall not all go to one core. The other is its inverse modulo 2^20.
+ */
+#define WEFT_TAG_SPREAD 0x9e379
+#define WEFT_TAG_INVERSE 0x16c9
+#define WEFT_TAG_MASK 0xfffff
 
 struct weft_titan_totals {
-	__u64 active;	   /* flows counted in now */
-	__u64 activations; /* flows that became active */
-	__u64 moves;	   /* of them, to another queue than before */
-	__u64 kept;	   /* of them, kept where they were although another was emptier: something was outstanding */
-	__u64 beyond;	   /* packets of flows beyond the bound, left to the device's choice */
+	__u64 kept;	   /* flows that became active and were kept where they were, since the NIC still held a packet */
+	__u64 beyond;	   /* packets that were left to the device's choice, because as many flows as may be were known */
 	__u64 without_socket;
 	__u64 passed;	   /* packets of flows that were under way when Titan came, left to the device's choice */
 	__u64 repaired;	   /* flows whose packets had all left although not all departures were seen */
 	__u64 retries;	   /* a queue was taken by another core between look and claim */
-	__u64 unstored;	   /* no memory for a flow */
-	__u64 pad[6];
-};
-
-/* What the iterator says of a flow. */
-struct weft_titan_record {
-	__u64 cookie;
-	__u64 state;
-	__u64 bytes;
-	__u64 bytes_out;
-	__u32 outstanding; /* bytes charged to the socket below it, its own reference taken off */
-	__u32 hash;
-	__u16 family, protocol;
-	__u16 local_port, remote_port; /* host order */
-	__u8 local[16], remote[16];
+	__u64 pad[2];
 };
 
 _Static_assert(sizeof(struct weft_titan_config) == 36, "config");
 _Static_assert(sizeof(struct weft_titan_pool) == 260, "pool");
-_Static_assert(sizeof(struct weft_titan_flow) == 48, "flow");
-_Static_assert(sizeof(struct weft_titan_totals) == 128, "totals");
-_Static_assert(sizeof(struct weft_titan_record) == 80, "record");
+_Static_assert(sizeof(struct weft_titan_flow) == 64, "flow");
+_Static_assert(sizeof(struct weft_titan_totals) == 64, "totals");
 #endif

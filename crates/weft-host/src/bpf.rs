@@ -3,7 +3,6 @@
 //! [`Object`] is what this process loaded; [`MapFd`] and [`ProgramFd`] are maps and programs of any process, found by number
 //! or in a bpf file system (`crate::bpffs`).
 
-mod iterator;
 mod map;
 mod options;
 mod program;
@@ -18,7 +17,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use thiserror::Error;
 
-pub use iterator::read_iterator;
 pub use map::MapFd;
 pub use options::ObjectOptions;
 pub use program::{ProgramFd, ProgramInfo, program_info, program_maps};

@@ -1,7 +1,7 @@
 //! Switching queue assignment on and off at a device.
 
 use crate::error::TitanError;
-use crate::layout::{CPUS, Config, FlowRecord, Totals, pool_bytes};
+use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
 use crate::match_table::encode;
 use crate::page::{self, QueuePage};
 use crate::programs::{Loaded, Pins, is_loaded, map_of};
@@ -42,6 +42,7 @@ pub struct Titan {
     state: State,
     page: SharedValue<QueuePage>,
     totals: SharedValue<Totals>,
+    flows: SharedValue<FlowTable>,
     folder: PathBuf,
 }
 
@@ -152,8 +153,8 @@ impl Titan {
 
     fn with_maps(ns: &NetNs, state: State, folder: PathBuf) -> Result<Self> {
         let pins = Pins::new(&state.pins);
-        let (page, totals) = (pins.shared(page::MAP)?, pins.shared("totals")?);
-        Ok(Self { ns: ns.handle()?, state, page, totals, folder })
+        let (page, totals, flows) = (pins.shared(page::MAP)?, pins.shared("totals")?, pins.shared("flows")?);
+        Ok(Self { ns: ns.handle()?, state, page, totals, flows, folder })
     }
 
     /// Says in the page what the NIC is to do.
@@ -185,12 +186,9 @@ impl Titan {
         &self.ns
     }
 
-    /// The flows that have sent since it was attached, and whose sockets are there still.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub fn flows(&self) -> Result<Vec<FlowRecord>> {
-        Ok(Pins::new(&self.state.pins).flows()?)
+    /// The flows that are known: those that have sent lately.
+    pub fn flows(&self) -> Vec<FlowRecord> {
+        self.flows.flows.iter().filter_map(FlowRecord::read).collect()
     }
 
     /// How long it has been on.

@@ -1,9 +1,8 @@
 //! What the programs share besides the page of queues: `bpf/titan.h` in Rust. Both sides assert the sizes.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
-use weft_units::{Bytes, Packets, Protocol, QueueId};
+use weft_units::{Bytes, Packets, QueueId};
 
 /// Most cores whose pools are known (`WEFT_CPUS`).
 pub const CPUS: usize = 1024;
@@ -64,19 +63,49 @@ pub fn pool_bytes(queues: &[QueueId]) -> [u8; POOL_BYTES] {
     bytes
 }
 
+/// Entries of the table of flows (`WEFT_FLOWS`).
+pub const FLOWS: usize = 1 << 18;
+
+/// A flow's entry (`struct weft_titan_flow`): a cache line.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Flow {
+    /// The address of its socket in the kernel; 0 when the entry is free.
+    pub socket: AtomicU64,
+    /// Bits 0..31 segments outstanding, 32..39 queue, 40..63 weight.
+    pub state: AtomicU64,
+    /// Assigned so far.
+    pub bytes: AtomicU64,
+    bytes_out: AtomicU64,
+    idle_since: AtomicU64,
+    cgroup: AtomicU64,
+    mark: AtomicU32,
+    hash: AtomicU32,
+    /// Local port in the lower half, remote in the upper.
+    pub ports: AtomicU32,
+    passing: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Flow>() == 64);
+
+/// The table of flows.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct FlowTable {
+    /// The entries.
+    pub flows: [Flow; FLOWS],
+}
+
+// SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_flows` (sizes asserted on both sides).
+unsafe impl SharedLayout for FlowTable {}
+
 /// Sums over the device (`struct weft_titan_totals`).
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Flows counted in now.
-    pub active: AtomicU64,
-    /// Flows that became active.
-    pub activations: AtomicU64,
-    /// Of them, to another queue than before.
-    pub moves: AtomicU64,
-    /// Of them, kept where they were since the NIC still held a packet.
+    /// Flows that became active and were kept where they were, since the NIC still held a packet.
     pub kept: AtomicU64,
-    /// Activations beyond the bound of flows, left to the device's own choice.
+    /// Packets left to the device's own choice, because as many flows as may be were active or known.
     pub beyond: AtomicU64,
     /// Packets without a socket of TCP or UDP, left to the device's own choice.
     pub without_socket: AtomicU64,
@@ -86,75 +115,51 @@ pub struct Totals {
     pub repaired: AtomicU64,
     /// Another core took the same queue between look and claim.
     pub retries: AtomicU64,
-    /// Flows for which there was no memory.
-    pub unstored: AtomicU64,
-    pad: [AtomicU64; 6],
+    pad: [AtomicU64; 2],
 }
 
-const _: () = assert!(size_of::<Totals>() == 128);
+const _: () = assert!(size_of::<Totals>() == 64);
 
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_totals` (sizes asserted on both sides).
 unsafe impl SharedLayout for Totals {}
 
-/// Size of a record of the iterator.
-pub const RECORD_BYTES: usize = 80;
-
-/// A flow as the iterator tells it (`struct weft_titan_record`).
+/// A flow as it was when it was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
-    /// The socket's cookie.
-    pub cookie: u64,
+    /// What tells it from the others: its socket's address.
+    pub id: u64,
     /// Segments below the socket; the flow is active while there are any.
     pub segments: Packets,
     /// Its queue now, or the last one.
     pub queue: QueueId,
     /// Its weight.
     pub weight: u32,
-    /// Assigned so far.
+    /// Assigned so far, since it has its entry.
     pub bytes: Bytes,
-    /// Bytes charged to the socket for packets below it: buffers' sizes.
-    pub charged: Bytes,
-    /// The transport protocol.
-    pub protocol: Protocol,
-    /// The near end.
-    pub local: SocketAddr,
-    /// The far end; unspecified for a socket that is not connected.
-    pub remote: SocketAddr,
+    /// The near end's port.
+    pub local_port: u16,
+    /// The far end's port; 0 for a socket that is not connected.
+    pub remote_port: u16,
 }
 
-/// `AF_INET` of the system's headers.
-const AF_INET: u16 = 2;
-
 impl FlowRecord {
-    /// Reads a record.
-    pub fn parse(bytes: &[u8; RECORD_BYTES]) -> Self {
-        let u64_at = |at: usize| u64::from_ne_bytes(core::array::from_fn(|i| bytes[at + i]));
-        let u16_at = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let state = u64_at(8);
-        let address = |at: usize| -> IpAddr {
-            let octets: [u8; 16] = core::array::from_fn(|i| bytes[at + i]);
-            if u16_at(40) == AF_INET {
-                IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]))
-            } else {
-                IpAddr::V6(Ipv6Addr::from(octets)).to_canonical()
-            }
-        };
-        Self {
-            cookie: u64_at(0),
+    /// Reads an entry; none when it is free.
+    pub fn read(flow: &Flow) -> Option<Self> {
+        let id = flow.socket.load(Ordering::Acquire);
+        if id == 0 {
+            return None;
+        }
+        let state = flow.state.load(Ordering::Relaxed);
+        let ports = flow.ports.load(Ordering::Relaxed);
+        Some(Self {
+            id,
             segments: Packets(state & 0xffff_ffff),
             queue: QueueId((state >> 32 & 0xff) as u32),
             weight: (state >> 40) as u32,
-            bytes: Bytes(u64_at(16)),
-            charged: Bytes(u64::from(u32::from_ne_bytes(core::array::from_fn(|i| bytes[32 + i])))),
-            protocol: Protocol(u16_at(42) as u8),
-            local: SocketAddr::new(address(48), u16_at(44)),
-            remote: SocketAddr::new(address(64), u16_at(46)),
-        }
-    }
-
-    /// All records of a text of the iterator; a rest that is no whole record is left out.
-    pub fn parse_all(bytes: &[u8]) -> Vec<Self> {
-        bytes.as_chunks().0.iter().map(Self::parse).collect()
+            bytes: Bytes(flow.bytes.load(Ordering::Relaxed)),
+            local_port: ports as u16,
+            remote_port: (ports >> 16) as u16,
+        })
     }
 
     /// Whether it has a packet below its socket.
@@ -167,28 +172,36 @@ impl FlowRecord {
 mod tests {
     use super::*;
 
+    fn flow(socket: u64) -> Flow {
+        let word = |value| AtomicU64::new(value);
+        Flow {
+            socket: word(socket),
+            state: word(45 | 6 << 32 | 3 << 40),
+            bytes: word(65_000),
+            bytes_out: word(0),
+            idle_since: word(0),
+            cgroup: word(0),
+            mark: AtomicU32::new(0),
+            hash: AtomicU32::new(0),
+            ports: AtomicU32::new(40_000 | 5201 << 16),
+            passing: AtomicU32::new(0),
+        }
+    }
+
     #[test]
-    fn a_record_is_read_field_by_field() {
-        let mut bytes = [0; RECORD_BYTES];
-        bytes[..8].copy_from_slice(&7_u64.to_ne_bytes());
-        bytes[8..16].copy_from_slice(&(45_u64 | 6 << 32 | 3 << 40).to_ne_bytes());
-        bytes[16..24].copy_from_slice(&65_000_u64.to_ne_bytes());
-        bytes[32..36].copy_from_slice(&2304_u32.to_ne_bytes());
-        bytes[40..42].copy_from_slice(&2_u16.to_ne_bytes());
-        bytes[42..44].copy_from_slice(&6_u16.to_ne_bytes());
-        bytes[44..46].copy_from_slice(&40_000_u16.to_ne_bytes());
-        bytes[46..48].copy_from_slice(&5201_u16.to_ne_bytes());
-        bytes[48..52].copy_from_slice(&[10, 0, 0, 1]);
-        bytes[64..68].copy_from_slice(&[10, 0, 0, 2]);
-        let mut text = bytes.to_vec();
-        text.push(0);
-        let flows = FlowRecord::parse_all(&text);
-        assert_eq!(flows.len(), 1, "a rest is no record");
-        let flow = flows[0];
-        assert_eq!((flow.cookie, flow.segments, flow.queue, flow.weight), (7, Packets(45), QueueId(6), 3));
-        assert_eq!((flow.bytes, flow.charged, flow.protocol), (Bytes(65_000), Bytes(2304), Protocol::TCP));
-        assert_eq!(flow.local.to_string(), "10.0.0.1:40000");
-        assert_eq!(flow.remote.to_string(), "10.0.0.2:5201");
+    fn an_entry_is_read_field_by_field() {
+        let expected = FlowRecord {
+            id: 7,
+            segments: Packets(45),
+            queue: QueueId(6),
+            weight: 3,
+            bytes: Bytes(65_000),
+            local_port: 40_000,
+            remote_port: 5201,
+        };
+        assert_eq!(FlowRecord::read(&flow(7)), Some(expected));
+        assert!(expected.is_active());
+        assert_eq!(FlowRecord::read(&flow(0)), None);
     }
 
     #[test]

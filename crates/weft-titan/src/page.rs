@@ -27,7 +27,9 @@ pub struct Queue {
     pub bytes: AtomicU64,
     /// Flows that came from another queue.
     pub moves: AtomicU64,
-    pad0: [AtomicU64; 2],
+    /// Flows that became active here.
+    pub activations: AtomicU64,
+    pad0: AtomicU64,
     /// Left, in segments.
     pub left_packets: AtomicU64,
     /// Left, frame bytes.

@@ -1,11 +1,10 @@
 //! Loading the programs of `bpf/titan.bpf.c`, and finding them again where they are pinned.
 
-use crate::layout::{Config, FlowRecord};
+use crate::layout::Config;
 use crate::page;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{
     BpfError, MapFd, Object, ObjectOptions, ProgramFd, SharedLayout, SharedValue, program_info, program_maps,
-    read_iterator,
 };
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
@@ -13,14 +12,12 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/titan.bpf.o"));
 
 /// The classifier at the device's egress.
 const CLASSIFIER: &str = "weft_titan";
-/// The iterator over the flows.
-const FLOWS: &str = "weft_titan_flows";
 /// Programs that see departures by packets' destructors.
 const DESTRUCTORS: [&str; 3] = ["weft_tcp_wfree", "weft_sock_wfree", "weft_ack_wfree"];
 /// Programs that see departures by tracepoints.
 const TRACEPOINTS: [&str; 2] = ["weft_consumed", "weft_dropped"];
 /// Maps that are pinned.
-const MAPS: [&str; 2] = [page::MAP, "totals"];
+const MAPS: [&str; 3] = [page::MAP, "totals", "flows"];
 
 /// How departures of packets are seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +111,6 @@ impl Loaded {
         for map in MAPS {
             self.object.map_fd(map)?.pin(&folder.join(map))?;
         }
-        self.object.pin_iterator(FLOWS, &self.object.map_fd("flows")?, &folder.join(FLOWS))?;
         let mut ids = vec![self.classifier.id()];
         for program in self.departures.programs() {
             let link = self.object.attach_tracing(program)?;
@@ -139,14 +135,6 @@ pub enum PinError {
     /// A program or map.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The iterator's file.
-    #[error("read the flows from {path}: {source}")]
-    Flows {
-        /// The file.
-        path: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
 }
 
 /// What is pinned in a folder.
@@ -169,20 +157,9 @@ impl Pins {
         MapFd::pinned(&self.folder.join(map))?.shared()
     }
 
-    /// The flows now. Those that have nothing outstanding and did not notice are counted out on the way.
-    ///
-    /// # Errors
-    /// When the iterator is not pinned here.
-    pub fn flows(&self) -> Result<Vec<FlowRecord>, PinError> {
-        let path = self.folder.join(FLOWS);
-        let bytes = read_iterator(&path)
-            .map_err(|source| PinError::Flows { path: path.display().to_string(), source })?;
-        Ok(FlowRecord::parse_all(&bytes))
-    }
-
     /// Removes all that is pinned: what it kept alive goes, links first.
     pub fn remove(&self) {
-        for name in DESTRUCTORS.iter().chain(&TRACEPOINTS).chain([&FLOWS]).chain(&MAPS) {
+        for name in DESTRUCTORS.iter().chain(&TRACEPOINTS).chain(&MAPS) {
             let _ = std::fs::remove_file(self.folder.join(name));
         }
         let _ = std::fs::remove_dir(&self.folder);

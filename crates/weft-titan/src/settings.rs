@@ -3,9 +3,8 @@
 use crate::weights::WeightTable;
 use weft_units::{Bytes, Nanos, QueueId};
 
-/// How many flows may be active at a time: as many as a host has sockets with packets on their way. Each takes 48 bytes,
-/// and goes with its socket.
-pub const MOST_FLOWS: u32 = 1 << 20;
+/// How many flows may be active at a time: as many as the table has entries (64 bytes each, 16 MB).
+pub const MOST_FLOWS: u32 = crate::layout::FLOWS as u32;
 /// The largest segment of a flow that shares its queue (Titan, technical report, Table 1: 16 KB).
 pub const SEGMENT: Bytes = Bytes(16 * 1024);
 /// Weights are passed on this far apart at least.

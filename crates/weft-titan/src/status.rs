@@ -3,6 +3,7 @@
 use crate::device::Titan;
 use crate::error::TitanError;
 use crate::layout::FlowRecord;
+use crate::page::Queue;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use weft_host::clock;
@@ -30,7 +31,7 @@ impl Watch {
     /// When the flows cannot be read.
     pub fn new(titan: Titan) -> Result<Self, TitanError> {
         let mut watch = Self { titan, at: Nanos::ZERO, queue_bytes: Vec::new(), flow_bytes: HashMap::new() };
-        let flows = watch.titan.flows()?;
+        let flows = watch.titan.flows();
         watch.remember(&flows);
         Ok(watch)
     }
@@ -44,7 +45,7 @@ impl Watch {
         self.at = clock::now();
         let queues = self.titan.state().queues as usize;
         self.queue_bytes = self.titan.page().queues.iter().take(queues).map(|q| read(&q.bytes)).collect();
-        self.flow_bytes = flows.iter().map(|flow| (flow.cookie, flow.bytes)).collect();
+        self.flow_bytes = flows.iter().map(|flow| (flow.id, flow.bytes)).collect();
     }
 
     /// How it stands now, with what has happened since the last look.
@@ -52,16 +53,18 @@ impl Watch {
     /// # Errors
     /// When the flows or the programs' statistics cannot be read.
     pub fn look(&mut self) -> Result<TitanDevice, TitanError> {
-        let flows = self.titan.flows()?;
+        let flows = self.titan.flows();
         let window = clock::now().saturating_sub(self.at);
         let seconds = window.as_secs_f64().max(1e-9);
         let state = self.titan.state().clone();
         let queues = self.queues(seconds);
         let (sent, unfairness, jain) = self.fairness(&flows, seconds);
         let totals = self.titan.totals();
+        let queue_counts = &self.titan.page().queues;
+        let sum = |of: fn(&Queue) -> &AtomicU64| queue_counts.iter().map(|queue| read(of(queue))).sum();
         let events = TitanEvents {
-            activations: read(&totals.activations),
-            moves: read(&totals.moves),
+            activations: sum(|queue| &queue.activations),
+            moves: sum(|queue| &queue.moves),
             kept: read(&totals.kept),
             beyond: read(&totals.beyond),
             without_socket: read(&totals.without_socket),
@@ -112,7 +115,7 @@ impl Watch {
     /// Flows that sent, and how unequal those were that were there at both looks and are active.
     fn fairness(&self, flows: &[FlowRecord], seconds: f64) -> (u64, Option<f64>, Option<f64>) {
         let since = |flow: &FlowRecord| {
-            let before = self.flow_bytes.get(&flow.cookie).copied();
+            let before = self.flow_bytes.get(&flow.id).copied();
             before.map(|before| flow.bytes.saturating_sub(before))
         };
         let sent = flows.iter().filter(|flow| since(flow).unwrap_or(flow.bytes) > Bytes(0)).count() as u64;

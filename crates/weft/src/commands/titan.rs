@@ -103,7 +103,7 @@ struct AttachArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::span)]
     update_interval: Nanos,
     /// Flows that may be active at once; those beyond are left to the device's own choice.
-    #[arg(long, value_name = "N", default_value_t = MOST_FLOWS, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, value_name = "N", default_value_t = MOST_FLOWS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
     most_flows: u32,
 }
 
