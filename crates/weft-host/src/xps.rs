@@ -95,7 +95,11 @@ fn private_sysfs() -> io::Result<()> {
     // Nothing that is mounted from here on may reach the host.
     rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    Ok(rustix::mount::mount("sysfs", "/sys", "sysfs", flags, None)?)
+    match rustix::mount::mount("sysfs", "/sys", "sysfs", flags, None) {
+        // This namespace's sysfs is mounted there already (`do_add_mount` in fs/namespace.c).
+        Ok(()) | Err(Errno::BUSY) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn read(class_net: &Path, device: &str, ns: &str) -> Result<TxQueues, XpsError> {

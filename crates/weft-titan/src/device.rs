@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{MapFd, RunStats, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
+use weft_host::ethtool::Nic as Ethtool;
 use weft_host::link;
 use weft_host::netns::NetNs;
 use weft_host::tc_filter::{self, BpfFilter, Filter};
@@ -355,8 +356,20 @@ fn find(ns: &NetNs, device: &str) -> Result<Found> {
     if kind == "tun" {
         return Err(TitanError::Orphans { device: device.to_owned(), kind });
     }
-    let queues = xps::tx_queues(ns, device)?.count.min(page::QUEUES as u32);
+    let queues = in_use(ns, device, xps::tx_queues(ns, device)?.count).min(page::QUEUES as u32);
     enough(device, Found { ifindex, queues, nic_page: None, filters }, "; `ethtool -L` may give it more")
+}
+
+/// The transmit queues that are in use. A driver may show more in sysfs than it uses (igb shows 8 of 4), and what is put
+/// into another one goes to the first (`netdev_cap_txqueue`); its channels say how many they are.
+fn in_use(ns: &NetNs, device: &str, shown: u32) -> u32 {
+    let channels = Ethtool::open(ns, device).and_then(|mut nic| nic.channels());
+    match channels {
+        Ok(Some(channels)) if channels.tx.count + channels.combined.count > 0 => {
+            shown.min(channels.tx.count + channels.combined.count)
+        }
+        _ => shown,
+    }
 }
 
 fn enough(device: &str, found: Found, hint: &str) -> Result<Found> {
