@@ -80,7 +80,7 @@ pub fn run(flows: u32, burst: u32, runs: u32, stop: &dyn Fn() -> bool) -> Result
         titan.page().queues.iter().map(|queue| queue.activations.load(Ordering::Relaxed)).sum::<u64>();
     titan.detach().map_err(failed)?;
     nic.stop(Nanos::from_secs(1)).map_err(failed)?;
-    let mut case = BenchCase::alone(&format!("assignment-{flows}-flows-{burst}-in-a-row"), &speeds);
+    let mut case = BenchCase::alone(format!("assignment-{flows}-flows-{burst}-in-a-row"), &speeds);
     let median = stats::median(&nanos).unwrap_or(0.0);
     case.other.insert("program_ns_per_packet".to_owned(), median.into());
     case.other.insert("program_ns_least".to_owned(), stats::min(&nanos).unwrap_or(0.0).into());
