@@ -38,16 +38,21 @@ fn lanes(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> Strin
 fn multiqueue(settings: &Settings, plan: &QueuePlan) -> String {
     let mut out = format!("link of {}\n", settings.rate);
     let _ = writeln!(out, "multiqueue NIC, {}", count(plan.queues, "hardware queue"));
-    let _ = writeln!(
-        out,
-        "  a packet's queue: its hash modulo {}, which `weft titan attach` may set",
-        plan.queues
-    );
+    if plan.queues > 1 {
+        let _ = writeln!(
+            out,
+            "  a packet's queue: its hash modulo {}; `weft titan attach` may set the hash",
+            plan.queues
+        );
+    }
     let inner = match plan.inner {
-        Inner::Fifo => "first in, first out".to_owned(),
-        Inner::Fair => "its rings share it by bytes; a new flow takes an empty ring".to_owned(),
+        Inner::Fair if plan.rings > 1 => {
+            format!("{} rings share it by bytes; a new flow takes an empty one", plan.rings)
+        }
+        // A fair queue of which the port has room for one ring has no others to share with.
+        Inner::Fifo | Inner::Fair => "first in, first out, in one ring".to_owned(),
     };
-    let _ = writeln!(out, "  inside a queue: {}, {inner}", count(plan.rings, "ring"));
+    let _ = writeln!(out, "  inside a queue: {inner}");
     let service = match plan.service {
         Service::RoundRobin => "one packet of each in turns".to_owned(),
         Service::Deficit { credit } => format!("deficit round robin, {credit} a turn"),

@@ -33,6 +33,8 @@ const GRACE: Nanos = Nanos::from_secs(2);
 /// With --queues the NIC knows no policy: it has hardware queues, into which packets go by their hash, and serves them in turns.
 /// `weft titan attach` then assigns flows to the queues and weights them.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "weft run <POLICY> --uplink <INTERFACE> [OPTIONS]
+       weft run --queues <N> --uplink <INTERFACE> --rate <RATE> [OPTIONS]")]
 #[command(after_help = "\
 Examples:
   weft run my.weft --uplink eth0 --dry-run
@@ -51,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     queues: Option<u16>,
     /// How the flows of a hardware queue share it: first in first out, or by bytes [default: fifo]
-    #[arg(long, value_name = "fifo|sfq", requires = "queues", value_parser = inner)]
+    #[arg(long, value_name = "fifo|sfq", requires = "queues", conflicts_with = "policy", value_parser = inner)]
     inner: Option<Inner>,
     /// The existing interface that packets leave by.
     #[arg(long, value_name = "INTERFACE")]
