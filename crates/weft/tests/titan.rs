@@ -340,6 +340,24 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
     assert!(status.code == 0 && status.out.contains("on at no device"), "{status:?}");
     assert_eq!(world.kept(), Vec::<PathBuf>::new());
 
+    // `ip netns exec` has mounts of its own, which end with the command: what would end with them is refused.
+    let next = world.start(&["--queues", "4"]);
+    let inside = ["netns", "exec", world.app.name(), env!("CARGO_BIN_EXE_weft"), "titan", "attach", "weft0"];
+    if let Ok(output) = Command::new("ip").args(inside).output() {
+        let inside: Said = output.into();
+        match inside.code {
+            0 => assert_eq!(
+                world.titan(&["detach", "weft0"]).code,
+                0,
+                "what is on can be switched off outside"
+            ),
+            _ => refused(&inside, &["no bpf file system", "--netns NAME"]),
+        }
+    }
+    assert_eq!(world.kept(), Vec::<PathBuf>::new());
+    next.signal(Signal::INT);
+    next.wait(Duration::from_secs(20));
+
     // The next NIC finds nothing of it.
     let next = world.start(&["--queues", "2"]);
     let on = world.titan(&["attach", "weft0"]);
