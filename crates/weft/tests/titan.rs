@@ -16,7 +16,7 @@ use std::time::Duration;
 use weft_host::bpffs::BpfFs;
 use weft_host::link::{self, VethOptions};
 use weft_host::testing::{privileged, skip, unique};
-use weft_host::{NetNs, RunId, tap};
+use weft_host::{NetNs, RunId, tap, tc_filter};
 
 /// Bytes of each connection: together 0.4 s at 100 Mb/s.
 const BYTES: usize = 1_250_000;
@@ -66,16 +66,16 @@ impl World {
         run(&[&["titan"], args, &["--netns", self.app.name()]].concat())
     }
 
-    /// The document of `weft titan status` for `weft0`.
-    fn status(&self) -> Value {
-        let said = self.titan(&["status", "weft0", "--window", "50ms", "--json", "-"]);
+    /// The document of `weft titan status` for a device.
+    fn status(&self, device: &str) -> Value {
+        let said = self.titan(&["status", device, "--window", "50ms", "--json", "-"]);
         assert_eq!(said.code, 0, "{}", said.err);
         serde_json::from_str(&said.out).expect("only JSON on standard output")
     }
 
     /// Connections at the same time, each of [`BYTES`], that arrive as they were sent.
-    fn transfer(&self) {
-        let at = (address("10.98.0.2"), PORT);
+    fn transfer(&self, to: &str) {
+        let at = (address(to), PORT);
         let listener = self.far.run(|| TcpListener::bind(at)).expect("enter").expect("bind");
         std::thread::scope(|scope| {
             for _ in 0..FLOWS {
@@ -271,7 +271,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
         &["the software NIC reads weights and segment sizes itself"],
     );
 
-    let idle = world.status();
+    let idle = world.status("weft0");
     assert_head(&idle, "weft-titan-status/1");
     assert_eq!(
         (&idle["devices"][0]["device"], idle["devices"].as_array().map(Vec::len)),
@@ -279,14 +279,14 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     );
     assert_eq!(numbers(&idle["devices"][0]["queues"], "queue"), [0, 1, 2, 3]);
 
-    world.transfer();
+    world.transfer("10.98.0.2");
     let at_rest = |status: &Value| {
         let queues = &status["devices"][0]["queues"];
         ["flows", "weight", "standing_bytes"].iter().all(|field| numbers(queues, field) == [0; 4])
     };
     let mut last = Value::Null;
     let rest = until(Duration::from_secs(5), || {
-        last = world.status();
+        last = world.status("weft0");
         at_rest(&last)
     });
     assert!(rest, "all has left, and something is counted still: {last}");
@@ -307,7 +307,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     assert_eq!(world.kept(), Vec::<PathBuf>::new());
 
     // The NIC goes on without it, and its books balance.
-    world.transfer();
+    world.transfer("10.98.0.2");
     running.signal(Signal::INT);
     let said = running.wait(Duration::from_secs(20));
     assert_eq!(said.code, 130, "{}", said.err);
@@ -324,6 +324,56 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
 }
 
 #[test]
+fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
+    if !privileged("another_device_with_queues_is_served_as_far_as_its_driver_goes") {
+        return;
+    }
+    let world = World::new();
+    let options = VethOptions { queues: Some(4), ..VethOptions::default() };
+    link::create_veth((&world.app, "many0"), (&world.far, "many1"), &options).expect("veth");
+    for (ns, name, at) in [(&world.app, "many0", "10.98.1.1"), (&world.far, "many1", "10.98.1.2")] {
+        link::add_address(ns, name, address(at), 24).expect("address");
+        link::set_up(ns, name).expect("up");
+    }
+    assert!(until(Duration::from_secs(5), || link::show(&world.app, "many0").is_ok_and(|l| l.running)));
+    let sizes = || link::gso_sizes(&world.app, "many0").expect("sizes");
+    let before = sizes();
+    let on = world.titan(&["attach", "many0"]);
+    if on.code == 1 && on.err.contains("act_skbedit") {
+        refused(&on, &["CONFIG_NET_ACT_SKBEDIT"]);
+        assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "taken back");
+        assert_eq!(world.kept(), Vec::<PathBuf>::new());
+        return skip(
+            "another_device_with_queues_is_served_as_far_as_its_driver_goes",
+            "this kernel has no act_skbedit",
+        );
+    }
+    assert_eq!(on.code, 0, "{}", on.err);
+    assert!(on.err.contains("over 4 queues"), "{}", on.err);
+    // The driver is not ours: what it lacks is said.
+    assert!(on.err.contains("dqwa: the weights stop at the driver"), "{}", on.err);
+    assert!(on.err.contains("dsos: segment sizes of this driver need `weft titan actuate`"), "{}", on.err);
+    assert!(tc_filter::has_clsact(&world.app, "many0").expect("clsact"));
+    world.transfer("10.98.1.2");
+    let mut last = Value::Null;
+    let rest = until(Duration::from_secs(5), || {
+        last = world.status("many0");
+        ["flows", "weight"].iter().all(|field| numbers(&last["devices"][0]["queues"], field) == [0; 4])
+    });
+    assert!(rest, "{last}");
+    let bytes = numbers(&last["devices"][0]["queues"], "bytes");
+    assert!(bytes.iter().sum::<u64>() > u64::from(FLOWS) * BYTES as u64, "{last}");
+
+    let kept_in_step = world.titan(&["actuate", "many0", "--duration", "200ms"]);
+    assert_eq!(kept_in_step.code, 0, "{}", kept_in_step.err);
+    assert!(kept_in_step.err.contains("weights of queues: not on this driver ("), "{}", kept_in_step.err);
+    assert!(kept_in_step.err.contains("segments: at most 16384 bytes"), "{}", kept_in_step.err);
+    assert_eq!(world.titan(&["detach", "many0"]).code, 0);
+    assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "ours is gone");
+    assert_eq!((sizes(), world.kept()), (before, Vec::new()));
+}
+
+#[test]
 fn a_nic_that_ends_takes_the_assignment_with_it() {
     if !privileged("a_nic_that_ends_takes_the_assignment_with_it") {
         return;
@@ -332,7 +382,7 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
     let running = world.start(&["--queues", "4", "--inner", "sfq"]);
     let on = world.titan(&["attach", "weft0", "--parts", "dqa"]);
     assert!(on.code == 0 && on.err.contains("; dqa on;"), "{}", on.err);
-    world.transfer();
+    world.transfer("10.98.0.2");
     running.signal(Signal::INT);
     let said = running.wait(Duration::from_secs(20));
     assert_eq!(said.code, 130, "{}", said.err);
