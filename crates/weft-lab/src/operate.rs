@@ -1,4 +1,5 @@
-//! A policy enforced on a host's own traffic: a port that applications use, and an uplink on an existing interface.
+//! A policy enforced on a host's own traffic: a port that applications use, and an uplink on an existing interface. Or a
+//! plain multiqueue NIC in the same place, which knows no policy.
 //!
 //! The port's near end is a network device in the host's or another namespace. Behind it, in a namespace of this run, are
 //! the descriptor rings; the uplink is a macvtap in bridge mode on the user's interface, with the port's hardware address,
@@ -21,11 +22,13 @@ use weft_nic::sampler::Sample;
 use weft_nic::worker::Grain;
 use weft_policy::CompiledPolicy;
 use weft_report::run::RunReport;
+use weft_sched::queues::Service;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::cgroups::resolve;
 
 pub use describe::describe_plan;
+pub use weft_sched::queues::Inner;
 
 /// Packets that a ring holds: room for hundreds of flows that share a ring, two packets each.
 pub const RING_PACKETS: u32 = 2000;
@@ -33,6 +36,26 @@ pub const RING_PACKETS: u32 = 2000;
 const WINDOW: Nanos = Nanos::from_millis(250);
 /// Windows that the rate "now" is the mean of.
 const WINDOWS: usize = 4;
+
+/// The policy of a NIC that knows none: all traffic is one class.
+pub const ONE_CLASS: &str = "root = fair of default";
+
+/// The hardware queues of a plain multiqueue NIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queues {
+    /// How many, 1 to 256.
+    pub count: u16,
+    /// What takes turns inside a queue.
+    pub inner: Inner,
+}
+
+impl Queues {
+    /// The queues are served in turns, one packet each, as a multiqueue NIC without weights does (Intel 82599 data sheet,
+    /// section 7.2), until weights are asked for in their page.
+    fn mode(self) -> Mode {
+        Mode::Multiqueue { queues: self.count, inner: self.inner, service: Service::RoundRobin }
+    }
+}
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -51,7 +74,9 @@ pub struct Settings {
     pub mac: Mac,
     /// The rate that is kept to.
     pub rate: BitsPerSec,
-    /// How super-packets are cut.
+    /// Hardware queues in place of a policy's scheduling; the policy is then [`ONE_CLASS`].
+    pub queues: Option<Queues>,
+    /// How super-packets are cut. A NIC with hardware queues sends them whole.
     pub grain: Grain,
     /// Descriptor rings of the port.
     pub rings: usize,
@@ -142,9 +167,9 @@ impl Settings {
         cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
     ) -> NicConfig {
         NicConfig {
-            mode: Mode::Loom,
+            mode: self.queues.map_or(Mode::Loom, Queues::mode),
             rate: self.rate,
-            grain: self.grain,
+            grain: self.grain(),
             catch_up: self.catch_up,
             window: WINDOW,
             cgroups,
@@ -152,6 +177,10 @@ impl Settings {
             rings: self.rings,
             departures: None,
         }
+    }
+
+    fn grain(&self) -> Grain {
+        if self.queues.is_some() { Grain::Whole } else { self.grain }
     }
 
     /// The name of the macvtap on the uplink's interface.
@@ -244,7 +273,9 @@ impl Operation {
             mac: settings.mac,
             rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
             ring_packets: RING_PACKETS,
-            single_backlog: false,
+            // Queue assignment moves flows between rings by what of them is on its way, which says nothing of the order of
+            // two packets that different cores sent.
+            single_backlog: settings.queues.is_some(),
         })?;
         link::set_alias(&app, &settings.name, &run.alias())?;
         let device = settings.uplink_device();

@@ -1,27 +1,80 @@
 //! What a run would create, in words.
 
-use super::{RING_PACKETS, Settings, place};
+use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
 use weft_host::RunId;
-use weft_nic::plan::RingPlan;
+use weft_nic::plan::{QueuePlan, RingPlan};
 use weft_nic::worker::Grain;
 use weft_policy::{CompiledPolicy, describe};
+use weft_sched::queues::Service;
 
-/// The policy, the rings of each lane, and every device and program that `settings` would make. Touches nothing.
+/// The policy or the hardware queues, the rings of each, and every device and program that `settings` would make. Touches
+/// nothing.
 pub fn describe_plan(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> String {
-    let mut out = describe(policy);
-    let _ = writeln!(out, "rings, {} of the port's {} at most", plan.rings.len(), settings.rings);
-    for (number, lane) in plan.lanes.iter().enumerate() {
-        let class = policy.classes.get(usize::from(lane.class)).map_or("?", |class| &class.name);
-        let (first, last) = (lane.first_ring, lane.first_ring + lane.rings.saturating_sub(1));
-        let rings = if first == last { format!("ring {first}") } else { format!("rings {first} to {last}") };
-        let _ = writeln!(out, "  lane {number} ({class}): {rings}");
-    }
+    let mut out = match &plan.queues {
+        Some(queues) => multiqueue(settings, queues),
+        None => lanes(policy, settings, plan),
+    };
     out.push_str("would be created\n");
     for line in devices(settings, plan) {
         let _ = writeln!(out, "  {line}");
     }
     out
+}
+
+/// The policy, and the rings of each lane.
+fn lanes(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> String {
+    let mut out = describe(policy);
+    let _ = writeln!(out, "rings, {} of the port's {} at most", plan.rings.len(), settings.rings);
+    for (number, lane) in plan.lanes.iter().enumerate() {
+        let class = policy.classes.get(usize::from(lane.class)).map_or("?", |class| &class.name);
+        let rings = numbers("ring", usize::from(lane.first_ring), usize::from(lane.rings));
+        let _ = writeln!(out, "  lane {number} ({class}): {rings}");
+    }
+    out
+}
+
+/// The hardware queues, and how they are served.
+fn multiqueue(settings: &Settings, plan: &QueuePlan) -> String {
+    let mut out = format!("link of {}\n", settings.rate);
+    let _ = writeln!(out, "multiqueue NIC, {}", count(plan.queues, "hardware queue"));
+    if plan.queues > 1 {
+        let _ = writeln!(
+            out,
+            "  a packet's queue: its hash modulo {}; `weft titan attach` may set the hash",
+            plan.queues
+        );
+    }
+    let inner = match plan.inner {
+        Inner::Fair if plan.rings > 1 => {
+            format!("{} rings share it by bytes; a new flow takes an empty one", plan.rings)
+        }
+        // A fair queue of which the port has room for one ring has no others to share with.
+        Inner::Fifo | Inner::Fair => "first in, first out, in one ring".to_owned(),
+    };
+    let _ = writeln!(out, "  inside a queue: {inner}");
+    let service = match plan.service {
+        Service::RoundRobin => "one packet of each in turns".to_owned(),
+        Service::Deficit { credit } => format!("deficit round robin, {credit} a turn"),
+    };
+    let _ = writeln!(out, "  between queues: {service}; by weight where `weft titan attach` asks for that");
+    for queue in 0..plan.queues {
+        let rings = numbers("ring", queue * plan.rings, plan.rings);
+        let _ = writeln!(out, "  queue {queue}: {rings}");
+    }
+    out
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `ring 3` or `rings 3 to 5`.
+fn numbers(what: &str, first: usize, count: usize) -> String {
+    match count {
+        0 | 1 => format!("{what} {first}"),
+        _ => format!("{what}s {first} to {}", first + count - 1),
+    }
 }
 
 fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
@@ -38,7 +91,10 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     let stem: String = port.chars().take(11).collect();
     let rings = plan.rings.len();
     lines.push(format!("its far end {stem}-nic in {nic}"));
-    lines.push(format!("macvtap {stem}-tap on it, with {rings} rings of {RING_PACKETS} packets"));
+    lines.push(format!("macvtap {stem}-tap on it, with {} of {RING_PACKETS} packets", count(rings, "ring")));
+    if settings.queues.is_some() {
+        lines.push(format!("receive packet steering at {stem}-nic: a flow passes one core's backlog"));
+    }
     lines.push(format!("eBPF program `doorbell` at the egress of {port}, with its maps"));
     lines.push(format!(
         "uplink {}, a macvtap in bridge mode on {} of {}, with hardware address {mac}",
@@ -46,7 +102,7 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         settings.uplink,
         place(settings.uplink_netns.as_deref())
     ));
-    let grain = match settings.grain {
+    let grain = match settings.grain() {
         Grain::Whole => "super-packets left whole".to_owned(),
         Grain::Segments(n) => format!("super-packets cut after every {n} segments"),
     };

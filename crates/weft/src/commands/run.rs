@@ -1,4 +1,4 @@
-//! `weft run`: a policy enforced on this host's own traffic.
+//! `weft run`: a policy enforced on this host's own traffic, or a plain multiqueue NIC in its way.
 
 use crate::live::run::RunView;
 use crate::live::screen::{self, Screen};
@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
+use weft_lab::operate::{Inner, ONE_CLASS, Queues};
 use weft_lab::operate::{Operation, Settings, Status, describe_plan, missing_cgroups};
 use weft_nic::worker::Grain;
 use weft_policy::{CompileOptions, CompiledPolicy};
@@ -23,23 +24,37 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long what waits in the port may take to leave at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
-/// Enforce a policy on a port that applications and containers can use.
+/// Enforce a policy on a port that applications and containers can use, or make that port a plain multiqueue NIC.
 ///
 /// Makes a network device (the port) whose packets are scheduled by the policy and leave by an existing interface, and
 /// enforces the policy until Ctrl-C, which takes everything down again. Needs root. A policy's cgroups count from the root of
 /// the cgroup hierarchy, and must exist when it starts.
+///
+/// With --queues the NIC knows no policy: it has hardware queues, into which packets go by their hash, and serves them in turns.
+/// `weft titan attach` then assigns flows to the queues and weights them.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "weft run <POLICY> --uplink <INTERFACE> [OPTIONS]
+       weft run --queues <N> --uplink <INTERFACE> --rate <RATE> [OPTIONS]")]
 #[command(after_help = "\
 Examples:
   weft run my.weft --uplink eth0 --dry-run
   weft run my.weft --uplink eth0 --address 192.0.2.10/24 --rate 900mbps
   weft run my.weft --uplink eth0 --netns web --name eth1 --duration 60 --json counters.json
+  weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
+  weft titan attach weft0          # in another terminal, while that runs
 
 Give a rate a little below that of the real link, so that packets wait where the policy can choose between them. As
 with any macvlan, the host itself reaches the port only by way of the network.")]
 pub(crate) struct Args {
     /// The policy.
-    policy: PathBuf,
+    #[arg(required_unless_present = "queues", conflicts_with = "queues")]
+    policy: Option<PathBuf>,
+    /// Instead of a policy: so many hardware queues, served in turns.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    queues: Option<u16>,
+    /// How the flows of a hardware queue share it: first in first out, or by bytes [default: fifo]
+    #[arg(long, value_name = "fifo|sfq", requires = "queues", conflicts_with = "policy", value_parser = inner)]
+    inner: Option<Inner>,
     /// The existing interface that packets leave by.
     #[arg(long, value_name = "INTERFACE")]
     uplink: String,
@@ -58,15 +73,15 @@ pub(crate) struct Args {
     /// The port's hardware address [default: a random one]
     #[arg(long)]
     mac: Option<Mac>,
-    /// The rate to keep to; without it the policy's `link`.
+    /// The rate to keep to; without it the policy's `link`. Needed with --queues.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
     /// Segments of a super-packet that leave together: a number, or `whole`. Eight are 12 KB: a tenth of a millisecond at
     /// 1 Gb/s for those behind, and an eighth of the system calls.
-    #[arg(long, default_value = "8", value_parser = values::grain)]
+    #[arg(long, default_value = "8", value_parser = values::grain, conflicts_with = "queues")]
     grain: Grain,
     /// Descriptor rings of the port.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "queues")]
     rings: u16,
     /// How far the link's clock may lag behind the wall clock before link time is lost.
     #[arg(long, default_value = "10ms", value_parser = values::span)]
@@ -85,10 +100,22 @@ pub(crate) struct Args {
     plain: bool,
 }
 
+fn inner(text: &str) -> Result<Inner, String> {
+    match text {
+        "fifo" => Ok(Inner::Fifo),
+        "sfq" => Ok(Inner::Fair),
+        _ => Err("inside a queue is `fifo` or `sfq`".to_owned()),
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
-    let policy = PolicyText::read(&args.policy)?.load(&options)?;
+    let text = match &args.policy {
+        Some(path) => PolicyText::read(path)?,
+        None => PolicyText::built_in("multiqueue", ONE_CLASS),
+    };
+    let policy = text.load(&options)?;
     let settings = args.settings(&policy)?;
     let plan = settings.plan(&policy)?;
     for cgroup in missing_cgroups(&policy) {
@@ -188,9 +215,12 @@ fn line(status: &Status) -> String {
 impl Args {
     fn settings(&self, policy: &CompiledPolicy) -> anyhow::Result<Settings> {
         let Some(rate) = policy.link else {
-            return Err(failure::usage(
-                "the policy states no link rate: give --rate 900mbps, or begin the policy with `link 900mbps`",
-            ));
+            return Err(failure::usage(match self.policy {
+                Some(_) => {
+                    "the policy states no link rate: give --rate 900mbps, or begin the policy with `link 900mbps`"
+                }
+                None => "--queues needs the link's rate: give --rate 900mbps",
+            }));
         };
         Ok(Settings {
             name: self.name.clone(),
@@ -200,6 +230,7 @@ impl Args {
             addresses: self.address.clone(),
             mac: self.mac.unwrap_or_else(random_mac),
             rate,
+            queues: self.queues.map(|count| Queues { count, inner: self.inner.unwrap_or(Inner::Fifo) }),
             grain: self.grain,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,

@@ -6,6 +6,7 @@ use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weft_host::bpffs::BpfFs;
 use weft_host::{NetNs, require_network_rights};
 use weft_lab::host_facts;
 use weft_report::record::Document;
@@ -138,9 +139,27 @@ fn segment(text: &str) -> Result<Bytes, String> {
     Err(format!("a segment has from {} to {} bytes", range.start(), range.end()))
 }
 
+/// Refuses where what is pinned would go with this process: in a mount namespace without a bpf file system, as `ip netns exec`
+/// makes one for each command (it mounts a /sys of its own, lib/namespace.c of iproute2), ours would be mounted for us alone.
+fn refuse_passing_mounts() -> anyhow::Result<()> {
+    let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    // The first process may be hidden from us; whoever started this command tells as much.
+    let parent = std::os::unix::process::parent_id().to_string();
+    let mut others = ["1", &parent].into_iter().filter_map(mounts);
+    let apart = mounts("self").is_some_and(|ours| others.any(|theirs| theirs != ours));
+    if apart && BpfFs::find().is_none() {
+        anyhow::bail!(
+            "there is no bpf file system in this mount namespace (`ip netns exec` hides the host's), and queue assignment would \
+             end with this command; run it outside, with --netns NAME"
+        );
+    }
+    Ok(())
+}
+
 fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let weights = args.weights.as_deref().map_or_else(|| Ok(WeightTable::default()), WeightTable::load)?;
     require_network_rights()?;
+    refuse_passing_mounts()?;
     let ns = namespace(args.interface.netns.as_ref())?;
     let settings = Settings {
         parts: args.parts,
