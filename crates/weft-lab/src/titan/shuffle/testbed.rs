@@ -24,6 +24,8 @@ use weft_units::Nanos;
 const POLICY: &str = "root = fair of default";
 /// The port's name in a server's namespace, with the server's number: the rings of all lie in one namespace.
 const PORT: &str = "port";
+/// Rings of a queue whose flows take turns: more than the flows with data that it has of 24 servers.
+const RINGS_OF_QUEUE: usize = 16;
 /// Packets that a ring holds: two super-packets of each of the at most 126 flows with data or acknowledgements, and some.
 const RING_PACKETS: u32 = 1000;
 /// Packets that an uplink's TAP holds: super-packets of all other servers while the NIC's thread waits for a processor.
@@ -118,15 +120,31 @@ impl Network {
     }
 
     /// Takes queue assignment off, stops the NICs, and gives their books by server.
-    pub(super) fn stop(self) -> Result<Vec<Books>, ShuffleError> {
-        let Self { servers, switch, _rings } = self;
+    pub(super) fn stop(mut self) -> Result<Vec<Books>, ShuffleError> {
+        let switch = self.switch.handle()?;
         let close = |Server { titan, nic, ns: _ns, uplink, .. }: Server| {
             titan.detach()?;
             let switch_drops = link::stats(&switch, &uplink)?.tx_dropped.get();
             Ok(Books { nic: nic.stop(GRACE)?, switch_drops })
         };
-        servers.into_iter().map(close).collect()
+        at_once(core::mem::take(&mut self.servers), close).into_iter().collect()
     }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        at_once(core::mem::take(&mut self.servers), drop);
+    }
+}
+
+/// Does it with all servers at the same time. The kernel waits for all processors with each ring that is closed
+/// (`tap_put_queue`, drivers/net/tap.c), some 20 ms: seconds for a NIC, and no longer for all of them together.
+fn at_once<R: Send>(servers: Vec<Server>, work: impl Fn(Server) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = servers.into_iter().map(|server| scope.spawn(|| work(server))).collect();
+        let ends = threads.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 fn policy() -> Result<CompiledPolicy, ShuffleError> {
@@ -176,7 +194,7 @@ fn server(
         window: CATCH_UP,
         cgroups: Vec::new(),
         flows: Vec::new(),
-        rings: weft_nic::doorbell::RINGS,
+        rings: usize::from(settings.queues) * RINGS_OF_QUEUE,
         departures: None,
     };
     let plan = SoftwareNic::plan(policy, &config)?;
