@@ -9,7 +9,7 @@
 //! | [`run`] | one run, with the NICs' books |
 //! | [`experiment`] | `titan-shuffle`: all runs, cells, plots, claims |
 
-// experiment
+pub mod experiment;
 pub mod run;
 pub mod settings;
 mod testbed;
