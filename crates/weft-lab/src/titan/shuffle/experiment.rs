@@ -180,9 +180,11 @@ fn notes(experiment: &mut Experiment, common: &Settings, outcomes: &Outcomes) {
         "the switch has no rates of its own: only the senders' NICs hold flows back, not the links to the receivers".to_owned(),
     );
     let dropped: u64 = all().map(|outcome| outcome.dropped).sum();
+    let again: u64 = all().map(|outcome| outcome.retransmitted).sum();
     let lost = all().map(|outcome| outcome.link_lost).fold(0.0, f64::max);
     experiment.notes.push(format!(
-        "the books of all NICs balance; {dropped} packets found a queue full; links lost at most {:.1} % of a run's time for \
+        "the books of all NICs balance; {dropped} packets found a queue full, {again} segments were \
+         sent again; links lost at most {:.1} % of a run's time for \
          want of a processor",
         lost * 100.0
     ));

@@ -67,6 +67,9 @@ pub enum ShuffleError {
     /// A thread ended by a panic: a bug.
     #[error("a thread panicked, which is a bug; please report it")]
     Panicked,
+    /// A file of the kernel is not what it should be.
+    #[error("{0} does not have what proc(5) says")]
+    Unreadable(&'static str),
     /// The user asked to stop.
     #[error("stopped")]
     Stopped,
@@ -100,6 +103,8 @@ pub struct Outcome {
     pub completions: Vec<Vec<Nanos>>,
     /// Packets that found a queue full: a ring, the backlog before it, or the switch's queue to a server.
     pub dropped: u64,
+    /// Segments that the servers sent again.
+    pub retransmitted: u64,
     /// The share of the time until the last completion that the worst server's link lost, because the machine had no
     /// processor for it: 0 where the machine carries the rates.
     pub link_lost: f64,
@@ -110,7 +115,8 @@ impl Outcome {
         let lost = books.iter().map(|book| book.nic.link_lost.as_secs_f64()).fold(0.0, f64::max);
         let drops =
             books.iter().map(|book| book.nic.drops.backlog + book.nic.drops.ring_full + book.switch_drops);
-        let mut outcome = Self { completions, dropped: drops.sum(), link_lost: 0.0 };
+        let retransmitted = books.iter().map(|book| book.retransmitted).sum();
+        let mut outcome = Self { completions, dropped: drops.sum(), retransmitted, link_lost: 0.0 };
         outcome.link_lost = outcome.slowest().map_or(0.0, |slowest| lost / slowest);
         outcome
     }
@@ -199,7 +205,11 @@ mod tests {
             ] {
                 *count = weft_nic::counters::Count { packets: Packets(packets), bytes: Bytes(packets * 100) };
             }
-            Books { nic: Totals { classes: vec![class], ..Totals::default() }, switch_drops: 0 }
+            Books {
+                nic: Totals { classes: vec![class], ..Totals::default() },
+                switch_drops: 0,
+                retransmitted: 0,
+            }
         };
         assert!(check(&[book(3), book(3)]).is_ok());
         let wrong = check(&[book(3), book(2)]).expect_err("a packet is missing");

@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use weft_host::link::{self, Mac, Route};
-use weft_host::{NetNs, RunId, sysctl};
+use weft_host::{NetNs, OsError, RunId, sysctl};
 use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, Uplink};
@@ -81,6 +81,8 @@ pub(super) struct Books {
     pub(super) nic: Totals,
     /// Packets to the server that the switch had no room for.
     pub(super) switch_drops: u64,
+    /// Segments that the server sent again.
+    pub(super) retransmitted: u64,
 }
 
 /// The servers and the switch. Dropped in this order.
@@ -122,10 +124,11 @@ impl Network {
     /// Takes queue assignment off, stops the NICs, and gives their books by server.
     pub(super) fn stop(mut self) -> Result<Vec<Books>, ShuffleError> {
         let switch = self.switch.handle()?;
-        let close = |Server { titan, nic, ns: _ns, uplink, .. }: Server| {
+        let close = |Server { titan, nic, ns, uplink, .. }: Server| {
             titan.detach()?;
             let switch_drops = link::stats(&switch, &uplink)?.tx_dropped.get();
-            Ok(Books { nic: nic.stop(GRACE)?, switch_drops })
+            let retransmitted = retransmitted(&ns)?;
+            Ok(Books { nic: nic.stop(GRACE)?, switch_drops, retransmitted })
         };
         at_once(core::mem::take(&mut self.servers), close).into_iter().collect()
     }
@@ -145,6 +148,24 @@ fn at_once<R: Send>(servers: Vec<Server>, work: impl Fn(Server) -> R + Sync) -> 
         let ends = threads.into_iter().map(|thread| thread.join());
         ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
+}
+
+/// Where a namespace's TCP counts (proc(5)).
+const SNMP: &str = "/proc/thread-self/net/snmp";
+
+/// Segments that the namespace's TCP has sent again.
+fn retransmitted(ns: &NetNs) -> Result<u64, ShuffleError> {
+    let failed = |e| OsError::new(format!("read {SNMP} of {ns}"), e);
+    let text = ns.run(|| std::fs::read_to_string(SNMP))?.map_err(failed)?;
+    retransmitted_of(&text).ok_or(ShuffleError::Unreadable(SNMP))
+}
+
+/// `RetransSegs` of the pair of lines that begin with `Tcp:`, names and numbers.
+fn retransmitted_of(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let mut columns = names.split_whitespace().zip(numbers.split_whitespace());
+    columns.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
 }
 
 fn policy() -> Result<CompiledPolicy, ShuffleError> {
@@ -237,4 +258,28 @@ fn connect(server: &Server, port: &str, mac: Mac, servers: u32, switch: &NetNs) 
         link::add_neighbor(&server.ns, port, other, gateway)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_server_has_an_address_of_its_own() {
+        let addresses: BTreeSet<IpAddr> = (0..1000).map(address).collect();
+        assert_eq!(addresses.len(), 1000);
+        assert_eq!(
+            (address(0).to_string(), address(255).to_string()),
+            ("10.97.0.1".into(), "10.97.1.0".into())
+        );
+    }
+
+    #[test]
+    fn segments_sent_again_are_found() {
+        let text = "Ip: Forwarding\nIp: 1\nTcp: RtoMin RetransSegs InErrs\nTcp: 200 17 0\nUdp: X\nUdp: 1\n";
+        assert_eq!(retransmitted_of(text), Some(17));
+        assert_eq!(retransmitted_of("Tcp: RtoMin\nTcp: 200\n"), None);
+        assert_eq!(retransmitted_of(""), None);
+    }
 }
