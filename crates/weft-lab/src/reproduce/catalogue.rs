@@ -101,6 +101,7 @@ const IDS: &[&str] = &[
     "kernel-tcp",
     "dragonet-search-cost",
     "dragonet-isolation",
+    "titan-shuffle",
 ];
 
 /// The text of a file.

@@ -2,6 +2,7 @@
 
 use super::{Options, ReproduceError};
 use crate::steer::{isolation_panels, search_cost};
+use crate::titan::shuffle::experiment as shuffle;
 use weft_report::reproduce::Experiment;
 
 /// Runs an experiment: options, whether to stop, and who is told how much of how much is done.
@@ -32,6 +33,7 @@ const NATIVE: &[Native] = &[
         source: isolation_panels::SOURCE,
         run: isolation_panels::experiment,
     },
+    Native { id: shuffle::ID, title: shuffle::TITLE, source: shuffle::SOURCE, run: shuffle::experiment },
 ];
 
 /// The experiment of an id, if it is one of these.

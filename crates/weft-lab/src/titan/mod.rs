@@ -3,6 +3,7 @@
 pub mod churn;
 pub mod measured;
 pub mod order;
+pub mod shuffle;
 pub mod traffic;
 
 #[cfg(test)]

@@ -1,0 +1,218 @@
+//! One shuffle: servers, transfers, books.
+
+use super::settings::Settings;
+use super::testbed::{Books, Network};
+use super::transfer::{Connections, Watch};
+use crate::ledger::{QdiscDrops, conservation};
+use core::time::Duration;
+use weft_host::OsError;
+use weft_host::link::LinkError;
+use weft_host::netns::NetNsError;
+use weft_host::sysctl::SysctlError;
+use weft_nic::nic::NicError;
+use weft_nic::port::PortError;
+use weft_report::stats;
+use weft_titan::error::TitanError;
+use weft_units::{Bytes, Nanos};
+
+/// What the ends of the streams and their acknowledgements may take to pass before the NICs are stopped.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Why a shuffle came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShuffleError {
+    /// The settings make no sense.
+    #[error("{0}")]
+    Settings(String),
+    /// The policy of one class was refused: a defect of the compiler.
+    #[error("the policy of a NIC without one does not compile: {0}")]
+    Policy(String),
+    /// A link without a MAC address.
+    #[error("link {0} of the switch has no MAC address; it must have been taken away")]
+    NoMac(String),
+    /// A NIC's worker ended by itself.
+    #[error("a server's NIC has ended; its devices must have been taken away")]
+    NicEnded,
+    /// A connection had not as many bytes as were to be sent.
+    #[error("the connection from server {from} had {got} instead of {of}")]
+    Cut {
+        /// The sending server.
+        from: usize,
+        /// What came.
+        got: Bytes,
+        /// What was sent.
+        of: Bytes,
+    },
+    /// It takes too long.
+    #[error(
+        "{arrived} of {of} have arrived in {patience}; take fewer servers (--flows) or a smaller --transfer"
+    )]
+    Late {
+        /// What has come.
+        arrived: Bytes,
+        /// What was to come.
+        of: Bytes,
+        /// How long was waited.
+        patience: Nanos,
+    },
+    /// A NIC lost or made packets that nothing counts.
+    #[error("the books of server {server}'s NIC do not balance, which is a bug; please report it: {what}")]
+    Books {
+        /// The server.
+        server: usize,
+        /// What does not add up.
+        what: String,
+    },
+    /// A thread ended by a panic: a bug.
+    #[error("a thread panicked, which is a bug; please report it")]
+    Panicked,
+    /// A file of the kernel is not what it should be.
+    #[error("{0} does not have what proc(5) says")]
+    Unreadable(&'static str),
+    /// The user asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// A NIC.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// A port or an uplink.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// Queue assignment.
+    #[error(transparent)]
+    Titan(#[from] TitanError),
+    /// A link, an address or a route.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A namespace.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// A setting.
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
+    /// Another call that the kernel refused.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+/// What a shuffle showed.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// By sending server: how long each of its flows took, from the start of all to the last byte's reading.
+    pub completions: Vec<Vec<Nanos>>,
+    /// Packets that found a queue full: a ring, the backlog before it, or the switch's queue to a server.
+    pub dropped: u64,
+    /// Segments that the servers sent again.
+    pub retransmitted: u64,
+    /// The share of the time until the last completion that the worst server's link lost, because the machine had no
+    /// processor for it: 0 where the machine carries the rates.
+    pub link_lost: f64,
+}
+
+impl Outcome {
+    fn new(completions: Vec<Vec<Nanos>>, books: &[Books]) -> Self {
+        let lost = books.iter().map(|book| book.nic.link_lost.as_secs_f64()).fold(0.0, f64::max);
+        let drops =
+            books.iter().map(|book| book.nic.drops.backlog + book.nic.drops.ring_full + book.switch_drops);
+        let retransmitted = books.iter().map(|book| book.retransmitted).sum();
+        let mut outcome = Self { completions, dropped: drops.sum(), retransmitted, link_lost: 0.0 };
+        outcome.link_lost = outcome.slowest().map_or(0.0, |slowest| lost / slowest);
+        outcome
+    }
+
+    /// For each server that sent something: seconds from its first to its last flow's completion (Figure 7).
+    pub fn spreads(&self) -> Vec<f64> {
+        let spread = |times: &Vec<Nanos>| {
+            let (first, last) = (times.iter().min()?, times.iter().max()?);
+            Some(last.saturating_sub(*first).as_secs_f64())
+        };
+        self.completions.iter().filter_map(spread).collect()
+    }
+
+    /// Seconds that each flow of all servers took (Figure 8).
+    pub fn times(&self) -> Vec<f64> {
+        self.completions.iter().flatten().map(|time| time.as_secs_f64()).collect()
+    }
+
+    /// Seconds that the slowest flow took.
+    pub fn slowest(&self) -> Option<f64> {
+        stats::max(&self.times())
+    }
+}
+
+/// Makes the servers, lets each send to every other, and takes all down again. Nothing stays behind.
+///
+/// # Errors
+/// Without rights, when the machine is too slow, when a NIC's books do not balance, when `stopped` says so.
+pub fn run(
+    settings: &Settings,
+    stopped: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Outcome, ShuffleError> {
+    settings.check().map_err(ShuffleError::Settings)?;
+    let network = Network::create(settings, stopped)?;
+    let connections = Connections::open(settings, &network.servers, stopped)?;
+    let is_running = || network.is_running();
+    let mut watch = Watch { is_running: &is_running, stopped, progress };
+    let completions = connections.transfer(settings, &mut watch)?;
+    drop(connections);
+    std::thread::sleep(SETTLE);
+    let books = network.stop()?;
+    check(&books)?;
+    Ok(Outcome::new(completions, &books))
+}
+
+/// Every packet and byte of every NIC must be accounted for.
+fn check(books: &[Books]) -> Result<(), ShuffleError> {
+    for (server, book) in books.iter().enumerate() {
+        let mut violations = conservation(&book.nic, QdiscDrops::default()).violations();
+        if book.nic.strays > 0 {
+            violations.push(format!("{} packets came without a bell", book.nic.strays));
+        }
+        if !violations.is_empty() {
+            return Err(ShuffleError::Books { server, what: violations.join("; ") });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_nic::nic::Totals;
+    use weft_units::Packets;
+
+    #[test]
+    fn a_spread_is_of_one_server() {
+        let seconds = |times: &[u64]| times.iter().copied().map(Nanos::from_secs).collect();
+        let completions = vec![seconds(&[7, 3, 5]), seconds(&[10]), Vec::new(), seconds(&[2, 2])];
+        let outcome = Outcome { completions, ..Outcome::default() };
+        assert_eq!(outcome.spreads(), [4.0, 0.0, 0.0]);
+        assert_eq!(outcome.times(), [7.0, 3.0, 5.0, 10.0, 2.0, 2.0]);
+        assert_eq!(outcome.slowest(), Some(10.0));
+    }
+
+    #[test]
+    fn a_packet_that_nothing_counts_is_an_error() {
+        let book = |sent: u64| {
+            let mut class = weft_nic::nic::ClassTotals::default();
+            for (count, packets) in [
+                (&mut class.rung, 3),
+                (&mut class.fetched, 3),
+                (&mut class.sent, sent),
+                (&mut class.wire, sent),
+            ] {
+                *count = weft_nic::counters::Count { packets: Packets(packets), bytes: Bytes(packets * 100) };
+            }
+            Books {
+                nic: Totals { classes: vec![class], ..Totals::default() },
+                switch_drops: 0,
+                retransmitted: 0,
+            }
+        };
+        assert!(check(&[book(3), book(3)]).is_ok());
+        let wrong = check(&[book(3), book(2)]).expect_err("a packet is missing");
+        assert!(matches!(wrong, ShuffleError::Books { server: 1, .. }), "{wrong}");
+    }
+}

@@ -1,0 +1,158 @@
+//! What a shuffle is.
+
+use core::fmt;
+use weft_sched::queues::Inner;
+use weft_titan::settings::{Parts, Settings as Attached};
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+/// The servers' configurations (technical report, Figure 7).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Config {
+    /// Queues by hash, first in first out inside a queue (C1).
+    Vanilla,
+    /// Queues by hash, SFQ inside a queue (C6).
+    Optimised,
+    /// DQA, DQWA and DSOS (T3), SFQ inside a queue.
+    Titan,
+}
+
+impl Config {
+    /// All, in the order of the figure.
+    pub const ALL: [Self; 3] = [Self::Vanilla, Self::Optimised, Self::Titan];
+
+    /// What takes turns inside a queue.
+    pub const fn inner(self) -> Inner {
+        match self {
+            Self::Vanilla => Inner::Fifo,
+            Self::Optimised | Self::Titan => Inner::Fair,
+        }
+    }
+
+    /// What is attached to every server's port. The NIC takes changed weights at once, as the authors' driver does.
+    pub fn attached(self) -> Option<Attached> {
+        let parts = Parts { dqa: true, dqwa: true, dsos: true };
+        let titan = || Attached { parts, update_interval: Nanos::ZERO, ..Attached::default() };
+        (self == Self::Titan).then(titan)
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vanilla => "vanilla",
+            Self::Optimised => "optimised",
+            Self::Titan => "Titan",
+        })
+    }
+}
+
+/// The most servers: each has two threads of its NIC, two of its transfers, and a descriptor for each ring.
+pub const MOST_SERVERS: u32 = 64;
+/// What all servers together send at most where nobody says a rate.
+pub const TOTAL_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
+/// One run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// What the servers have.
+    pub config: Config,
+    /// Servers, each of which sends to every other.
+    pub servers: u32,
+    /// What each server sends to each other.
+    pub transfer: Bytes,
+    /// Rate of each server's link.
+    pub rate: BitsPerSec,
+    /// Queues of each server's NIC.
+    pub queues: u16,
+    /// Decides about the flows' ports, and so about what a hash of them gives.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            config: Config::Vanilla,
+            servers: 6,
+            transfer: Bytes(4_000_000),
+            rate: Self::rate_for(6),
+            queues: 8,
+            seed: 1,
+        }
+    }
+}
+
+impl Settings {
+    /// A server's rate such that all together send [`TOTAL_RATE`].
+    pub fn rate_for(servers: u32) -> BitsPerSec {
+        BitsPerSec(TOTAL_RATE.get() / u64::from(servers.max(1)))
+    }
+
+    /// What cannot be run, in words.
+    ///
+    /// # Errors
+    /// Servers not 2 to [`MOST_SERVERS`], nothing to transfer, no queue or more than 256, a rate below 1 Mb/s.
+    pub fn check(&self) -> Result<(), String> {
+        if !(2..=MOST_SERVERS).contains(&self.servers) {
+            return Err(format!("{} servers are not 2 to {MOST_SERVERS}; give --flows N", self.servers));
+        }
+        if self.transfer == Bytes(0) {
+            return Err("a transfer of 0 bytes completes nothing; give --transfer SIZE".to_owned());
+        }
+        if !(1..=256).contains(&self.queues) {
+            return Err(format!("a NIC has 1 to 256 queues, not {}", self.queues));
+        }
+        if self.rate < BitsPerSec(1_000_000) {
+            return Err(format!("a rate of {} is below 1 Mb/s", self.rate));
+        }
+        Ok(())
+    }
+
+    /// What a server sends in all, payload only.
+    pub fn of_server(&self) -> Bytes {
+        Bytes(self.transfer.get().saturating_mul(u64::from(self.servers.saturating_sub(1))))
+    }
+
+    /// How long a run may take: ten times what the payload takes at the rate, and half a minute.
+    pub fn patience(&self) -> Nanos {
+        Nanos::from_secs(30) + Nanos(self.rate.time_for(self.of_server()).get().saturating_mul(10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        let good = Settings::default();
+        assert_eq!(good.check(), Ok(()));
+        for (bad, word) in [
+            (Settings { servers: 1, ..good.clone() }, "servers"),
+            (Settings { servers: MOST_SERVERS + 1, ..good.clone() }, "servers"),
+            (Settings { transfer: Bytes(0), ..good.clone() }, "--transfer"),
+            (Settings { queues: 0, ..good.clone() }, "queues"),
+            (Settings { queues: 257, ..good.clone() }, "queues"),
+            (Settings { rate: BitsPerSec(999_999), ..good.clone() }, "rate"),
+        ] {
+            let said = bad.check().expect_err("refused");
+            assert!(said.contains(word), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_servers_share_and_patience() {
+        let settings = Settings::default();
+        assert_eq!(settings.of_server(), Bytes(20_000_000));
+        // 160 Mb at a sixth of 1 Gb/s are 0.96 s.
+        let ten_times = settings.patience() - Nanos::from_secs(30);
+        assert!((ten_times.as_secs_f64() - 9.6).abs() < 1e-3, "{ten_times}");
+    }
+
+    #[test]
+    fn only_titan_attaches_something() {
+        assert!(Config::Vanilla.attached().is_none() && Config::Optimised.attached().is_none());
+        assert_eq!((Config::Vanilla.inner(), Config::Optimised.inner()), (Inner::Fifo, Inner::Fair));
+        let parts = Config::Titan.attached().expect("attached").parts;
+        assert!(parts.dqa && parts.dqwa && parts.dsos && Config::Titan.inner() == Inner::Fair);
+    }
+}

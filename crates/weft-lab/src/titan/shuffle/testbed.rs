@@ -1,0 +1,285 @@
+//! Servers and a switch: a network namespace with a multiqueue software NIC for each server, and one in which their uplinks
+//! meet. Nothing outside is touched, and all of it goes when the value is dropped.
+//!
+//! The switch forwards by the servers' addresses (a route of 32 bits to each uplink's TAP), so it needs nothing of the kernel
+//! but IPv4 forwarding. It has no rates of its own: what a server is sent by all others at once comes as fast as they send.
+
+use super::run::ShuffleError;
+use super::settings::Settings;
+use core::net::{IpAddr, Ipv4Addr};
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use weft_host::link::{self, Mac, Route};
+use weft_host::{NetNs, OsError, RunId, sysctl};
+use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
+use weft_nic::plan::Mode;
+use weft_nic::port::{Port, PortConfig, Uplink};
+use weft_nic::worker::Grain;
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
+use weft_sched::queues::Service;
+use weft_titan::device::Titan;
+use weft_units::Nanos;
+
+/// All traffic is one class: the NICs know queues only.
+const POLICY: &str = "root = fair of default";
+/// The port's name in a server's namespace, with the server's number: the rings of all lie in one namespace.
+const PORT: &str = "port";
+/// Rings of a queue whose flows take turns: more than the flows with data that it has of 24 servers.
+const RINGS_OF_QUEUE: usize = 16;
+/// Packets that a ring holds: two super-packets of each of the at most 126 flows with data or acknowledgements, and some.
+const RING_PACKETS: u32 = 1000;
+/// Packets that an uplink's TAP holds: super-packets of all other servers while the NIC's thread waits for a processor.
+const SWITCH_PACKETS: u32 = 4000;
+/// How far a link's clock may lag, as the multiqueue testbed of `weft-nic` has it.
+const CATCH_UP: Nanos = Nanos::from_millis(50);
+/// How long the links may take to come up.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long what is in a NIC may take to leave at the end.
+const GRACE: Nanos = Nanos::from_secs(2);
+
+/// A server's address: 10.97/16 holds them all.
+fn address(server: u32) -> IpAddr {
+    let [_, _, high, low] = (server + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, 97, high, low))
+}
+
+/// The bits of the network's prefix.
+const PREFIX: u8 = 16;
+
+/// Queue assignment at a port; it goes with the value.
+struct Attached(Option<Titan>);
+
+impl Attached {
+    fn detach(mut self) -> Result<(), ShuffleError> {
+        self.0.take().map_or(Ok(()), |titan| Ok(titan.detach()?))
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(titan) = self.0.take() {
+            // What cannot be detached is forgotten with its device.
+            let _ = titan.detach();
+        }
+    }
+}
+
+/// A server. Dropped in this order.
+pub(super) struct Server {
+    titan: Attached,
+    nic: SoftwareNic,
+    /// Where its sockets are.
+    pub(super) ns: NetNs,
+    /// Where the others reach it.
+    pub(super) address: IpAddr,
+    /// Its uplink's name in the switch.
+    uplink: String,
+}
+
+/// What a server's NIC and its switch port have counted.
+pub(super) struct Books {
+    pub(super) nic: Totals,
+    /// Packets to the server that the switch had no room for.
+    pub(super) switch_drops: u64,
+    /// Segments that the server sent again.
+    pub(super) retransmitted: u64,
+}
+
+/// The servers and the switch. Dropped in this order.
+pub(super) struct Network {
+    pub(super) servers: Vec<Server>,
+    switch: NetNs,
+    _rings: NetNs,
+}
+
+impl Network {
+    /// Makes all of it, and waits until packets pass. `stopped` is asked between the servers.
+    pub(super) fn create(settings: &Settings, stopped: &dyn Fn() -> bool) -> Result<Self, ShuffleError> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let make = |part: &str| NetNs::create(&RunId::current().name(&format!("shf{serial}{part}")));
+        let policy = policy()?;
+        let (switch, rings) = (make("switch")?, make("nic")?);
+        forward(&switch)?;
+        let mut network = Self { servers: Vec::new(), switch, _rings: rings };
+        for number in 0..settings.servers {
+            if stopped() {
+                return Err(ShuffleError::Stopped);
+            }
+            let ns = make(&format!("s{number}"))?;
+            let server = server(&policy, settings, number, ns, &network.switch, &network._rings)?;
+            network.servers.push(server);
+        }
+        for server in &network.servers {
+            link::wait_running(&network.switch, &server.uplink, PATIENCE)?;
+        }
+        Ok(network)
+    }
+
+    /// Whether all NICs still work.
+    pub(super) fn is_running(&self) -> bool {
+        self.servers.iter().all(|server| server.nic.is_running())
+    }
+
+    /// Takes queue assignment off, stops the NICs, and gives their books by server.
+    pub(super) fn stop(mut self) -> Result<Vec<Books>, ShuffleError> {
+        let switch = self.switch.handle()?;
+        let close = |Server { titan, nic, ns, uplink, .. }: Server| {
+            titan.detach()?;
+            let switch_drops = link::stats(&switch, &uplink)?.tx_dropped.get();
+            let retransmitted = retransmitted(&ns)?;
+            Ok(Books { nic: nic.stop(GRACE)?, switch_drops, retransmitted })
+        };
+        at_once(core::mem::take(&mut self.servers), close).into_iter().collect()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        at_once(core::mem::take(&mut self.servers), drop);
+    }
+}
+
+/// Does it with all servers at the same time. The kernel waits for all processors with each ring that is closed
+/// (`tap_put_queue`, drivers/net/tap.c), some 20 ms: seconds for a NIC, and no longer for all of them together.
+fn at_once<R: Send>(servers: Vec<Server>, work: impl Fn(Server) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = servers.into_iter().map(|server| scope.spawn(|| work(server))).collect();
+        let ends = threads.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+/// Where a namespace's TCP counts (proc(5)).
+const SNMP: &str = "/proc/thread-self/net/snmp";
+
+/// Segments that the namespace's TCP has sent again.
+fn retransmitted(ns: &NetNs) -> Result<u64, ShuffleError> {
+    let failed = |e| OsError::new(format!("read {SNMP} of {ns}"), e);
+    let text = ns.run(|| std::fs::read_to_string(SNMP))?.map_err(failed)?;
+    retransmitted_of(&text).ok_or(ShuffleError::Unreadable(SNMP))
+}
+
+/// `RetransSegs` of the pair of lines that begin with `Tcp:`, names and numbers.
+fn retransmitted_of(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let mut columns = names.split_whitespace().zip(numbers.split_whitespace());
+    columns.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
+}
+
+fn policy() -> Result<CompiledPolicy, ShuffleError> {
+    let compiled = compile(Source { name: "shuffle", text: POLICY }, &CompileOptions::default());
+    let refused = || ShuffleError::Policy(format!("{:?}", compiled.diagnostics));
+    compiled.policy.clone().ok_or_else(refused)
+}
+
+/// Lets the namespace's kernel forward IPv4. Packets that come from where a route leads are let in.
+fn forward(switch: &NetNs) -> Result<(), ShuffleError> {
+    quiet(switch);
+    for (key, value) in [
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+        ("net.ipv4.ip_forward", "1"),
+    ] {
+        sysctl::set(switch, key, value)?;
+    }
+    Ok(())
+}
+
+/// Router and neighbour discovery would be packets that nobody has sent. A kernel without IPv6 sends none.
+fn quiet(ns: &NetNs) {
+    let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
+    let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+}
+
+/// A server whose NIC's uplink lies in the switch.
+fn server(
+    policy: &CompiledPolicy,
+    settings: &Settings,
+    number: u32,
+    ns: NetNs,
+    switch: &NetNs,
+    rings: &NetNs,
+) -> Result<Server, ShuffleError> {
+    quiet(&ns);
+    let config = NicConfig {
+        mode: Mode::Multiqueue {
+            queues: settings.queues,
+            inner: settings.config.inner(),
+            service: Service::RoundRobin,
+        },
+        rate: settings.rate,
+        grain: Grain::Whole,
+        catch_up: CATCH_UP,
+        window: CATCH_UP,
+        cgroups: Vec::new(),
+        flows: Vec::new(),
+        rings: usize::from(settings.queues) * RINGS_OF_QUEUE,
+        departures: None,
+    };
+    let plan = SoftwareNic::plan(policy, &config)?;
+    let name = format!("{PORT}{number}");
+    let mac = Mac::local(number + 1);
+    let port = Port::create(&PortConfig {
+        app: &ns,
+        nic: rings,
+        name: &name,
+        mac,
+        rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
+        ring_packets: RING_PACKETS,
+        single_backlog: true,
+    })?;
+    let uplink = format!("srv{number}");
+    let tap = Uplink::tap(switch, &uplink)?;
+    link::set_txqueuelen(switch, &uplink, SWITCH_PACKETS)?;
+    let nic = SoftwareNic::start(policy, &config, plan, port, tap)?;
+    let server = Server { titan: Attached(None), nic, ns, address: address(number), uplink };
+    connect(&server, &name, mac, settings.servers, switch)?;
+    let titan = match settings.config.attached() {
+        Some(wanted) => Some(Titan::attach(&server.ns, &name, &wanted)?),
+        None => None,
+    };
+    Ok(Server { titan: Attached(titan), ..server })
+}
+
+/// Addresses, routes and neighbours, all of them permanent: no ARP crosses a NIC. To a server, all others are at the MAC
+/// address of its own switch port, which so takes what is for them.
+fn connect(server: &Server, port: &str, mac: Mac, servers: u32, switch: &NetNs) -> Result<(), ShuffleError> {
+    link::set_up(switch, &server.uplink)?;
+    let gone = || ShuffleError::NoMac(server.uplink.clone());
+    let gateway = link::get_mac(switch, &server.uplink)?.ok_or_else(gone)?;
+    let route =
+        Route { destination: server.address, prefix_len: 32, link: Some(&server.uplink), gateway: None };
+    link::add_route(switch, &route)?;
+    link::add_neighbor(switch, &server.uplink, server.address, mac)?;
+    link::add_address(&server.ns, port, server.address, PREFIX)?;
+    for other in (0..servers).map(address).filter(|other| *other != server.address) {
+        link::add_neighbor(&server.ns, port, other, gateway)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_server_has_an_address_of_its_own() {
+        let addresses: BTreeSet<IpAddr> = (0..1000).map(address).collect();
+        assert_eq!(addresses.len(), 1000);
+        assert_eq!(
+            (address(0).to_string(), address(255).to_string()),
+            ("10.97.0.1".into(), "10.97.1.0".into())
+        );
+    }
+
+    #[test]
+    fn segments_sent_again_are_found() {
+        let text = "Ip: Forwarding\nIp: 1\nTcp: RtoMin RetransSegs InErrs\nTcp: 200 17 0\nUdp: X\nUdp: 1\n";
+        assert_eq!(retransmitted_of(text), Some(17));
+        assert_eq!(retransmitted_of("Tcp: RtoMin\nTcp: 200\n"), None);
+        assert_eq!(retransmitted_of(""), None);
+    }
+}
