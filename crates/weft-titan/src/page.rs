@@ -1,6 +1,6 @@
 //! The page that describes a device's queues: `bpf/queues.h` in Rust. Both sides assert the sizes.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 use weft_units::FlowKey;
 
@@ -62,6 +62,17 @@ const _: () = assert!(size_of::<QueuePage>() == 64 + 64 + 4 * HELD + 128 * QUEUE
 
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_queues` (sizes asserted on both sides).
 unsafe impl SharedLayout for QueuePage {}
+
+impl QueuePage {
+    /// Sets all that is counted of the queues to 0. Nobody may count meanwhile.
+    pub fn empty(&self) {
+        for queue in &self.queues {
+            let counts = [&queue.weight, &queue.flows, &queue.changed_ns, &queue.packets, &queue.bytes];
+            let others = [&queue.moves, &queue.left_packets, &queue.left_bytes];
+            counts.into_iter().chain(others).for_each(|count| count.store(0, Ordering::Relaxed));
+        }
+    }
+}
 
 impl Default for QueuePage {
     fn default() -> Self {
