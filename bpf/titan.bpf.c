@@ -36,8 +36,6 @@ typedef struct refcount_struct {
 	} refs;
 } refcount_t;
 struct sock_common {
-	__u64 skc_addrpair;
-	__u32 skc_portpair;
 	__be16 skc_dport;
 	__u16 skc_num;
 };
@@ -50,6 +48,7 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int truesize;
 	__u32 hash;
+	void *destructor;
 	unsigned char *head;
 	unsigned int end;
 };
@@ -59,6 +58,7 @@ struct skb_shared_info {
 #pragma clang attribute pop
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+extern const void sock_edemux __ksym;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -90,6 +90,18 @@ struct {
 	__type(key, __u32);
 	__type(value, struct weft_titan_pool);
 } pools SEC(".maps");
+
+/* Packets that one of a pair of programs has counted, by core: the other passes them over. */
+#define SEEN 64
+struct seen {
+	__u64 packet[SEEN];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct seen);
+} seen SEC(".maps");
 
 const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .cgroups = 1, .default_weight = 1 };
 
@@ -337,6 +349,7 @@ static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
 {
 	struct weft_titan_totals *t;
 	struct weft_queues *page;
+	struct weft_queue *q;
 	__u32 zero = 0;
 	__u64 old;
 
@@ -345,7 +358,10 @@ static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
 	if (!f || !t || !page)
 		return 0;
 	old = __sync_fetch_and_sub(&f->state, outstanding);
+	q = queue_of(page, QUEUE(old));
+	__sync_fetch_and_add(&q->left_packets, outstanding);
 	if (OUT(old) == outstanding) {
+		__sync_fetch_and_add(&q->left_bytes, __sync_lock_test_and_set(&f->bytes_out, 0));
 		count_out(page, f, old);
 		__sync_fetch_and_add(&t->repaired, 1);
 	}
@@ -362,7 +378,7 @@ static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
  * Takes an entry for a new flow. Whoever had it may just become active: it counts itself in before it looks whose the entry
  * is, and here the entry is taken before its count is read. One of the two sees the other and steps back.
  */
-static __always_inline int take_entry(struct weft_titan_flow *f, struct sock *sk, __u64 now)
+static __always_inline int take_entry(struct weft_titan_flow *f, struct sock *sk, __u32 now)
 {
 	__u64 before = *(volatile __u64 *)&f->socket;
 
@@ -376,12 +392,10 @@ static __always_inline int take_entry(struct weft_titan_flow *f, struct sock *sk
 	return 0;
 }
 
-/* By addresses and ports; those of an IPv6 socket are its ports only. */
-static __always_inline __u32 first_entry(struct sock *sk)
+/* By the socket's cookie: ports and addresses are taken from a socket that is being closed while it still sends. */
+static __always_inline __u32 first_entry(struct __sk_buff *skb)
 {
-	__u64 pair = sk->__sk_common.skc_addrpair ^ (__u64)sk->__sk_common.skc_portpair * 0x9e3779b97f4a7c15ull;
-
-	return pair * 0xff51afd7ed558ccdull >> 46;
+	return bpf_get_socket_cookie(skb) * 0x9e3779b97f4a7c15ull >> 46;
 }
 
 static __always_inline __u32 way(__u32 first, __u32 i)
@@ -404,14 +418,94 @@ static __noinline struct weft_titan_flow *find_further(struct weft_titan_flows *
 	return 0;
 }
 
+/*
+ * The sweep: departures may be missed (see the tracing programs), and a flow that sends again is repaired then; one whose socket
+ * is gone is not. A timer therefore looks at all entries by turns. A flow that stands as active and has sent nothing since the
+ * turn before is counted out. Should a packet of it wait still, its counts are short until it sends again, and nothing else
+ * happens: only the socket's charge decides about moves.
+ */
+#define SWEEP_ENTRIES 4096
+#define SWEEP_NS 25000000ull
+
+struct sweep {
+	struct bpf_timer timer;
+	__u32 next;
+	__u32 started;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sweep);
+} sweeps SEC(".maps");
+
+struct sweeping {
+	struct weft_titan_flows *all;
+	struct weft_queues *page;
+	struct weft_titan_totals *totals;
+	__u32 first;
+};
+
+static long sweep_entry(__u32 index, struct sweeping *s)
+{
+	struct weft_titan_flow *f = entry(s->all, s->first + index);
+	__u64 old = *(volatile __u64 *)&f->state;
+	struct weft_queue *q;
+
+	if (!OUT(old))
+		return 0;
+	if (f->swept != (__u32)f->bytes) {
+		f->swept = f->bytes;
+		return 0;
+	}
+	if (__sync_val_compare_and_swap(&f->state, old, old & ~0xffffffffull) != old)
+		return 0;
+	q = queue_of(s->page, QUEUE(old));
+	__sync_fetch_and_add(&q->left_packets, OUT(old));
+	__sync_fetch_and_add(&q->left_bytes, __sync_lock_test_and_set(&f->bytes_out, 0));
+	count_out(s->page, f, old);
+	__sync_fetch_and_add(&s->totals->repaired, 1);
+	__sync_fetch_and_add(&s->totals->swept, 1);
+	return 0;
+}
+
+static int sweep(void *map, __u32 *key, struct sweep *state)
+{
+	struct sweeping s = { .first = state->next };
+	__u32 zero = 0;
+
+	s.all = bpf_map_lookup_elem(&flows, &zero);
+	s.page = bpf_map_lookup_elem(&queues, &zero);
+	s.totals = bpf_map_lookup_elem(&totals, &zero);
+	if (s.all && s.page && s.totals)
+		bpf_loop(SWEEP_ENTRIES, sweep_entry, &s, 0);
+	state->next += SWEEP_ENTRIES;
+	bpf_timer_start(&state->timer, SWEEP_NS, 0);
+	return 0;
+}
+
+static __noinline int start_sweep(void)
+{
+	struct sweep *state;
+	__u32 zero = 0;
+
+	state = bpf_map_lookup_elem(&sweeps, &zero);
+	if (!state || state->started || __sync_val_compare_and_swap(&state->started, 0, 1))
+		return 0;
+	bpf_timer_init(&state->timer, &sweeps, 1 /* CLOCK_MONOTONIC */);
+	bpf_timer_set_callback(&state->timer, sweep);
+	bpf_timer_start(&state->timer, SWEEP_NS, 0);
+	return 0;
+}
+
 /* A flow that is seen for the first time: only from a moment on when nothing of it is under way. Returns its entry's number. */
 static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan_totals *t, struct sock *sk, __u32 first)
 {
-	__u64 now = bpf_jiffies64();
-	__u32 i, number, tag;
+	__u32 i, number, tag, now = bpf_jiffies64();
 
 	if (!all || !t)
 		return WEFT_FLOWS;
+	start_sweep();
 	for (i = 0; i < WEFT_FLOW_WAYS; i++) {
 		struct weft_titan_flow *f;
 
@@ -467,9 +561,12 @@ int weft_titan(struct __sk_buff *skb)
 	if (!sk)
 		return pass;
 	charge = sk->sk_wmem_alloc.refs.counter;
-	/* One is the socket's own reference (sk_alloc). */
-	alone = charge <= k->truesize + 1;
-	first = first_entry(sk);
+	/*
+	 * One is the socket's own reference (sk_alloc). Resets and acknowledgements that the kernel sends for a socket that is
+	 * gone or not there yet bear its name and are not charged (ip_send_unicast_reply, since Linux 6.13).
+	 */
+	alone = charge <= (k->destructor == &sock_edemux ? 0 : k->truesize) + 1;
+	first = first_entry(skb);
 	f = entry(all, first);
 	if ((void *)f->socket != sk)
 		f = find_further(all, sk, first);
@@ -506,8 +603,27 @@ int weft_titan(struct __sk_buff *skb)
 	return assigned;
 }
 
+/* Whether the other program of a pair has counted the packet; else it is said to that one. */
+static __always_inline int seen_already(struct sk_buff *skb, __u32 number)
+{
+	__u32 zero = 0;
+	struct seen *all = bpf_map_lookup_elem(&seen, &zero);
+	__u64 *packet;
+
+	if (!all)
+		return 0;
+	asm volatile("" : "+r"(number));
+	packet = &all->packet[number & (SEEN - 1)];
+	if ((void *)*packet == skb) {
+		*packet = 0;
+		return 1;
+	}
+	*packet = (__u64)skb;
+	return 0;
+}
+
 /* A packet leaves: it is being freed, and its socket's charge with it. */
-static __always_inline void left(struct sk_buff *skb)
+static __always_inline void left(struct sk_buff *skb, int in_pair)
 {
 	struct weft_titan_flows *all;
 	struct weft_titan_flow *f;
@@ -528,7 +644,7 @@ static __always_inline void left(struct sk_buff *skb)
 	if (!all)
 		return;
 	f = entry(all, number);
-	if ((void *)f->socket != sk)
+	if ((void *)f->socket != sk || (in_pair && seen_already(skb, number)))
 		return;
 	page = bpf_map_lookup_elem(&queues, &zero);
 	if (!page)
@@ -559,14 +675,22 @@ static __always_inline void left(struct sk_buff *skb)
 SEC("fentry/tcp_wfree")
 int BPF_PROG(weft_tcp_wfree, struct sk_buff *skb)
 {
-	left(skb);
+	left(skb, 0);
 	return 0;
 }
 
 SEC("fentry/sock_wfree")
 int BPF_PROG(weft_sock_wfree, struct sk_buff *skb)
 {
-	left(skb);
+	left(skb, 0);
+	return 0;
+}
+
+/* What is not charged: see weft_titan. */
+SEC("fentry/sock_edemux")
+int BPF_PROG(weft_edemux, struct sk_buff *skb)
+{
+	left(skb, 0);
 	return 0;
 }
 
@@ -574,22 +698,40 @@ int BPF_PROG(weft_sock_wfree, struct sk_buff *skb)
 SEC("fentry/__sock_wfree")
 int BPF_PROG(weft_ack_wfree, struct sk_buff *skb)
 {
-	left(skb);
+	left(skb, 0);
 	return 0;
 }
 
-/* Departures by the tracepoints of freed packets. */
+/*
+ * Departures by the tracepoints of freed packets. The kernel does not run a tracing program on a core where the same one is
+ * running (prog->active), and such a one may be interrupted, or have lost the core to another thread for milliseconds: then
+ * departures would be missed. So there are two of each, of which one runs.
+ */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(weft_consumed, struct sk_buff *skb)
 {
-	left(skb);
+	left(skb, 1);
+	return 0;
+}
+
+SEC("tp_btf/consume_skb")
+int BPF_PROG(weft_consumed_2, struct sk_buff *skb)
+{
+	left(skb, 1);
 	return 0;
 }
 
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(weft_dropped, struct sk_buff *skb)
 {
-	left(skb);
+	left(skb, 1);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(weft_dropped_2, struct sk_buff *skb)
+{
+	left(skb, 1);
 	return 0;
 }
 

@@ -43,7 +43,8 @@ struct weft_titan_flow {
 	__u64 state;
 	__u64 bytes;	 /* assigned */
 	__s64 bytes_out; /* assigned and not left */
-	__u64 idle_since; /* when it was last counted out, in jiffies */
+	__u32 idle_since; /* when it was last counted out, in jiffies */
+	__u32 swept;	  /* of bytes, when the sweep was here last */
 	__u64 cgroup;	 /* what the weight follows from */
 	__u32 mark;
 	__u32 hash;	  /* bits 12..31: the flow's tag; all: puts a packet into the flow's queue */
@@ -73,8 +74,9 @@ struct weft_titan_totals {
 	__u64 without_socket;
 	__u64 passed;	   /* packets of flows that were under way when Titan came, left to the device's choice */
 	__u64 repaired;	   /* flows whose packets had all left although not all departures were seen */
+	__u64 swept;	   /* of them, those that the sweep counted out, since their sockets had nothing more to send */
 	__u64 retries;	   /* a queue was taken by another core between look and claim */
-	__u64 pad[2];
+	__u64 pad[1];
 };
 
 _Static_assert(sizeof(struct weft_titan_config) == 36, "config");

@@ -76,8 +76,7 @@ pub fn run(flows: u32, burst: u32, runs: u32, stop: &dyn Fn() -> bool) -> Result
         nanos.push(after.nanos.saturating_sub(before.nanos) as f64 / packets);
         speeds.push(packets / seconds);
     }
-    let activations =
-        titan.page().queues.iter().map(|queue| queue.activations.load(Ordering::Relaxed)).sum::<u64>();
+    let activations = titan.page().activations();
     titan.detach().map_err(failed)?;
     nic.stop(Nanos::from_secs(1)).map_err(failed)?;
     let mut case = BenchCase::alone(format!("assignment-{flows}-flows-{burst}-in-a-row"), &speeds);

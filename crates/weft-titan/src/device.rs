@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{MapFd, RunStats, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
+use weft_host::clock;
 use weft_host::ethtool::Nic as Ethtool;
 use weft_host::link;
 use weft_host::netns::NetNs;
@@ -24,6 +25,9 @@ pub const FILTER: &str = "weft_titan";
 const HANDLE: u32 = 1;
 /// The program of the software NIC's port (`bpf/doorbell.bpf.c`).
 const DOORBELL: &str = "weft_egress";
+/// How long programs may take to go, and how often that is looked at.
+const UNLOAD_PATIENCE: Nanos = Nanos::from_secs(1);
+const UNLOAD_LOOK: core::time::Duration = core::time::Duration::from_millis(1);
 type Result<T> = core::result::Result<T, TitanError>;
 
 /// What was found about a device.
@@ -67,6 +71,9 @@ impl Titan {
         let loaded = load(settings, &found, &pools)?;
         let mut undo =
             Undo { ns: ns.handle()?, device: device.to_owned(), pins: Some(pins.clone()), filter: None };
+        if let Some(map) = &found.nic_page {
+            map.shared::<QueuePage>()?.empty();
+        }
         let programs = loaded.pin(&pins)?;
         let clsact_added = !tc_filter::has_clsact(ns, device)?;
         if clsact_added {
@@ -265,10 +272,6 @@ impl Titan {
         let _lock = state::lock(&self.folder)?;
         self.page.use_weights.store(0, Ordering::Release);
         self.page.segment_bytes.store(0, Ordering::Release);
-        for queue in &self.page.queues {
-            queue.weight.store(0, Ordering::Relaxed);
-            queue.flows.store(0, Ordering::Relaxed);
-        }
         let device = &self.state.device.clone();
         let mut outcome = tc_filter::delete_egress(&self.ns, device, self.state.priority, self.state.handle)
             .map_err(TitanError::from);
@@ -279,6 +282,9 @@ impl Titan {
         }
         outcome = outcome.and(self.restore_segments());
         drop_pins(&self.state.pins);
+        // Until the last program has ended packets are counted in and out.
+        wait_unloaded(&self.state.programs);
+        self.page.empty();
         self.state.remove(&self.folder);
         outcome
     }
@@ -311,6 +317,16 @@ impl Drop for Undo {
         if let Some(pins) = self.pins.take() {
             drop_pins(&pins);
         }
+    }
+}
+
+/// Waits until programs that nothing holds any more are gone: the kernel unlinks and frees them behind our back
+/// (`bpf_link_put`, kernel/bpf/syscall.c). Whoever else holds one, such as a debugger, is not waited for longer than
+/// [`UNLOAD_PATIENCE`].
+fn wait_unloaded(programs: &[u32]) {
+    let until = clock::now() + UNLOAD_PATIENCE;
+    while programs.iter().any(|id| is_loaded(*id)) && clock::now() < until {
+        std::thread::sleep(UNLOAD_LOOK);
     }
 }
 

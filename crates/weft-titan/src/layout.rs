@@ -77,7 +77,8 @@ pub struct Flow {
     /// Assigned so far.
     pub bytes: AtomicU64,
     bytes_out: AtomicU64,
-    idle_since: AtomicU64,
+    idle_since: AtomicU32,
+    swept: AtomicU32,
     cgroup: AtomicU64,
     mark: AtomicU32,
     hash: AtomicU32,
@@ -113,9 +114,11 @@ pub struct Totals {
     pub passed: AtomicU64,
     /// Flows counted out late, because departures had not been seen.
     pub repaired: AtomicU64,
+    /// Of them, those that the sweep counted out, since their sockets had nothing more to send.
+    pub swept: AtomicU64,
     /// Another core took the same queue between look and claim.
     pub retries: AtomicU64,
-    pad: [AtomicU64; 2],
+    pad: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Totals>() == 64);
@@ -179,7 +182,8 @@ mod tests {
             state: word(45 | 6 << 32 | 3 << 40),
             bytes: word(65_000),
             bytes_out: word(0),
-            idle_since: word(0),
+            idle_since: AtomicU32::new(0),
+            swept: AtomicU32::new(0),
             cgroup: word(0),
             mark: AtomicU32::new(0),
             hash: AtomicU32::new(0),

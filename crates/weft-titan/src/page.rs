@@ -1,6 +1,6 @@
 //! The page that describes a device's queues: `bpf/queues.h` in Rust. Both sides assert the sizes.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 use weft_units::FlowKey;
 
@@ -67,6 +67,36 @@ const _: () = assert!(size_of::<QueuePage>() == 64 + 64 + 4 * HELD + 128 * QUEUE
 
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_queues` (sizes asserted on both sides).
 unsafe impl SharedLayout for QueuePage {}
+
+impl QueuePage {
+    fn sum(&self, of: impl Fn(&Queue) -> &AtomicU64) -> u64 {
+        self.queues.iter().map(|queue| of(queue).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Flows that are active now.
+    pub fn active(&self) -> u64 {
+        self.sum(|queue| &queue.flows)
+    }
+
+    /// Flows that became active so far.
+    pub fn activations(&self) -> u64 {
+        self.sum(|queue| &queue.activations)
+    }
+
+    /// Of them, those that came from another queue.
+    pub fn moves(&self) -> u64 {
+        self.sum(|queue| &queue.moves)
+    }
+
+    /// Sets all that is counted of the queues to 0. Nobody may count meanwhile.
+    pub fn empty(&self) {
+        for queue in &self.queues {
+            let counts = [&queue.weight, &queue.flows, &queue.changed_ns, &queue.packets, &queue.bytes];
+            let others = [&queue.moves, &queue.activations, &queue.left_packets, &queue.left_bytes];
+            counts.into_iter().chain(others).for_each(|count| count.store(0, Ordering::Relaxed));
+        }
+    }
+}
 
 impl Default for QueuePage {
     fn default() -> Self {

@@ -13,11 +13,11 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/titan.bpf.o"));
 /// The classifier at the device's egress.
 const CLASSIFIER: &str = "weft_titan";
 /// Programs that see departures by packets' destructors.
-const DESTRUCTORS: [&str; 3] = ["weft_tcp_wfree", "weft_sock_wfree", "weft_ack_wfree"];
+const DESTRUCTORS: [&str; 4] = ["weft_tcp_wfree", "weft_sock_wfree", "weft_ack_wfree", "weft_edemux"];
 /// Programs that see departures by tracepoints.
-const TRACEPOINTS: [&str; 2] = ["weft_consumed", "weft_dropped"];
+const TRACEPOINTS: [&str; 4] = ["weft_consumed", "weft_consumed_2", "weft_dropped", "weft_dropped_2"];
 /// Maps that are pinned.
-const MAPS: [&str; 3] = [page::MAP, "totals", "flows"];
+const MAPS: [&str; 4] = [page::MAP, "totals", "flows", "sweeps"];
 
 /// How departures of packets are seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

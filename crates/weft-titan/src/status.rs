@@ -3,7 +3,6 @@
 use crate::device::Titan;
 use crate::error::TitanError;
 use crate::layout::FlowRecord;
-use crate::page::Queue;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use weft_host::clock;
@@ -60,11 +59,9 @@ impl Watch {
         let queues = self.queues(seconds);
         let (sent, unfairness, jain) = self.fairness(&flows, seconds);
         let totals = self.titan.totals();
-        let queue_counts = &self.titan.page().queues;
-        let sum = |of: fn(&Queue) -> &AtomicU64| queue_counts.iter().map(|queue| read(of(queue))).sum();
         let events = TitanEvents {
-            activations: sum(|queue| &queue.activations),
-            moves: sum(|queue| &queue.moves),
+            activations: self.titan.page().activations(),
+            moves: self.titan.page().moves(),
             kept: read(&totals.kept),
             beyond: read(&totals.beyond),
             without_socket: read(&totals.without_socket),

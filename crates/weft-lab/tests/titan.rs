@@ -1,0 +1,180 @@
+//! Queue assignment under churn, and the order of packets, on the path through the software NIC.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use weft_host::testing::privileged;
+use weft_lab::titan::churn::{self, Closings, ShortFlows};
+use weft_lab::titan::order::{self, OrderReport, OrderSettings, Path, Station};
+use weft_lab::titan::traffic::Mix;
+use weft_nic::multiqueue::{self, Multiqueue};
+use weft_nic::nic::SoftwareNic;
+use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
+use weft_sched::queues::Inner;
+use weft_titan::device::Titan;
+use weft_titan::page::Queue;
+use weft_titan::settings::Settings;
+use weft_units::{BitsPerSec, Nanos, Packets};
+
+/// A worker, senders and receivers are enough for two cores: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::SeqCst)
+}
+
+/// A NIC with Titan attached. It is detached also when a test has failed.
+struct Bench {
+    titan: Option<Titan>,
+    nic: SoftwareNic,
+    bed: Testbed,
+}
+
+impl Bench {
+    fn start(role: &str, wanted: &Multiqueue) -> Self {
+        let bed = Testbed::create(role).expect("testbed");
+        let nic = multiqueue::start(&bed, wanted).expect("nic");
+        let titan = Titan::attach(&bed.sender, "port0", &Settings::default()).expect("attached");
+        Self { titan: Some(titan), nic, bed }
+    }
+
+    fn titan(&self) -> &Titan {
+        self.titan.as_ref().expect("attached")
+    }
+
+    /// Waits until no flow is active, and checks that every count says so.
+    #[track_caller]
+    fn settled(&self) {
+        let totals = self.titan().totals();
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.titan().page().active() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        eprintln!("{:?}", self.titan().flows().iter().filter(|f| f.is_active()).collect::<Vec<_>>());
+        for (number, queue) in self.titan().page().queues.iter().enumerate().take(8) {
+            let Queue { packets, bytes, left_packets, left_bytes, flows, weight, .. } = queue;
+            let standing = (get(flows), get(weight));
+            assert_eq!(standing, (0, 0), "queue {number}: {queue:?}, {totals:?}");
+            let (came, left) = ((get(packets), get(bytes)), (get(left_packets), get(left_bytes)));
+            assert_eq!(came, left, "queue {number}: packets and bytes, {totals:?}");
+        }
+        assert_eq!((self.titan().page().active(), get(&totals.repaired)), (0, 0), "{totals:?}");
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Some(titan) = self.titan.take() {
+            let _ = titan.detach();
+        }
+    }
+}
+
+fn short(per_second: u32) -> ShortFlows {
+    let how_closed = Closings { orderly: 4, reset: 3, abandoned: 1 };
+    let patience = Nanos::from_secs(2);
+    ShortFlows { how_closed, per_second, bytes: 3000, patience, ..ShortFlows::default() }
+}
+
+#[test]
+fn thousands_of_short_flows_leave_every_count_at_zero() {
+    if !privileged("thousands_of_short_flows_leave_every_count_at_zero") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::start("chr", &Multiqueue::new(BitsPerSec(1_000_000_000)));
+    let (stop, two) = (AtomicBool::new(false), Duration::from_secs(2));
+    let run = churn::run(&short(3000), &bench.bed.sender, &bench.bed.receiver, RECEIVER, two, &stop);
+    let report = run.expect("traffic");
+    println!("{report:?}\n{:?}", bench.titan().totals());
+    let clients = report.clients;
+    assert!(clients.balances() && report.servers.balances(), "{report:?}");
+    assert!([clients.orderly, clients.reset, clients.abandoned].iter().all(|&n| n > 100), "{report:?}");
+    assert!(bench.titan().page().activations() >= clients.started);
+    bench.settled();
+}
+
+#[test]
+fn short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero() {
+    if !privileged("short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero") {
+        return;
+    }
+    let _alone = alone();
+    let wanted = Multiqueue { ring_packets: 3, ..Multiqueue::new(BitsPerSec(20_000_000)) };
+    let bench = Bench::start("chf", &wanted);
+    let (stop, two) = (AtomicBool::new(false), Duration::from_secs(2));
+    let flows = ShortFlows { patience: Nanos::from_secs(1), ..short(2000) };
+    let run = churn::run(&flows, &bench.bed.sender, &bench.bed.receiver, RECEIVER, two, &stop);
+    let report = run.expect("traffic");
+    println!("{report:?}\n{:?}", bench.titan().totals());
+    assert!(report.clients.balances(), "{report:?}");
+    assert!(bench.nic.totals().expect("totals").drops.ring_full > 100);
+    bench.settled();
+}
+
+/// Mixed traffic until so many packets have been judged.
+fn ordered(bench: &Bench, packets: u64, there: bool) -> OrderReport {
+    let bed = &bench.bed;
+    let port = (&bed.sender, "port0");
+    let (sender, far, receiver, server) = if there {
+        (port, Some((&bed.nic, "port0-nic")), (&bed.receiver, "wire0"), RECEIVER)
+    } else {
+        ((&bed.receiver, "wire0"), None, port, SENDER)
+    };
+    let settings = OrderSettings {
+        packets: Packets(packets),
+        most: Duration::from_secs(8),
+        mix: Mix { change_core: Nanos::from_millis(1), ..Mix::default() },
+        short: Some(short(300)),
+    };
+    let path = Path { sender, far, receiver, server };
+    order::run(&path, &settings, |_| (), &AtomicBool::new(false)).expect("runs")
+}
+
+fn check_order(role: &str, inner: Inner, there: bool) {
+    let _alone = alone();
+    let bench = Bench::start(role, &Multiqueue { inner, ..Multiqueue::new(BitsPerSec(2_000_000_000)) });
+    let report = ordered(&bench, 300_000, there);
+    let totals = bench.titan().totals();
+    for station in &report.stations {
+        println!("{}: {:?} {:?}", station.station, station.counts, station.late.first());
+    }
+    println!("{totals:?}\n{:?} {}", report.mix, report.complete);
+    assert!(report.packets() > Packets(50_000), "{report:?}");
+    assert!(report.mix.core_changes > 100, "{report:?}");
+    assert_eq!(report.first_overtaken(), None, "{:?}", report.stations);
+    assert_eq!(report.late(Station::Receiver), Some(Packets(0)));
+    if there {
+        assert!(bench.titan().page().moves() > 100, "flows changed their queues: {totals:?}");
+    }
+    bench.settled();
+}
+
+#[test]
+fn no_packet_is_overtaken_on_its_way_out() {
+    if !privileged("no_packet_is_overtaken_on_its_way_out") {
+        return;
+    }
+    check_order("oro", Inner::Fair, true);
+}
+
+#[test]
+fn no_packet_is_overtaken_on_its_way_out_through_fifo_queues() {
+    if !privileged("no_packet_is_overtaken_on_its_way_out_through_fifo_queues") {
+        return;
+    }
+    check_order("orf", Inner::Fifo, true);
+}
+
+#[test]
+fn no_packet_is_overtaken_on_its_way_in() {
+    if !privileged("no_packet_is_overtaken_on_its_way_in") {
+        return;
+    }
+    check_order("ori", Inner::Fair, false);
+}

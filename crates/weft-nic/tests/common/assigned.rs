@@ -1,0 +1,234 @@
+//! A multiqueue NIC with queue assignment at its port, and UDP flows whose packets are counted out by hand: what a slow link
+//! has not sent yet keeps a flow active.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use crate::bench::{conserved, socket, unspecified};
+use core::net::SocketAddr;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weft_nic::departures::DepartureLog;
+use weft_nic::multiqueue::{Multiqueue, start};
+use weft_nic::nic::{SoftwareNic, Totals};
+use weft_nic::testbed::{RECEIVER, Testbed};
+use weft_titan::device::Titan;
+use weft_titan::layout::FlowRecord;
+use weft_titan::page::Queue;
+use weft_titan::settings::Settings;
+use weft_units::{BitsPerSec, Nanos};
+
+/// Payload of a datagram: 8.5 kbit on the wire.
+pub(crate) const PAYLOAD: usize = 1000;
+const PORT: u16 = 6000;
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A worker, senders and receivers are enough for two cores: one test at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::SeqCst)
+}
+
+/// A NIC of `kilobits` a second with room for all that a test sends.
+pub(crate) fn slow(kilobits: u64) -> Multiqueue {
+    Multiqueue { ring_packets: 8000, ..Multiqueue::new(BitsPerSec(kilobits * 1000)) }
+}
+
+/// Waits until `done`, or fails saying what did not come.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A UDP flow of the sender.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) socket: UdpSocket,
+    port: u16,
+}
+
+impl Flow {
+    /// Sends `count` datagrams.
+    pub(crate) fn send(&self, count: usize) {
+        for _ in 0..count {
+            assert_eq!(self.socket.send(&[7; PAYLOAD]).expect("sent"), PAYLOAD);
+        }
+    }
+}
+
+/// The NIC, and what is attached to it.
+pub(crate) struct Assigned {
+    titan: Option<Titan>,
+    nic: Option<SoftwareNic>,
+    pub(crate) sink: UdpSocket,
+    pub(crate) bed: Testbed,
+}
+
+impl Assigned {
+    pub(crate) fn start(role: &str, wanted: &Multiqueue, settings: &Settings) -> Self {
+        let mut assigned = Self::without(role, wanted);
+        assigned.attach(settings);
+        assigned
+    }
+
+    /// The NIC, with nothing attached yet.
+    pub(crate) fn without(role: &str, wanted: &Multiqueue) -> Self {
+        let bed = Testbed::create(role).expect("testbed");
+        let nic = start(&bed, wanted).expect("nic");
+        let sink = socket(&bed.receiver, SocketAddr::new(RECEIVER, PORT));
+        setsockopt(&sink, sockopt::RcvBufForce, &(64 << 20)).expect("buffer");
+        sink.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
+        Self { titan: None, nic: Some(nic), sink, bed }
+    }
+
+    pub(crate) fn attach(&mut self, settings: &Settings) {
+        assert!(self.titan.is_none());
+        self.titan = Some(Titan::attach(&self.bed.sender, "port0", settings).expect("attached"));
+    }
+
+    pub(crate) fn detach(&mut self) {
+        self.titan.take().expect("attached").detach().expect("detached");
+    }
+
+    pub(crate) fn titan(&self) -> &Titan {
+        self.titan.as_ref().expect("attached")
+    }
+
+    pub(crate) fn nic(&self) -> &SoftwareNic {
+        self.nic.as_ref().expect("running")
+    }
+
+    /// A new flow, which has sent nothing yet.
+    pub(crate) fn flow(&self) -> Flow {
+        self.flow_with(|_| ())
+    }
+
+    /// A new flow, with its socket prepared.
+    pub(crate) fn flow_with(&self, prepare: impl FnOnce(&UdpSocket)) -> Flow {
+        let socket = socket(&self.bed.sender, unspecified(false));
+        setsockopt(&socket, sockopt::SndBuf, &(4 << 20)).expect("buffer");
+        prepare(&socket);
+        socket.connect((RECEIVER, PORT)).expect("connected");
+        let port = socket.local_addr().expect("address").port();
+        Flow { socket, port }
+    }
+
+    /// What Titan says of a flow; none before it has been assigned.
+    pub(crate) fn find(&self, flow: &Flow) -> Option<FlowRecord> {
+        let flows = self.titan().flows();
+        flows.into_iter().find(|record| record.local_port == flow.port)
+    }
+
+    #[track_caller]
+    pub(crate) fn record(&self, flow: &Flow) -> FlowRecord {
+        self.find(flow).expect("a flow that was assigned")
+    }
+
+    /// The queue of a flow.
+    #[track_caller]
+    pub(crate) fn queue(&self, flow: &Flow) -> usize {
+        self.record(flow).queue.index()
+    }
+
+    pub(crate) fn queues(&self) -> &[Queue] {
+        &self.titan().page().queues[..self.titan().state().queues as usize]
+    }
+
+    /// The queues' weights.
+    pub(crate) fn weights(&self) -> Vec<u64> {
+        self.queues().iter().map(|queue| get(&queue.weight)).collect()
+    }
+
+    /// The queues' active flows.
+    pub(crate) fn flows(&self) -> Vec<u64> {
+        self.queues().iter().map(|queue| get(&queue.flows)).collect()
+    }
+
+    pub(crate) fn active(&self) -> u64 {
+        self.titan().page().active()
+    }
+
+    /// Waits until no flow is active.
+    #[track_caller]
+    pub(crate) fn quiet(&self) {
+        wait_for("all flows are counted out", || self.active() == 0);
+    }
+
+    /// Waits until no flow is active, and checks that every count says so exactly.
+    #[track_caller]
+    pub(crate) fn settled(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.active() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The last departures are on their way through the counts.
+        std::thread::sleep(Duration::from_millis(50));
+        exact(self.titan());
+    }
+
+    /// Datagrams that have come and nobody has read.
+    pub(crate) fn delivered(&self) -> usize {
+        let mut buffer = [0; 2 * PAYLOAD];
+        let mut count = 0;
+        while self.sink.recv(&mut buffer).is_ok() {
+            count += 1;
+        }
+        count
+    }
+
+    /// Detaches what is attached, stops the NIC and checks its books.
+    pub(crate) fn finish(mut self) -> (Totals, DepartureLog) {
+        if self.titan.is_some() {
+            self.detach();
+        }
+        let nic = self.nic.take().expect("running");
+        let (totals, log) = nic.stop_with_log(Nanos::from_secs(1)).expect("stopped");
+        conserved(&totals);
+        (totals, log)
+    }
+}
+
+impl Drop for Assigned {
+    /// Also when a test has failed.
+    fn drop(&mut self) {
+        if let Some(titan) = self.titan.take() {
+            let _ = titan.detach();
+        }
+    }
+}
+
+/// Every count of flows and packets is back at zero, and no departure was missed.
+#[track_caller]
+pub(crate) fn exact(titan: &Titan) {
+    let queues = &titan.page().queues[..titan.state().queues as usize];
+    let totals = titan.totals();
+    let seen = |queue: &Queue| {
+        let packets = (get(&queue.packets), get(&queue.left_packets));
+        let bytes = (get(&queue.bytes), get(&queue.left_bytes));
+        (get(&queue.flows), get(&queue.weight), packets, bytes)
+    };
+    for (number, queue) in queues.iter().enumerate() {
+        let (flows, weight, packets, bytes) = seen(queue);
+        let exact = (flows, weight) == (0, 0) && packets.0 == packets.1 && bytes.0 == bytes.1;
+        let all: Vec<_> = queues.iter().map(seen).collect();
+        assert!(exact, "queue {number}: {all:?}, {totals:?}, {:?}", titan.flows());
+    }
+    assert_eq!((titan.page().active(), get(&totals.repaired)), (0, 0), "{totals:?}");
+}
+
+/// Keeps this thread on one core.
+pub(crate) fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).expect("the core");
+}

@@ -1,0 +1,271 @@
+//! What Titan leaves to the device's own choice: packets without a socket, flows that were under way before it came, flows beyond
+//! the bound; and what is left when it goes.
+
+#[path = "common/assigned.rs"]
+mod assigned;
+#[path = "common/bench.rs"]
+mod bench;
+
+use assigned::{Assigned, Flow, alone, get, slow, wait_for};
+use bench::{socket, unspecified};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
+use weft_host::bpffs::BpfFs;
+use weft_host::link::{self, Mac, Route, VethOptions};
+use weft_host::netns::NetNs;
+use weft_host::testing::{privileged, unique};
+use weft_host::{sysctl, tc_filter};
+use weft_nic::multiqueue::Multiqueue;
+use weft_nic::testbed::{RECEIVER, Testbed};
+use weft_titan::device::Titan;
+use weft_titan::error::TitanError;
+use weft_titan::settings::Settings;
+use weft_units::BitsPerSec;
+
+/// A host behind the sender, whose packets the sender forwards to the port.
+fn host_behind(bed: &Testbed) -> NetNs {
+    let far = NetNs::create(&unique("far")).expect("namespace");
+    let sender = &bed.sender;
+    let macs = [Some(Mac::local(10)), Some(Mac::local(11))];
+    link::create_veth((&far, "far0"), (sender, "far1"), &VethOptions { macs, ..VethOptions::default() })
+        .expect("veth");
+    for (ns, name, address) in [(&far, "far0", "10.98.0.2"), (sender, "far1", "10.98.0.1")] {
+        link::set_up(ns, name).expect("up");
+        link::add_address(ns, name, address.parse().expect("address"), 24).expect("address");
+    }
+    link::wait_running(&far, "far0", Duration::from_secs(2)).expect("far");
+    sysctl::set(sender, "net.ipv4.ip_forward", "1").expect("forward");
+    let (destination, gateway) = ("10.99.0.0".parse().expect("net"), "10.98.0.1".parse().ok());
+    link::add_route(&far, &Route { destination, prefix_len: 24, link: None, gateway }).expect("route");
+    far
+}
+
+/// Sends `count` ICMP echo requests by a raw socket of `ns`.
+fn ping(ns: &NetNs, count: u64) {
+    let open = || rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP));
+    let raw = ns.run(open).expect("ns").expect("raw socket");
+    let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+    for _ in 0..count {
+        let sent = rustix::net::sendto(&raw, &echo, SendFlags::empty(), &SocketAddr::new(RECEIVER, 0));
+        assert_eq!(sent, Ok(echo.len()));
+    }
+}
+
+#[test]
+fn packets_without_a_socket_are_left_alone_and_counted() {
+    if !privileged("packets_without_a_socket_are_left_alone_and_counted") {
+        return;
+    }
+    let _alone = alone();
+    let assigned = Assigned::start("tps", &slow(50_000), &Settings::default());
+    let totals = assigned.titan().totals();
+    let far = host_behind(&assigned.bed);
+    let forwarded = socket(&far, unspecified(false));
+    // The first may be lost to ARP; wait until one has come.
+    wait_for("a forwarded packet", || {
+        forwarded.send_to(&[1; 10], assigned.sink.local_addr().expect("address")).expect("sent");
+        assigned.delivered() > 0
+    });
+    let before = get(&totals.without_socket);
+    assert!(before > 0);
+    for _ in 0..50 {
+        forwarded.send_to(&[2; 500], assigned.sink.local_addr().expect("address")).expect("sent");
+    }
+    assert_eq!(assigned.delivered(), 50);
+    assert_eq!(get(&totals.without_socket), before + 50);
+    ping(&assigned.bed.sender, 20);
+    wait_for("raw packets", || get(&totals.without_socket) >= before + 70);
+    assert_eq!(get(&totals.without_socket), before + 70);
+    // A socket's packets in between are assigned as ever.
+    let flow = assigned.flow();
+    flow.send(10);
+    assert_eq!(assigned.delivered(), 10);
+    assigned.settled();
+    let packets: u64 = assigned.queues().iter().map(|queue| get(&queue.packets)).sum();
+    assert_eq!((packets, assigned.titan().page().activations() > 0), (10, true), "{totals:?}");
+    assert_eq!(assigned.titan().flows().len(), 1);
+    assigned.finish();
+}
+
+#[test]
+fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
+    if !privileged("a_flow_under_way_is_left_alone_until_it_has_been_quiet") {
+        return;
+    }
+    let _alone = alone();
+    let mut assigned = Assigned::without("tpu", &slow(1000));
+    let (old, new) = (assigned.flow(), assigned.flow());
+    old.send(60);
+    assigned.attach(&Settings::default());
+    old.send(20);
+    new.send(20);
+    let totals = assigned.titan().totals();
+    assert_eq!(get(&totals.passed), 20, "{totals:?}");
+    assert!(assigned.find(&old).is_none());
+    assert!(assigned.record(&new).is_active());
+    assert_eq!(
+        (assigned.titan().page().active(), assigned.titan().page().activations()),
+        (1, 1),
+        "{totals:?}"
+    );
+    // All of it has left: what it sends now is assigned.
+    assert_eq!(delivered(&assigned, 100), 100);
+    assigned.settled();
+    old.send(20);
+    assert!(assigned.record(&old).is_active());
+    assert_eq!((get(&totals.passed), assigned.titan().page().activations()), (20, 2), "{totals:?}");
+    assert_eq!(delivered(&assigned, 20), 20);
+    assigned.settled();
+    assigned.finish();
+}
+
+/// Datagrams that come until there are `count`, or none for a long time.
+fn delivered(assigned: &Assigned, count: usize) -> usize {
+    let mut sum = 0;
+    for _ in 0..20 {
+        sum += assigned.delivered();
+        if sum >= count {
+            break;
+        }
+    }
+    sum
+}
+
+#[test]
+fn no_more_flows_are_active_than_the_bound_says() {
+    if !privileged("no_more_flows_are_active_than_the_bound_says") {
+        return;
+    }
+    let _alone = alone();
+    let assigned = Assigned::start("tpb", &slow(4000), &Settings { most_flows: 4, ..Settings::default() });
+    let flows: Vec<Flow> = (0..10).map(|_| assigned.flow()).collect();
+    let totals = assigned.titan().totals();
+    flows.iter().for_each(|flow| flow.send(20));
+    assert_eq!(assigned.titan().page().active(), 4);
+    assert!(get(&totals.beyond) >= 6, "{totals:?}");
+    let active = |flow: &Flow| assigned.find(flow).is_some_and(|record| record.is_active());
+    let at_work: Vec<bool> = flows.iter().map(active).collect();
+    assert_eq!(at_work, core::array::from_fn::<bool, 10, _>(|i| i < 4), "the first four");
+    let activations = assigned.titan().page().activations();
+    assert_eq!(delivered(&assigned, 200), 200);
+    assigned.settled();
+    // The bound is for flows that are active at once: now others have their turn.
+    for round in 0..30 {
+        flows[4 + round % 6].send(3);
+        flows[round % 10].send(2);
+        assert!(assigned.titan().page().active() <= 4, "{totals:?}");
+    }
+    assert!(assigned.titan().page().activations() > activations, "{totals:?}");
+    assert_eq!(delivered(&assigned, 150), 150);
+    assigned.settled();
+    let later = flows.iter().skip(4).filter_map(|flow| assigned.find(flow));
+    assert!(later.map(|record| record.bytes.get()).sum::<u64>() > 0, "later flows were assigned");
+    assigned.finish();
+}
+
+/// Folders of ours where programs are pinned.
+fn pins() -> usize {
+    let Some(filesystem) = BpfFs::find() else { return 0 };
+    let entries = std::fs::read_dir(filesystem.root()).expect("read");
+    let ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("weft-titan-");
+    entries.filter(|entry| entry.as_ref().is_ok_and(|entry| ours(&entry.file_name()))).count()
+}
+
+#[test]
+fn it_goes_and_comes_again_while_traffic_flows() {
+    if !privileged("it_goes_and_comes_again_while_traffic_flows") {
+        return;
+    }
+    let _alone = alone();
+    let mut assigned = Assigned::start("tpd", &slow(3000), &Settings::default());
+    let mut sent = 0;
+    for round in 0..3 {
+        let flows: Vec<Flow> = (0..12).map(|_| assigned.flow()).collect();
+        flows.iter().for_each(|flow| flow.send(15));
+        let record = assigned.record(&flows[0]);
+        assert!(record.is_active(), "{record:?}");
+        let pinned = assigned.titan().state().pins.clone();
+        assert!(pinned.exists() && pins() >= 1);
+        assert!(assigned.active() > 6, "{:?}", assigned.titan().totals());
+        assigned.detach();
+        assert!(!pinned.exists());
+        let left = tc_filter::egress_filters(&assigned.bed.sender, "port0").expect("filters");
+        let ours = left.iter().filter(|filter| format!("{filter:?}").contains(weft_titan::device::FILTER));
+        assert_eq!(ours.count(), 0, "{left:?}");
+        let page = assigned.nic().queue_page();
+        for (number, queue) in page.queues.iter().enumerate() {
+            assert_eq!((get(&queue.weight), get(&queue.flows)), (0, 0), "round {round}, queue {number}");
+        }
+        let gone = Titan::open(&assigned.bed.sender, "port0").err();
+        assert!(matches!(gone, Some(TitanError::NotAttached { .. })), "{gone:?}");
+        flows.iter().for_each(|flow| flow.send(5));
+        sent += 12 * 20;
+        assert_eq!(delivered(&assigned, 12 * 20), 12 * 20, "traffic goes on");
+        for queue in &assigned.nic().queue_page().queues {
+            assert_eq!((get(&queue.weight), get(&queue.flows)), (0, 0), "nobody counts any more");
+        }
+        assigned.attach(&Settings::default());
+        let twice = Titan::attach(&assigned.bed.sender, "port0", &Settings::default()).err();
+        assert!(matches!(twice, Some(TitanError::Attached { .. })), "{twice:?}");
+        let flow = assigned.flow();
+        flow.send(10);
+        assert_eq!(delivered(&assigned, 10), 10);
+        sent += 10;
+        // What was under way when it went is in no count of now.
+        assigned.settled();
+        let packets: u64 = assigned.queues().iter().map(|queue| get(&queue.packets)).sum();
+        assert_eq!(packets, 10, "counted since it came");
+    }
+    let (totals, _) = assigned.finish();
+    assert_eq!(totals.sum(|class| class.sent).packets.get(), sent);
+    assert_eq!(pins(), 0, "nothing of ours is left");
+}
+
+#[test]
+fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
+    if !privileged("the_page_is_empty_when_it_has_gone_from_a_busy_port") {
+        return;
+    }
+    let _alone = alone();
+    let wanted = Multiqueue::new(BitsPerSec(2_000_000_000));
+    let mut assigned = Assigned::start("tpz", &wanted, &Settings::default());
+    let flows: Vec<Flow> = (0..8).map(|_| assigned.flow()).collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for flows in flows.chunks(4) {
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    flows.iter().for_each(|flow| flow.send(2));
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let mut wrong = Vec::new();
+        for round in 0..10 {
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(assigned.titan().page().activations() > 0);
+            assigned.detach();
+            let at_once: Vec<_> = standing(&assigned);
+            std::thread::sleep(Duration::from_millis(20));
+            let later = standing(&assigned);
+            if !at_once.is_empty() || !later.is_empty() {
+                wrong.push((round, at_once, later));
+            }
+            assigned.attach(&Settings::default());
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(wrong.is_empty(), "round, queues with weight and flows: {wrong:?}");
+    });
+    assigned.settled();
+    assigned.finish();
+}
+
+/// Queues that have a weight or flows.
+fn standing(assigned: &Assigned) -> Vec<(usize, u64, u64)> {
+    let queues = assigned.nic().queue_page().queues.iter().enumerate();
+    let counts = queues.map(|(number, queue)| (number, get(&queue.weight), get(&queue.flows)));
+    counts.filter(|(_, weight, flows)| (*weight, *flows) != (0, 0)).collect()
+}
