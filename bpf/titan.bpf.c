@@ -61,6 +61,7 @@ struct sk_buff {
 	__u32 hash;
 	unsigned char *head;
 	unsigned int end;
+	void (*destructor)(struct sk_buff *skb);
 };
 struct skb_shared_info {
 	unsigned short gso_segs;
@@ -78,6 +79,11 @@ struct bpf_iter__bpf_sk_storage_map {
 #pragma clang attribute pop
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+
+/* The destructors of packets that are charged to their socket; where the kernel hides their addresses they are 0. */
+extern const void tcp_wfree __ksym __weak;
+extern const void sock_wfree __ksym __weak;
+extern const void __sock_wfree __ksym __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -373,6 +379,21 @@ static __always_inline struct weft_titan_flow *new_flow(struct bpf_sock *sk, str
 	return f;
 }
 
+/*
+ * Whether a packet is charged to its socket. A reset or an acknowledgement that the kernel answers with in a socket's name only
+ * holds a reference (skb_set_owner_edemux in ip_send_unicast_reply, net/ipv4/ip_output.c): the socket's charge is then that of
+ * other packets.
+ */
+static __always_inline int is_charged(const struct sk_buff *k)
+{
+	__u64 destructor = (__u64)k->destructor;
+
+	if (!&tcp_wfree || !&sock_wfree || !&__sock_wfree)
+		return 1;
+	return destructor == (__u64)&tcp_wfree || destructor == (__u64)&sock_wfree ||
+	       destructor == (__u64)&__sock_wfree;
+}
+
 SEC("tc")
 int weft_titan(struct __sk_buff *skb)
 {
@@ -402,6 +423,10 @@ int weft_titan(struct __sk_buff *skb)
 	sk = k->sk;
 	if (!sk)
 		return pass;
+	if (!is_charged(k)) {
+		__sync_fetch_and_add(&t->without_socket, 1);
+		return pass;
+	}
 	charge = sk->sk_wmem_alloc.refs.counter;
 	/* One is the socket's own reference (sk_alloc). */
 	alone = charge <= k->truesize + 1;

@@ -55,7 +55,7 @@ struct weft_titan_totals {
 	__u64 moves;	   /* of them, to another queue than before */
 	__u64 kept;	   /* of them, kept where they were although another was emptier: something was outstanding */
 	__u64 beyond;	   /* packets of flows beyond the bound, left to the device's choice */
-	__u64 without_socket;
+	__u64 without_socket; /* packets that are charged to no socket of TCP or UDP, left to the device's choice */
 	__u64 passed;	   /* packets of flows that were under way when Titan came, left to the device's choice */
 	__u64 repaired;	   /* flows whose packets had all left although not all departures were seen */
 	__u64 retries;	   /* a queue was taken by another core between look and claim */

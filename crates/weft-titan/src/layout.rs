@@ -78,7 +78,7 @@ pub struct Totals {
     pub kept: AtomicU64,
     /// Activations beyond the bound of flows, left to the device's own choice.
     pub beyond: AtomicU64,
-    /// Packets without a socket of TCP or UDP, left to the device's own choice.
+    /// Packets that are charged to no socket of TCP or UDP, left to the device's own choice.
     pub without_socket: AtomicU64,
     /// Packets of flows that were under way already, left to the device's own choice.
     pub passed: AtomicU64,
