@@ -114,6 +114,10 @@ fn short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero() {
     println!("{report:?}\n{:?}", bench.titan().totals());
     assert!(report.clients.balances(), "{report:?}");
     assert!(bench.nic.totals().expect("totals").drops.ring_full > 100);
+    for id in &bench.titan().state().programs {
+        let info = weft_host::bpf::program_info(*id).expect("program");
+        println!("{}: {} not run for recursion", info.name, info.recursion_misses);
+    }
     bench.settled();
 }
 
