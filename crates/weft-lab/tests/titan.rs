@@ -114,11 +114,20 @@ fn short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero() {
     println!("{report:?}\n{:?}", bench.titan().totals());
     assert!(report.clients.balances(), "{report:?}");
     assert!(bench.nic.totals().expect("totals").drops.ring_full > 100);
-    for id in &bench.titan().state().programs {
-        let info = weft_host::bpf::program_info(*id).expect("program");
-        println!("{}: {} not run for recursion", info.name, info.recursion_misses);
+    // The kernel does not run a tracing program that an interrupt has found running on its core (__bpf_prog_enter_recur,
+    // kernel/bpf/trampoline.c; __bpf_trace_run, kernel/trace/bpf_trace.c): such a departure is not seen.
+    let programs = bench.titan().state().programs.iter();
+    let misses = programs.map(|id| weft_host::bpf::program_info(*id).expect("program").recursion_misses);
+    let misses: u64 = misses.sum();
+    if misses == 0 {
+        bench.settled();
+        return;
     }
-    bench.settled();
+    std::thread::sleep(Duration::from_secs(2));
+    let totals = bench.titan().totals();
+    let wrong = get(&totals.active) + get(&totals.repaired);
+    println!("{misses} departures not seen: {totals:?}");
+    assert!(wrong <= misses, "{misses} departures were not seen, {wrong} flows are wrong: {totals:?}");
 }
 
 /// Mixed traffic until so many packets have been judged.
