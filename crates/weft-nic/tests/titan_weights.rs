@@ -116,7 +116,8 @@ fn a_cgroup_and_a_class_have_weights() {
     web.send(20);
     rest.send(20);
     assert_eq!((assigned.record(&web).weight, assigned.record(&rest).weight), (7, 2));
-    let script = format!("exec 3>/dev/udp/{RECEIVER}/6000; for i in 1 2 3 4 5 6 7 8; do echo $i >&3; done; sleep 9");
+    let script =
+        format!("exec 3>/dev/udp/{RECEIVER}/6000; for i in 1 2 3 4 5 6 7 8; do echo $i >&3; done; sleep 9");
     let mut child = Spawn::new("bash")
         .args(["-c", &script])
         .netns(&assigned.bed.sender)
@@ -146,7 +147,8 @@ fn queues_are_served_by_the_weights_of_their_flows() {
     }
     let _alone = alone();
     let rate = BitsPerSec(100_000_000);
-    let wanted = Multiqueue { queues: 3, departures: Some(100_000), ring_packets: 8000, ..Multiqueue::new(rate) };
+    let wanted =
+        Multiqueue { queues: 3, departures: Some(100_000), ring_packets: 8000, ..Multiqueue::new(rate) };
     let parts = Parts { dqa: true, dqwa: true, dsos: false };
     let assigned = Assigned::start("twr", &wanted, &Settings { parts, ..by_mark() });
     let pairs: Vec<_> = [1, 2, 0x10].map(|mark| marked(&assigned, mark)).into_iter().collect();

@@ -193,7 +193,7 @@ mod tests {
         state.write(&folder).expect("written");
         assert_eq!(State::read(&folder, state.netns, 7).expect("read"), Some(state.clone()));
         assert_eq!(State::read(&folder, state.netns, 8).expect("read"), None);
-        assert_eq!(State::all(&folder).expect("one"), [state.clone()]);
+        assert_eq!(State::all(&folder).expect("one"), std::slice::from_ref(&state));
         std::fs::write(folder.join("1-1.json"), "{}").expect("a foreign file");
         let text = State::all(&folder).expect_err("foreign").to_string();
         assert!(text.contains("1-1.json") && text.contains("missing field"), "{text}");
