@@ -232,6 +232,8 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
                 }
             });
         }
+        // Also when something below panics: the scope waits for the senders.
+        let _stop = Stop(&stop);
         let mut wrong = Vec::new();
         for round in 0..10 {
             std::thread::sleep(Duration::from_millis(20));
@@ -250,6 +252,15 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
     });
     assigned.settled();
     assigned.finish();
+}
+
+/// Stops the senders when it goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Queues that have a weight or flows.
