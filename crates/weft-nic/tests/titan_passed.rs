@@ -234,10 +234,11 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
         }
         // Also when something below panics: the scope waits for the senders.
         let _stop = Stop(&stop);
-        let mut wrong = Vec::new();
+        let (mut wrong, mut counted) = (Vec::new(), 0);
         for round in 0..10 {
             std::thread::sleep(Duration::from_millis(20));
-            assert!(get(&assigned.titan().totals().activations) > 0);
+            // Flows that are never quiet are left alone: not every round has some.
+            counted += get(&assigned.titan().totals().activations);
             assigned.detach();
             let at_once: Vec<_> = standing(&assigned);
             std::thread::sleep(Duration::from_millis(20));
@@ -248,6 +249,7 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
             assigned.attach(&Settings::default());
         }
         stop.store(true, Ordering::Relaxed);
+        assert!(counted > 0, "flows were counted in");
         assert!(wrong.is_empty(), "round, queues with weight and flows: {wrong:?}");
     });
     assigned.settled();
