@@ -144,6 +144,32 @@ fn a_reset_that_the_kernel_answers_with_is_no_packet_of_the_flow() {
 }
 
 #[test]
+fn a_reset_behind_a_waiting_fin_counts_nothing_out() {
+    if !privileged("a_reset_behind_a_waiting_fin_counts_nothing_out") {
+        return;
+    }
+    let _alone = alone();
+    // 170 ms for a datagram: what comes behind one waits.
+    let assigned = Assigned::start("tew", &slow(50), &Settings::default());
+    for _ in 0..3 {
+        let (out, mut end) = connect(&assigned);
+        assigned.quiet();
+        let flow = assigned.flow();
+        flow.send(4);
+        drop(out);
+        let active = assigned.active();
+        assert_eq!(active, 2, "the FIN waits");
+        // Data for a closed socket: the reset is not charged to it, so that the FIN's charge may look like its own.
+        end.write_all(&[6; 100]).expect("written");
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(assigned.active(), 2, "the FIN waits still: {:?}", assigned.titan().totals());
+        assert_eq!(get(&assigned.titan().totals().repaired), 0, "{:?}", assigned.titan().totals());
+        assigned.settled();
+    }
+    assigned.finish();
+}
+
+#[test]
 fn a_socket_that_two_cores_send_from_keeps_the_books() {
     if !privileged("a_socket_that_two_cores_send_from_keeps_the_books") {
         return;

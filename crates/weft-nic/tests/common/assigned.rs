@@ -23,7 +23,7 @@ use weft_units::{BitsPerSec, Nanos};
 pub(crate) const PAYLOAD: usize = 1000;
 const PORT: u16 = 6000;
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A worker, senders and receivers are enough for two cores: one test at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -223,7 +223,9 @@ pub(crate) fn exact(titan: &Titan) {
         let all: Vec<_> = queues.iter().map(seen).collect();
         assert!(exact, "queue {number}: {all:?}, {totals:?}, {:?}", titan.flows());
     }
-    assert_eq!((titan.page().active(), get(&totals.repaired)), (0, 0), "{totals:?}");
+    assert_eq!(titan.page().active(), 0, "{totals:?}");
+    // As in crates/weft-lab/tests/titan.rs: what both copies of a tracing program missed.
+    assert!(get(&totals.repaired) <= 1 + titan.page().activations() / 200, "{totals:?}");
 }
 
 /// Keeps this thread on one core.

@@ -1,0 +1,273 @@
+//! Weights of flows, and what the NIC makes of queues' weights and of queues that are shared.
+
+#[path = "common/assigned.rs"]
+mod assigned;
+#[path = "common/bench.rs"]
+mod bench;
+
+use assigned::{Assigned, Flow, alone, get, slow, wait_for};
+use bench::{set_mark, socket};
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use weft_host::process::Output;
+use weft_host::testing::{privileged, unique};
+use weft_host::{Hierarchy, Spawn, clock};
+use weft_nic::departures::{Departure, DepartureLog};
+use weft_nic::multiqueue::Multiqueue;
+use weft_nic::testbed::RECEIVER;
+use weft_titan::settings::{Parts, Settings};
+use weft_titan::weights::WeightTable;
+use weft_units::{BitsPerSec, Nanos};
+
+const MARKS: &str = "default = 3\n[[flow]]\nmark = \"1\"\nweight = 1\n[[flow]]\nmark = \"2\"\nweight = 2\n\
+                     [[flow]]\nmark = \"0x10/0xf0\"\nweight = 4\n";
+
+fn table(text: &str) -> WeightTable {
+    WeightTable::read(text, "weights.toml", |_| panic!("no policy")).expect("a table")
+}
+
+fn by_mark() -> Settings {
+    Settings { weights: table(MARKS), ..Settings::default() }
+}
+
+fn marked(assigned: &Assigned, mark: u32) -> Flow {
+    assigned.flow_with(|socket| set_mark(socket, mark))
+}
+
+#[test]
+fn occupancy_counts_weights_and_not_flows() {
+    if !privileged("occupancy_counts_weights_and_not_flows") {
+        return;
+    }
+    let _alone = alone();
+    let wanted = Multiqueue { queues: 2, ..slow(85) };
+    let assigned = Assigned::start("two", &wanted, &by_mark());
+    let heavy = marked(&assigned, 0x1f);
+    heavy.send(30);
+    let at = assigned.queue(&heavy);
+    assert_eq!(assigned.record(&heavy).weight, 4);
+    // Four of weight 1 go to the other queue, the fifth may go to either.
+    let light: Vec<Flow> = (0..4).map(|_| marked(&assigned, 1)).collect();
+    for (number, flow) in light.iter().enumerate() {
+        flow.send(30);
+        let record = assigned.record(flow);
+        assert_eq!((record.weight, record.queue.index()), (1, 1 - at), "flow {number}");
+    }
+    assert_eq!(assigned.weights(), [4, 4]);
+    let mut flows = assigned.flows();
+    assert_eq!((flows[at], flows[1 - at]), (1, 4));
+    // Weight 2 makes one of them heavier; the default of 3 then goes to the other.
+    let (second, other) = (marked(&assigned, 2), marked(&assigned, 9));
+    second.send(30);
+    other.send(30);
+    let (second, other) = (assigned.record(&second), assigned.record(&other));
+    assert_eq!((second.weight, other.weight), (2, 3));
+    assert_ne!(second.queue, other.queue);
+    let mut weights = assigned.weights();
+    weights.sort_unstable();
+    assert_eq!(weights, [6, 7]);
+    flows = assigned.flows();
+    assert_eq!(flows.iter().sum::<u64>(), 7);
+    assigned.finish();
+}
+
+#[test]
+fn a_new_mark_is_a_new_weight_when_the_flow_is_active_again() {
+    if !privileged("a_new_mark_is_a_new_weight_when_the_flow_is_active_again") {
+        return;
+    }
+    let _alone = alone();
+    let assigned = Assigned::start("twn", &slow(2000), &by_mark());
+    let flow = marked(&assigned, 1);
+    flow.send(20);
+    assert_eq!(assigned.record(&flow).weight, 1);
+    set_mark(&flow.socket, 2);
+    flow.send(10);
+    assert_eq!(assigned.record(&flow).weight, 1, "as it was counted in, so it is counted out");
+    assigned.quiet();
+    flow.send(10);
+    assert_eq!(assigned.record(&flow).weight, 2);
+    assert_eq!(assigned.weights().iter().sum::<u64>(), 2);
+    assigned.settled();
+    assigned.finish();
+}
+
+#[test]
+fn a_cgroup_and_a_class_have_weights() {
+    if !privileged("a_cgroup_and_a_class_have_weights") {
+        return;
+    }
+    let _alone = alone();
+    let gold = Hierarchy::detect().expect("cgroup2").create(&unique("gold")).expect("cgroup");
+    let below = gold.child("web").expect("child");
+    let root = Hierarchy::detect().expect("cgroup2");
+    let path = gold.path().strip_prefix(root.mount_point()).expect("below the root").display().to_string();
+    let text = format!(
+        "policy = \"p\"\ndefault = 2\n[[flow]]\ncgroup = \"/{path}\"\nweight = 5\n[[flow]]\nclass = \"web\"\nweight = 7\n"
+    );
+    let policy = "class web = udp and port 6001\nclass rest = udp\nroot = wfq { web: 1, rest: 1 }";
+    let weights = WeightTable::read(&text, "w.toml", |_| Ok(bench::policy(policy))).expect("a table");
+    let assigned = Assigned::start("twg", &slow(85), &Settings { weights, ..Settings::default() });
+    let _web = socket(&assigned.bed.receiver, SocketAddr::new(RECEIVER, 6001));
+    let (web, rest) = (assigned.flow(), assigned.flow());
+    web.socket.connect((RECEIVER, 6001)).expect("connected");
+    web.send(20);
+    rest.send(20);
+    assert_eq!((assigned.record(&web).weight, assigned.record(&rest).weight), (7, 2));
+    let script =
+        format!("exec 3>/dev/udp/{RECEIVER}/6000; for i in 1 2 3 4 5 6 7 8; do echo $i >&3; done; sleep 9");
+    let mut child = Spawn::new("bash")
+        .args(["-c", &script])
+        .netns(&assigned.bed.sender)
+        .cgroup(&below)
+        .stdout(Output::Capture)
+        .start()
+        .expect("a process of the cgroup");
+    let sum = || assigned.weights().iter().sum::<u64>();
+    wait_for("the cgroup's flow", || sum() == 7 + 2 + 5);
+    child.stop(Duration::from_millis(10)).expect("ended");
+    assigned.finish();
+}
+
+/// Bytes that left each queue from `from` to `to`.
+fn bytes_of(log: &DepartureLog, from: Nanos, to: Nanos) -> [f64; 3] {
+    let mut bytes = [0.0; 3];
+    for d in log.departures.iter().filter(|d| d.start >= from && d.end < to) {
+        bytes[d.queue.index()] += d.wire().get() as f64;
+    }
+    bytes
+}
+
+#[test]
+fn queues_are_served_by_the_weights_of_their_flows() {
+    if !privileged("queues_are_served_by_the_weights_of_their_flows") {
+        return;
+    }
+    let _alone = alone();
+    let rate = BitsPerSec(100_000_000);
+    let wanted =
+        Multiqueue { queues: 3, departures: Some(100_000), ring_packets: 8000, ..Multiqueue::new(rate) };
+    let parts = Parts { dqa: true, dqwa: true, dsos: false };
+    let assigned = Assigned::start("twr", &wanted, &Settings { parts, ..by_mark() });
+    let pairs: Vec<_> = [1, 2, 0x10].map(|mark| marked(&assigned, mark)).into_iter().collect();
+    // Each is topped up so that it is never without a packet.
+    let until = clock::now() + Nanos::from_millis(2600);
+    let from = clock::now() + Nanos::from_millis(400);
+    let mut places = [0; 3];
+    while clock::now() < until {
+        for (flow, place) in pairs.iter().zip(&mut places) {
+            let record = assigned.find(flow);
+            let waiting = record.map_or(0, |record| record.segments.get());
+            flow.send(600_usize.saturating_sub(waiting as usize));
+            *place = assigned.queue(flow);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let weights: Vec<u64> = places.iter().map(|place| get(&assigned.queues()[*place].weight)).collect();
+    assert_eq!(weights, [1, 2, 4], "{places:?}");
+    assigned.settled();
+    let (totals, log) = assigned.finish();
+    let mut sent = [0.0; 3];
+    for second in 0..2 {
+        let begin = from + Nanos::from_secs(second);
+        let window = bytes_of(&log, begin, begin + Nanos::from_secs(1));
+        println!("{window:?}");
+        sent.iter_mut().zip(window).for_each(|(sum, bytes)| *sum += bytes);
+    }
+    let all: f64 = sent.iter().sum();
+    assert!(all > 0.9 * 2.0 * 100e6 / 8.0, "the link is full: {sent:?}");
+    for (place, weight) in places.iter().zip([1.0, 2.0, 4.0]) {
+        let share = sent[*place] / all * 7.0 / weight;
+        assert!((share - 1.0).abs() < 0.05, "weight {weight}: {share} of its share");
+    }
+    let stale = totals.staleness;
+    println!("{stale:?}");
+    assert!(stale.count >= 3, "{stale:?}");
+    assert!(stale.mean() < Nanos::from_millis(6), "{stale:?}");
+}
+
+/// A backlogged connection, and its threads.
+struct Stream {
+    out: TcpStream,
+    threads: [std::thread::JoinHandle<()>; 2],
+}
+
+impl Stream {
+    fn start(assigned: &Assigned) -> Self {
+        let address = SocketAddr::new(RECEIVER, 5002);
+        let bind = || TcpListener::bind(address);
+        let listener = assigned.bed.receiver.run(bind).expect("ns").expect("listener");
+        let out = assigned.bed.sender.run(|| TcpStream::connect(address)).expect("ns").expect("connected");
+        let mut end = listener.accept().expect("accepted").0;
+        let receive = std::thread::spawn(move || drop(std::io::copy(&mut end, &mut std::io::sink())));
+        let mut to = out.try_clone().expect("clone");
+        let send = std::thread::spawn(move || while to.write_all(&[7; 60_000]).is_ok() {});
+        Self { out, threads: [receive, send] }
+    }
+
+    fn queue(&self, assigned: &Assigned) -> usize {
+        let port = self.out.local_addr().expect("address").port();
+        let flows = assigned.titan().flows();
+        flows.into_iter().find(|flow| flow.local_port == port).expect("a flow").queue.index()
+    }
+
+    fn end(self) {
+        self.out.shutdown(std::net::Shutdown::Both).expect("ended");
+        self.threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    }
+}
+
+/// Looks at the queues for `millis`: from when to when, and the mean flows of each.
+fn watch(assigned: &Assigned, millis: u64) -> ((Nanos, Nanos), Vec<f64>) {
+    let (begin, mut sums, mut looks) = (clock::now(), vec![0.0; assigned.queues().len()], 0.0);
+    while clock::now() < begin + Nanos::from_millis(millis) {
+        sums.iter_mut().zip(assigned.flows()).for_each(|(sum, flows)| *sum += flows as f64);
+        looks += 1.0;
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    // The link's clock may be 50 ms behind, and a packet that has been begun follows.
+    let inside = (begin + Nanos::from_millis(60), clock::now().saturating_sub(Nanos::from_millis(60)));
+    (inside, sums.into_iter().map(|sum| sum / looks).collect())
+}
+
+/// The share of a queue's bytes that left in pieces of more than 16 KB, between two times.
+fn large(log: &DepartureLog, queue: usize, (from, to): (Nanos, Nanos)) -> f64 {
+    let of = |d: &&Departure| d.queue.index() == queue && d.start >= from && d.end < to;
+    let bytes = |d: &Departure| d.wire().get() as f64;
+    let all: f64 = log.departures.iter().filter(of).map(bytes).sum();
+    // 16 KB hold eleven segments of 1448 bytes.
+    let large = log.departures.iter().filter(of).filter(|d| d.segments > 11).map(bytes).sum::<f64>();
+    large / all.max(1.0)
+}
+
+#[test]
+fn shared_queues_send_pieces_and_others_send_whole_packets() {
+    if !privileged("shared_queues_send_pieces_and_others_send_whole_packets") {
+        return;
+    }
+    let _alone = alone();
+    let rate = BitsPerSec(150_000_000);
+    let wanted = Multiqueue { queues: 2, departures: Some(100_000), ..Multiqueue::new(rate) };
+    let assigned = Assigned::start("tws", &wanted, &Settings::default());
+    let mut streams: Vec<Stream> = (0..3).map(|_| Stream::start(&assigned)).collect();
+    std::thread::sleep(Duration::from_millis(1500));
+    let (first, seen) = watch(&assigned, 700);
+    let shared = usize::from(seen[1] > seen[0]);
+    // One of the two ends; the other has the queue to itself then.
+    let ending = streams.iter().position(|stream| stream.queue(&assigned) == shared).expect("one of it");
+    streams.remove(ending).end();
+    std::thread::sleep(Duration::from_millis(500));
+    let (second, again) = watch(&assigned, 700);
+    streams.into_iter().for_each(Stream::end);
+    assigned.settled();
+    let (_, log) = assigned.finish();
+    let shares = |span| [0, 1].map(|queue| large(&log, queue, span));
+    let (before, after) = (shares(first), shares(second));
+    println!("{seen:?}: {before:?}\n{again:?}: {after:?}");
+    assert!(seen[shared] > 1.9 && seen[1 - shared] > 0.8, "{seen:?}");
+    // A flow that has nothing to send for a moment leaves the queue to the other.
+    assert!(before[shared] < 0.1 && before[1 - shared] > 0.5, "{seen:?}: {before:?}");
+    assert!(after.iter().all(|share| *share > 0.5), "{again:?}: {after:?}");
+}
