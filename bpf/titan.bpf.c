@@ -505,7 +505,6 @@ static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan
 
 	if (!all || !t)
 		return WEFT_FLOWS;
-	start_sweep();
 	for (i = 0; i < WEFT_FLOW_WAYS; i++) {
 		struct weft_titan_flow *f;
 
@@ -667,6 +666,8 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 		rest = __sync_lock_test_and_set(&f->bytes_out, 0);
 		length += rest;
 		count_out(page, f, old);
+		/* Not by the classifier: the timer would keep it when the device is gone. */
+		start_sweep();
 	}
 	__sync_fetch_and_add(&q->left_bytes, (__u64)(__s64)(int)length);
 }
@@ -710,14 +711,7 @@ int BPF_PROG(weft_ack_wfree, struct sk_buff *skb)
 SEC("tp_btf/consume_skb")
 int BPF_PROG(weft_consumed, struct sk_buff *skb)
 {
-	left(skb, 1);
-	return 0;
-}
-
-SEC("tp_btf/consume_skb")
-int BPF_PROG(weft_consumed_2, struct sk_buff *skb)
-{
-	left(skb, 1);
+	left(skb, 0);
 	return 0;
 }
 

@@ -25,7 +25,7 @@ pub struct ClassTotals {
     pub untracked: Packets,
 }
 
-/// The NIC's totals, read at one time; exact after [`SoftwareNic::stop`].
+/// The NIC's totals, read at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// By class.

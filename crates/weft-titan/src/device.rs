@@ -69,6 +69,8 @@ impl Titan {
         let pools = pools(ns, device, &settings.pool, &found)?;
         let pins = BpfFs::open()?.root().join(format!("weft-titan-{netns}-{}", found.ifindex));
         let loaded = load(settings, &found, &pools)?;
+        // Without a state these are nobody's: a run that was killed in between, or a namespace of the same number before.
+        Pins::new(&pins).remove();
         let mut undo =
             Undo { ns: ns.handle()?, device: device.to_owned(), pins: Some(pins.clone()), filter: None };
         if let Some(map) = &found.nic_page {
@@ -113,7 +115,7 @@ impl Titan {
             update_interval_ns: settings.update_interval.get(),
             segments_before: None,
             pins,
-            since: seconds_since_1970(),
+            since: state::seconds_since_1970(),
         };
         state.write(&folder)?;
         undo.keep();
@@ -201,7 +203,7 @@ impl Titan {
 
     /// How long it has been on.
     pub fn age(&self) -> Nanos {
-        Nanos::from_secs(seconds_since_1970().saturating_sub(self.state.since))
+        Nanos::from_secs(state::seconds_since_1970().saturating_sub(self.state.since))
     }
 
     /// Nanoseconds of our programs for each packet assigned, departures included; none while the kernel's statistics are
@@ -228,6 +230,18 @@ impl Titan {
             }
         }
         Ok(sum)
+    }
+
+    /// The same by program, by its name in the kernel.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn program_times(&self) -> Result<Vec<(String, RunStats)>> {
+        let read = |id: &u32| {
+            let info = program_info(*id)?;
+            Ok((info.name, info.stats))
+        };
+        self.state.programs.iter().map(read).collect()
     }
 
     /// What does not work here, and why.
@@ -469,21 +483,5 @@ fn describe(settings: &Settings) -> String {
         Pool::All => format!("{how} of all queues"),
         Pool::Xps => format!("{how} of the core's XPS queues"),
         Pool::Given(_) => format!("{how} of the core's queues"),
-    }
-}
-
-fn seconds_since_1970() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-impl State {
-    /// How long ago it was attached, for people.
-    pub fn since(&self) -> String {
-        let seconds = seconds_since_1970().saturating_sub(self.since);
-        match seconds {
-            0..120 => format!("{seconds} s"),
-            120..7200 => format!("{} min", seconds / 60),
-            _ => format!("{} h", seconds / 3600),
-        }
     }
 }

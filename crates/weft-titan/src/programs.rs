@@ -15,7 +15,7 @@ const CLASSIFIER: &str = "weft_titan";
 /// Programs that see departures by packets' destructors.
 const DESTRUCTORS: [&str; 4] = ["weft_tcp_wfree", "weft_sock_wfree", "weft_ack_wfree", "weft_edemux"];
 /// Programs that see departures by tracepoints.
-const TRACEPOINTS: [&str; 4] = ["weft_consumed", "weft_consumed_2", "weft_dropped", "weft_dropped_2"];
+const TRACEPOINTS: [&str; 3] = ["weft_consumed", "weft_dropped", "weft_dropped_2"];
 /// Maps that are pinned.
 const MAPS: [&str; 4] = [page::MAP, "totals", "flows", "sweeps"];
 

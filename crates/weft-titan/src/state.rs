@@ -158,6 +158,23 @@ impl State {
     }
 }
 
+/// The time of the wall clock, in seconds since 1970.
+pub(crate) fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl State {
+    /// How long ago it was attached, for people.
+    pub fn since(&self) -> String {
+        let seconds = seconds_since_1970().saturating_sub(self.since);
+        match seconds {
+            0..120 => format!("{seconds} s"),
+            120..7200 => format!("{} min", seconds / 60),
+            _ => format!("{} h", seconds / 3600),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
