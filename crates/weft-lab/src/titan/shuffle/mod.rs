@@ -3,11 +3,11 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`settings`] | what a run is |
-//! | [`testbed`] | servers: namespaces with a multiqueue NIC each, and a switch between them |
-//! | [`transfer`] | the connections, and when each has delivered all |
-//! | [`run`] | one run, with the NICs' books |
-//! | [`experiment`] | `titan-shuffle`: all runs, cells, plots, claims |
+//! | `settings` | what a run is |
+//! | `testbed` | servers: namespaces with a multiqueue NIC each, and a switch between them |
+//! | `transfer` | the connections, and when each has delivered all |
+//! | `run` | one run, with the NICs' books |
+//! | `experiment` | `titan-shuffle`: all runs, cells, plots, claims |
 
 pub mod experiment;
 pub mod run;
