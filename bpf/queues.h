@@ -37,8 +37,9 @@ struct weft_queues {
 	__u32 pad1;
 	__u64 pad0[4];
 	/* Written by the NIC: what of a ring is not in the ring any more and has not been sent yet. */
-	__u64 fetching; /* 1: a packet is just being taken off a ring, and it is not known whose */
-	__u64 pad2[7];
+	__u64 fetching; /* q + 1: a packet is just being taken off a ring of queue q, and it is not known whose; 0: none is */
+	__u64 holding;	/* the sum of held */
+	__u64 pad2[6];
 	__u32 held[WEFT_HELD]; /* unfinished packets, by the hash of their flow */
 	struct weft_queue queues[WEFT_QUEUES];
 };

@@ -35,13 +35,19 @@ typedef struct refcount_struct {
 		int counter;
 	} refs;
 } refcount_t;
+typedef struct {
+	__s64 counter;
+} atomic64_t;
 struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
+	volatile unsigned char skc_state;
+	atomic64_t skc_cookie;
 };
 struct sock {
 	struct sock_common __sk_common;
 	refcount_t sk_wmem_alloc;
+	__u16 sk_protocol;
 };
 struct sk_buff {
 	struct sock *sk;
@@ -58,6 +64,7 @@ struct skb_shared_info {
 #pragma clang attribute pop
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+extern void *bpf_rdonly_cast(const void *, __u32) __ksym;
 extern const void sock_edemux __ksym;
 
 struct {
@@ -141,6 +148,15 @@ static __always_inline struct weft_titan_flow *entry(struct weft_titan_flows *al
 	return &all->flow[number & (WEFT_FLOWS - 1)];
 }
 
+/*
+ * The first touch of an entry that another core may have written last. A locked operation, not a load: it gets the line to be
+ * written at once, where a load gets it to be read, and the operation that follows has to ask again.
+ */
+static __always_inline __u64 fetch_state(struct weft_titan_flow *f)
+{
+	return __sync_fetch_and_add(&f->state, 0);
+}
+
 /* A look over the queues for the least occupied. */
 struct look {
 	struct weft_queues *page;
@@ -222,15 +238,21 @@ static __noinline __u32 weigh(struct __sk_buff *skb)
 	return classify(skb, &key, config.cgroups, config.rules);
 }
 
-static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff *skb)
+/* Whether the NIC may hold a packet of the flow outside its rings; `from`: the queue that it can have come from. */
+#define FROM_ANY (~0u)
+static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff *skb, __u32 from)
 {
 	struct weft_flow_key key = {};
+	__u64 fetching;
 
 	if (!config.device_holds)
 		return 0;
 	/* A locked operation: after the charge was read, whatever the machine. */
-	if (__sync_fetch_and_add(&page->fetching, 0))
+	fetching = __sync_fetch_and_add(&page->fetching, 0);
+	if (fetching && (from == FROM_ANY || fetching == from + 1))
 		return 1;
+	if (!*(volatile __u64 *)&page->holding)
+		return 0;
 	read_flow_key(skb, &key);
 	return *(volatile __u32 *)&page->held[flow_hash(&key) & (WEFT_HELD - 1)] != 0;
 }
@@ -311,8 +333,11 @@ static __noinline int activate(struct __sk_buff *skb, struct weft_titan_flow *f,
 	if (!f || !t || !page)
 		return 0;
 	if (f->passing) {
-		if (!alone)
+		/* What the device chose for its packets before is not known. */
+		if (!alone || nic_holds(page, skb, FROM_ANY)) {
+			__sync_fetch_and_add(&t->passed, 1);
 			return 0;
+		}
 		f->passing = 0;
 	}
 	if (config.most_flows < WEFT_FLOWS && active(page) >= config.most_flows) {
@@ -334,7 +359,7 @@ static __noinline int activate(struct __sk_buff *skb, struct weft_titan_flow *f,
 	}
 	if (!weight)
 		weight = 1;
-	if (alone && f->bytes && nic_holds(page, skb)) {
+	if (alone && f->bytes && nic_holds(page, skb, QUEUE(state))) {
 		alone = 0;
 		__sync_fetch_and_add(&t->kept, 1);
 	}
@@ -392,10 +417,14 @@ static __always_inline int take_entry(struct weft_titan_flow *f, struct sock *sk
 	return 0;
 }
 
-/* By the socket's cookie: ports and addresses are taken from a socket that is being closed while it still sends. */
-static __always_inline __u32 first_entry(struct __sk_buff *skb)
+/*
+ * By the socket's cookie: ports and addresses are taken from a socket that is being closed while it still sends. The kernel
+ * gives cookies in order (gen_cookie_next, include/linux/cookie.h), so sockets of an age are neighbours: no two of them meet
+ * before the table has been gone round once, and as many flows as there are take as few pages as can be.
+ */
+static __always_inline __u32 first_entry(__u64 cookie)
 {
-	return bpf_get_socket_cookie(skb) * 0x9e3779b97f4a7c15ull >> 46;
+	return cookie & (WEFT_FLOWS - 1);
 }
 
 static __always_inline __u32 way(__u32 first, __u32 i)
@@ -420,9 +449,9 @@ static __noinline struct weft_titan_flow *find_further(struct weft_titan_flows *
 
 /*
  * The sweep: departures may be missed (see the tracing programs), and a flow that sends again is repaired then; one whose socket
- * is gone is not. A timer therefore looks at all entries by turns. A flow that stands as active and has sent nothing since the
- * turn before is counted out. Should a packet of it wait still, its counts are short until it sends again, and nothing else
- * happens: only the socket's charge decides about moves.
+ * is gone is not. A timer therefore looks at all entries by turns. A flow that stands as active, has sent nothing since the
+ * turn before, and whose socket has no charge, is counted out. A socket's memory stays while packets are charged to it
+ * (sk_wmem_alloc), and what is read of one that has gone meanwhile decides nothing but counts.
  */
 #define SWEEP_ENTRIES 4096
 #define SWEEP_NS 25000000ull
@@ -446,6 +475,18 @@ struct sweeping {
 	__u32 first;
 };
 
+/* Whether packets of the entry's socket are outstanding still. Another socket may have its memory by now: that has another cookie. */
+static __always_inline int charged(struct weft_titan_flow *f, __u32 number)
+{
+	struct sock *sk = (void *)f->socket;
+	__u64 cookie = 0;
+	__u32 charge = 0;
+
+	bpf_core_read(&cookie, sizeof(cookie), &sk->__sk_common.skc_cookie);
+	bpf_core_read(&charge, sizeof(charge), &sk->sk_wmem_alloc);
+	return charge > 1 && way(first_entry(cookie), 0) / WEFT_FLOW_WAYS == (number & (WEFT_FLOWS - 1)) / WEFT_FLOW_WAYS;
+}
+
 static long sweep_entry(__u32 index, struct sweeping *s)
 {
 	struct weft_titan_flow *f = entry(s->all, s->first + index);
@@ -458,6 +499,8 @@ static long sweep_entry(__u32 index, struct sweeping *s)
 		f->swept = f->bytes;
 		return 0;
 	}
+	if (charged(f, s->first + index))
+		return 0;
 	if (__sync_val_compare_and_swap(&f->state, old, old & ~0xffffffffull) != old)
 		return 0;
 	q = queue_of(s->page, QUEUE(old));
@@ -498,7 +541,7 @@ static __noinline int start_sweep(void)
 	return 0;
 }
 
-/* A flow that is seen for the first time: only from a moment on when nothing of it is under way. Returns its entry's number. */
+/* A flow that is seen for the first time. Returns the number of its entry. */
 static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan_totals *t, struct sock *sk, __u32 first)
 {
 	__u32 i, number, tag, now = bpf_jiffies64();
@@ -519,6 +562,7 @@ static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan
 		f->cgroup = 0;
 		f->mark = 0;
 		f->passing = 0;
+		f->idle_since = now;
 		f->local_port = sk->__sk_common.skc_num;
 		f->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
 		f->hash = tag << WEFT_TAG_SHIFT;
@@ -526,6 +570,16 @@ static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan
 	}
 	__sync_fetch_and_add(&t->beyond, 1);
 	return WEFT_FLOWS;
+}
+
+/* A full socket (sk_fullsock, include/net/sock.h) of TCP or UDP. */
+static __always_inline int is_flow(struct sock *sk)
+{
+	__u32 partial = 1 << BPF_TCP_TIME_WAIT | 1 << BPF_TCP_NEW_SYN_RECV;
+
+	if (1 << (sk->__sk_common.skc_state & 31) & partial)
+		return 0;
+	return sk->sk_protocol == IPPROTO_TCP || sk->sk_protocol == IPPROTO_UDP;
 }
 
 SEC("tc")
@@ -537,50 +591,46 @@ int weft_titan(struct __sk_buff *skb)
 	struct weft_queues *page;
 	struct weft_queue *q;
 	struct weft_titan_flows *all;
-	struct bpf_sock *bsk;
 	struct sk_buff *k;
 	struct sock *sk;
 	__u32 zero = 0, segments, charge, alone, number, first;
-	__u64 old;
+	__u64 old, cookie;
 
 	t = bpf_map_lookup_elem(&totals, &zero);
 	page = bpf_map_lookup_elem(&queues, &zero);
 	all = bpf_map_lookup_elem(&flows, &zero);
 	if (!t || !page || !all)
 		return pass;
-	bsk = skb->sk;
-	if (bsk)
-		bsk = bpf_sk_fullsock(bsk);
-	if (!bsk || (bsk->protocol != IPPROTO_TCP && bsk->protocol != IPPROTO_UDP)) {
+	k = bpf_cast_to_kern_ctx(skb);
+	sk = k->sk;
+	if (!sk || !is_flow(sk)) {
 		__sync_fetch_and_add(&t->without_socket, 1);
 		return pass;
 	}
-	k = bpf_cast_to_kern_ctx(skb);
-	sk = k->sk;
-	if (!sk)
-		return pass;
 	charge = sk->sk_wmem_alloc.refs.counter;
 	/*
 	 * One is the socket's own reference (sk_alloc). Resets and acknowledgements that the kernel sends for a socket that is
 	 * gone or not there yet bear its name and are not charged (ip_send_unicast_reply, since Linux 6.13).
 	 */
 	alone = charge <= (k->destructor == &sock_edemux ? 0 : k->truesize) + 1;
-	first = first_entry(skb);
+	cookie = sk->__sk_common.skc_cookie.counter;
+	if (!cookie)
+		cookie = bpf_get_socket_cookie(skb);
+	first = first_entry(cookie);
 	f = entry(all, first);
-	if ((void *)f->socket != sk)
+	old = fetch_state(f);
+	if ((void *)f->socket != sk) {
 		f = find_further(all, sk, first);
-	if (!f) {
-		if (!alone) {
-			__sync_fetch_and_add(&t->passed, 1);
-			return pass;
+		if (!f) {
+			number = new_flow(all, t, sk, first);
+			if (number >= WEFT_FLOWS)
+				return pass;
+			f = entry(all, number);
+			f->passing = !alone;
 		}
-		number = new_flow(all, t, sk, first);
-		if (number >= WEFT_FLOWS)
-			return pass;
-		f = entry(all, number);
+		old = fetch_state(f);
 	}
 	segments = skb->gso_segs ? skb->gso_segs : 1;
-	old = *(volatile __u64 *)&f->state;
 	if (alone && OUT(old))
 		repair(f, OUT(old));
 	old = __sync_fetch_and_add(&f->state, segments);
@@ -632,7 +682,7 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 	__u32 zero = 0, segments, length, number;
 	__u64 old;
 	__s64 rest;
-	__u16 gso_segs = 0;
+	struct skb_shared_info *shared;
 
 	if (!sk)
 		return;
@@ -643,6 +693,7 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 	if (!all)
 		return;
 	f = entry(all, number);
+	old = fetch_state(f);
 	if ((void *)f->socket != sk || (in_pair && seen_already(skb, number)))
 		return;
 	page = bpf_map_lookup_elem(&queues, &zero);
@@ -650,11 +701,9 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 		return;
 	/* Counted in segments, so that a packet may be cut in between: the whole (whose socket the kernel then takes away) does
 	 * not count, each piece does. */
-	bpf_probe_read_kernel(&gso_segs, sizeof(gso_segs),
-			      &((struct skb_shared_info *)(skb->head + skb->end))->gso_segs);
-	segments = gso_segs ? gso_segs : 1;
+	shared = bpf_rdonly_cast(skb->head + skb->end, bpf_core_type_id_kernel(struct skb_shared_info));
+	segments = shared->gso_segs ? shared->gso_segs : 1;
 	length = skb->len;
-	old = *(volatile __u64 *)&f->state;
 	if (OUT(old) < segments)
 		return; /* repaired before */
 	__sync_fetch_and_sub(&f->bytes_out, (__s64)length);

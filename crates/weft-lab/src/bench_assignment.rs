@@ -9,11 +9,14 @@
 //! 65 ns on a virtual machine. How much is measured in the same run, by the program that sees dropped packets: nobody drops
 //! packets of ours here, and for others (those that the receiver drops) it returns at once.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr};
+use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
 use weft_host::bpf::RunStats;
 use weft_host::bpf_stats::BpfStats;
 use weft_host::link;
@@ -38,6 +41,8 @@ const IN_FLIGHT: u64 = 512;
 const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
 /// Flows of one address of the sender: fewer than a namespace has ports for.
 const FLOWS_PER_ADDRESS: u32 = 25_000;
+/// Files of this process besides the flows' sockets, at most.
+const OTHER_FILES: u64 = 1000;
 /// The receiver's port: a socket that nobody reads, so the kernel drops what comes.
 const PORT: u16 = 9000;
 
@@ -60,14 +65,27 @@ fn failed(error: impl core::fmt::Display) -> AssignmentError {
 ///
 /// # Errors
 /// Without rights, or when it is asked to stop.
-pub fn run(flows: u32, burst: u32, runs: u32, stop: &dyn Fn() -> bool) -> Result<BenchCase, AssignmentError> {
+pub fn run(
+    flows: u32,
+    burst: u32,
+    runs: u32,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<BenchCase, AssignmentError> {
     let bed = Testbed::create("bas").map_err(failed)?;
     let wanted = Multiqueue { inner: Inner::Fair, ..Multiqueue::new(UNLIMITED) };
     let nic = multiqueue::start(&bed, &wanted).map_err(failed)?;
     let _drain = bed.receiver.run(|| UdpSocket::bind((RECEIVER, PORT))).map_err(failed)?.map_err(failed)?;
-    let sockets = sockets(&bed, flows)?;
+    let groups = groups(flows)?;
+    for number in 0..groups.len() {
+        link::add_address(&bed.sender, LINK, IpAddr::V4(address(number)), 16).map_err(failed)?;
+    }
     let titan = Titan::attach(&bed.sender, LINK, &Settings::default()).map_err(failed)?;
-    let outcome = measure(&titan, &sockets, burst, runs, stop);
+    let outcome = std::thread::scope(|scope| {
+        let sending = Sending { titan: &titan, burst, turns: groups.len() > 1, stop };
+        let start = |(number, flows)| Group::start(scope, &bed, number, flows, sending);
+        let groups: Result<Vec<Group>, AssignmentError> = groups.into_iter().enumerate().map(start).collect();
+        measure(&titan, &groups?, flows, burst, runs)
+    });
     let activations = titan.page().activations();
     titan.detach().map_err(failed)?;
     let (nanos, floors, speeds) = outcome?;
@@ -80,21 +98,22 @@ type Measured = (Vec<f64>, Vec<f64>, Vec<f64>);
 
 fn measure(
     titan: &Titan,
-    sockets: &[UdpSocket],
+    groups: &[Group],
+    flows: u32,
     burst: u32,
     runs: u32,
-    stop: &dyn Fn() -> bool,
 ) -> Result<Measured, AssignmentError> {
     let _statistics = BpfStats::enable().map_err(failed)?;
     // Once without measuring: every socket gets its entry.
-    send(sockets, titan, (sockets.len() as u64) * u64::from(burst), burst, stop)?;
+    send(groups, u64::from(flows) * u64::from(burst))?;
     let (mut nanos, mut floors, mut speeds) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         let before = titan.program_times().map_err(failed)?;
         let begin = Instant::now();
-        send(sockets, titan, PACKETS, burst, stop)?;
+        send(groups, PACKETS)?;
         let seconds = begin.elapsed().as_secs_f64();
-        let cost = Cost::between(&before, &titan.program_times().map_err(failed)?);
+        let after = titan.program_times().map_err(failed)?;
+        let cost = Cost::between(&before, &after);
         nanos.push(cost.nanos);
         floors.push(cost.floor);
         speeds.push(cost.packets / seconds);
@@ -151,24 +170,87 @@ impl Cost {
     }
 }
 
-/// Connected sockets in the sender's namespace.
-fn sockets(bed: &Testbed, flows: u32) -> Result<Vec<UdpSocket>, AssignmentError> {
+/// How many flows each group has. A process may have fewer files than there are to be flows, so threads with tables of their
+/// own have them.
+fn groups(flows: u32) -> Result<Vec<u32>, AssignmentError> {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = u64::from(flows) + 1000;
-    if limit.current.is_some_and(|current| current < wanted) {
-        let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
-        let why = format!("{flows} sockets need `ulimit -n {wanted}`, which this process may not set");
-        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
-            .map_err(|error| AssignmentError::Failed(format!("{why}: {error}")))?;
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).map_err(failed)?;
     }
-    let addresses = flows.div_ceil(FLOWS_PER_ADDRESS) as u8;
-    let address = |number: u8| IpAddr::V4(Ipv4Addr::from_octets([10, 99, 2, number + 1]));
-    for number in 0..addresses {
-        link::add_address(&bed.sender, LINK, address(number), 16).map_err(failed)?;
+    let maximum = limit.maximum.unwrap_or(u64::MAX).saturating_sub(OTHER_FILES);
+    let most = u32::try_from(maximum).unwrap_or(u32::MAX).min(FLOWS_PER_ADDRESS);
+    if most == 0 {
+        let why = format!("no files left for sockets: `ulimit -n` has to be above {OTHER_FILES}");
+        return Err(AssignmentError::Failed(why));
     }
-    let open = |flow: u32| -> std::io::Result<UdpSocket> {
-        let from = address((flow / FLOWS_PER_ADDRESS) as u8);
-        let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
+    let count = flows.div_ceil(most);
+    Ok((0..count).map(|number| most.min(flows - number * most)).collect())
+}
+
+/// The address of a group of the sender.
+fn address(group: usize) -> Ipv4Addr {
+    Ipv4Addr::from_octets([10, 99, 2, group as u8 + 1])
+}
+
+/// How packets are sent.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    titan: &'a Titan,
+    /// Packets of a flow in a row.
+    burst: u32,
+    /// There are other groups.
+    turns: bool,
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// A thread with sockets.
+struct Group {
+    /// Packets to send.
+    ask: Sender<u64>,
+    /// Packets that were sent.
+    told: Receiver<Result<u64, AssignmentError>>,
+}
+
+impl Group {
+    /// Opens a group's sockets in a thread of their own.
+    fn start<'scope, 'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        bed: &'env Testbed,
+        number: usize,
+        flows: u32,
+        sending: Sending<'env>,
+    ) -> Result<Self, AssignmentError> {
+        let ((ask, asked), (tell, told)) = (channel(), channel());
+        scope.spawn(move || {
+            let sockets = match sockets(bed, address(number), flows) {
+                Ok(sockets) => sockets,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let _ = tell.send(Ok(0));
+            while let Ok(packets) = asked.recv() {
+                let _ = tell.send(send_from(&sockets, packets, sending));
+            }
+        });
+        let group = Self { ask, told };
+        group.result()?;
+        Ok(group)
+    }
+
+    fn result(&self) -> Result<u64, AssignmentError> {
+        self.told.recv().map_err(failed)?
+    }
+
+    fn send(&self, packets: u64) -> Result<u64, AssignmentError> {
+        self.ask.send(packets).map_err(failed)?;
+        self.result()
+    }
+}
+
+/// Connected sockets in the sender's namespace, in a table of files that is this thread's alone.
+fn sockets(bed: &Testbed, from: Ipv4Addr, flows: u32) -> Result<Vec<UdpSocket>, AssignmentError> {
+    unshare(CloneFlags::CLONE_FILES).map_err(failed)?;
+    let open = |_| -> std::io::Result<UdpSocket> {
+        let socket = UdpSocket::bind((from, 0))?;
         socket.connect((RECEIVER, PORT))?;
         Ok(socket)
     };
@@ -178,34 +260,41 @@ fn sockets(bed: &Testbed, flows: u32) -> Result<Vec<UdpSocket>, AssignmentError>
         .map_err(failed)
 }
 
-/// Sends packets, `burst` of a flow and then of the next, and never more than the NIC can hold.
-fn send(
-    sockets: &[UdpSocket],
-    titan: &Titan,
-    packets: u64,
-    burst: u32,
-    stop: &dyn Fn() -> bool,
-) -> Result<(), AssignmentError> {
+/// Sends packets from all groups by turns.
+fn send(groups: &[Group], packets: u64) -> Result<(), AssignmentError> {
     let mut sent = 0;
     while sent < packets {
-        for socket in sockets {
-            for _ in 0..burst {
-                // What the kernel has no room for is not sent; the count is of attempts.
-                let _ = socket.send(&[0; 64]);
-            }
-            sent += u64::from(burst);
-            if sent >= packets {
-                break;
-            }
-            if sent % 64 < u64::from(burst) {
-                wait_for_room(titan, stop)?;
-            }
+        for group in groups {
+            sent += group.send(packets.saturating_sub(sent))?;
         }
     }
-    wait_for_room(titan, stop)
+    Ok(())
 }
 
-fn wait_for_room(titan: &Titan, stop: &dyn Fn() -> bool) -> Result<(), AssignmentError> {
+/// Sends up to so many packets, `burst` of a flow and then of the next, and never more than the NIC can hold. Where groups take
+/// turns, each flow is asked once.
+fn send_from(sockets: &[UdpSocket], packets: u64, sending: Sending) -> Result<u64, AssignmentError> {
+    let burst = u64::from(sending.burst);
+    let mut sent = 0;
+    let turns = if sending.turns { 1 } else { usize::MAX };
+    for socket in (0..turns).flat_map(|_| sockets) {
+        if sent >= packets {
+            break;
+        }
+        for _ in 0..burst {
+            // What the kernel has no room for is not sent; the count is of attempts.
+            let _ = socket.send(&[0; 64]);
+        }
+        sent += burst;
+        if sent % 64 < burst {
+            wait_for_room(sending.titan, sending.stop)?;
+        }
+    }
+    wait_for_room(sending.titan, sending.stop)?;
+    Ok(sent)
+}
+
+fn wait_for_room(titan: &Titan, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), AssignmentError> {
     let standing = || -> u64 {
         let queues = titan.page().queues.iter();
         let of = |queue: &weft_titan::page::Queue| {
@@ -218,7 +307,8 @@ fn wait_for_room(titan: &Titan, stop: &dyn Fn() -> bool) -> Result<(), Assignmen
         if stop() {
             return Err(AssignmentError::Stopped);
         }
-        std::thread::yield_now();
+        // Not at once again: who reads the counts all the time takes their lines from the core that writes them.
+        std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
 }

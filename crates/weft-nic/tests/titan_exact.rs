@@ -149,8 +149,8 @@ fn a_reset_behind_a_waiting_fin_counts_nothing_out() {
         return;
     }
     let _alone = alone();
-    // 170 ms for a datagram: what comes behind one waits.
-    let assigned = Assigned::start("tew", &slow(50), &Settings::default());
+    // 280 ms for a datagram: what comes behind one waits.
+    let assigned = Assigned::start("tew", &slow(30), &Settings::default());
     for _ in 0..3 {
         let (out, mut end) = connect(&assigned);
         assigned.quiet();
@@ -166,6 +166,26 @@ fn a_reset_behind_a_waiting_fin_counts_nothing_out() {
         assert_eq!(get(&assigned.titan().totals().repaired), 0, "{:?}", assigned.titan().totals());
         assigned.settled();
     }
+    assigned.finish();
+}
+
+#[test]
+fn a_flow_that_waits_for_long_stays_counted() {
+    if !privileged("a_flow_that_waits_for_long_stays_counted") {
+        return;
+    }
+    let _alone = alone();
+    // 570 ms for a datagram: the sweep has looked at the flow several times before the last has left.
+    let assigned = Assigned::start("tes", &slow(15), &Settings::default());
+    let (first, flow) = (assigned.flow(), assigned.flow());
+    first.send(1);
+    // The first flow that ends starts the sweep.
+    assigned.quiet();
+    flow.send(10);
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(assigned.record(&flow).is_active(), "{:?}", assigned.titan().totals());
+    assert_eq!(get(&assigned.titan().totals().swept), 0, "its socket's charge says that it waits");
+    assigned.settled();
     assigned.finish();
 }
 

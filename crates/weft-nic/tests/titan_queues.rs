@@ -53,7 +53,10 @@ fn each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied() {
     let rung = assigned.nic().bells().rings.iter().take(8);
     let rung: Vec<u64> = rung.map(|ring| get(&ring.packets)).collect();
     assert_eq!(rung, packets);
-    assert_eq!(assigned.titan().page().activations(), 12);
+    // Where the link was free for a flow's first packet, it may have ended and begun again before its second.
+    let page = assigned.titan().page();
+    assert!((12..24).contains(&page.activations()), "{}", page.activations());
+    assert_eq!(page.moves(), 0);
     assigned.finish();
 }
 
@@ -63,26 +66,36 @@ fn among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle() {
         return;
     }
     let _alone = alone();
-    let assigned = Assigned::start("tqt", &slow(4000), &Settings::default());
+    // 8 ms for a datagram: what is sent in a row is there for 400 ms while it is looked at.
+    let assigned = Assigned::start("tqt", &slow(1000), &Settings::default());
     // Nine flows: two of them share a queue.
-    let flows = start_flows(&assigned, 9, 20);
+    let flows = start_flows(&assigned, 9, 50);
     let (last, shared) = &flows[8];
     let (first, _) = flows.iter().find(|(_, queue)| queue == shared).expect("its neighbour");
     assigned.quiet();
-    for round in 0..5 {
+    let kept = &assigned.titan().totals().kept;
+    let mut moves = 0;
+    for round in 0..8 {
         // All are empty: both would go home. The second finds its own taken and takes the next.
-        first.send(20);
+        first.send(50);
         assert_eq!(assigned.queue(first), *shared, "round {round}: its own queue");
-        let own = assigned.queue(last);
-        last.send(20);
+        let (own, before) = (assigned.queue(last), get(kept));
+        last.send(50);
+        if get(kept) > before {
+            // The NIC was just busy with a packet of that queue, and could not say yet whose it was.
+            assert_eq!(assigned.queue(last), own, "round {round}: kept");
+            assigned.quiet();
+            continue;
+        }
+        moves += u64::from(own == *shared);
         let weights = assigned.weights();
         assert_eq!(weights.iter().sum::<u64>(), 2, "{weights:?}");
         let expected = if own == *shared { (*shared + 1) % 8 } else { own };
         assert_eq!(assigned.queue(last), expected, "round {round}: the next");
         assigned.quiet();
     }
-    // It moved in the first round and has been at home there since.
-    assert_eq!(assigned.titan().page().moves() + get(&assigned.titan().totals().kept), 1);
+    // It moved once and has been at home there since.
+    assert_eq!((assigned.titan().page().moves(), moves), (1, 1));
     assigned.settled();
     assigned.finish();
 }
@@ -94,16 +107,17 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
     }
     let _alone = alone();
     let assigned = Assigned::start("tqm", &slow(2000), &Settings::default());
-    let flows = start_flows(&assigned, 9, 5);
+    // 4 ms for a datagram: the first flow is there for 400 ms while the others start.
+    let flows = start_flows(&assigned, 9, 100);
     let (last, shared) = &flows[8];
     let (first, _) = flows.iter().find(|(_, queue)| queue == shared).expect("its neighbour");
     let totals = assigned.titan().totals();
-    let activations = assigned.titan().page().activations();
+    let activations = assigned.titan().page().activations() - get(&totals.kept);
     let mut empty_elsewhere = 0;
-    for _ in 0..400 {
+    for _ in 0..4000 {
         for flow in [first, last] {
-            if assigned.record(flow).segments.get() < 20 {
-                flow.send(30);
+            if assigned.record(flow).segments.get() < 60 {
+                flow.send(40);
             }
             assert_eq!(assigned.queue(flow), *shared, "active, so it stays");
         }
@@ -116,7 +130,7 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
     }
     assert!(empty_elsewhere > 40, "all other queues were empty: {empty_elsewhere}, {:?}", assigned.weights());
     assert_eq!(
-        (assigned.titan().page().activations(), assigned.titan().page().moves()),
+        (assigned.titan().page().activations() - get(&totals.kept), assigned.titan().page().moves()),
         (activations, 0),
         "neither ended nor moved"
     );
@@ -125,8 +139,8 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
     let (mut at, mut changes) = (*shared, 0);
     for _ in 0..4 {
         wait_for("all of it has left", || {
-            if assigned.record(last).segments.get() < 20 {
-                last.send(30);
+            if assigned.record(last).segments.get() < 60 {
+                last.send(40);
             }
             !assigned.record(first).is_active()
         });

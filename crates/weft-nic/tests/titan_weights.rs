@@ -79,15 +79,15 @@ fn a_new_mark_is_a_new_weight_when_the_flow_is_active_again() {
         return;
     }
     let _alone = alone();
-    let assigned = Assigned::start("twn", &slow(2000), &by_mark());
+    let assigned = Assigned::start("twn", &slow(1000), &by_mark());
     let flow = marked(&assigned, 1);
-    flow.send(20);
+    flow.send(50);
     assert_eq!(assigned.record(&flow).weight, 1);
     set_mark(&flow.socket, 2);
     flow.send(10);
     assert_eq!(assigned.record(&flow).weight, 1, "as it was counted in, so it is counted out");
     assigned.quiet();
-    flow.send(10);
+    flow.send(50);
     assert_eq!(assigned.record(&flow).weight, 2);
     assert_eq!(assigned.weights().iter().sum::<u64>(), 2);
     assigned.settled();

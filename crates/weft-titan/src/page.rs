@@ -53,9 +53,12 @@ pub struct QueuePage {
     pub segment_all: AtomicU32,
     pad1: AtomicU32,
     pad0: [AtomicU64; 4],
-    /// Written by the NIC. 1: a packet is just being taken off a ring, and it is not known whose.
+    /// Written by the NIC. A queue's number plus 1: a packet is just being taken off a ring of it, and it is not known whose;
+    /// 0: none is.
     pub fetching: AtomicU64,
-    pad2: [AtomicU64; 7],
+    /// Written by the NIC: the sum of `held`, never less than that.
+    pub holding: AtomicU64,
+    pad2: [AtomicU64; 6],
     /// Written by the NIC: unfinished packets, by [`held_slot`] of their flow.
     pub held: [AtomicU32; HELD],
     /// The queues.
@@ -109,6 +112,7 @@ impl Default for QueuePage {
             pad1: AtomicU32::default(),
             pad0: Default::default(),
             fetching: AtomicU64::default(),
+            holding: AtomicU64::default(),
             pad2: Default::default(),
             held: [const { AtomicU32::new(0) }; HELD],
             queues: core::array::from_fn(|_| Queue::default()),

@@ -35,7 +35,7 @@ pub(crate) trait Engine {
     /// What it looks after now and then, between packets.
     fn look(&mut self, _wall: Nanos, _counters: &Counters) {}
     /// A packet is about to be taken off a ring.
-    fn fetch_begins(&mut self) {}
+    fn fetch_begins(&mut self, _ring: FlowId) {}
     /// No packet is between its ring and the wire, except those that are held.
     fn fetch_ends(&mut self) {}
     /// A packet has been fetched and will be sent to its end in a later turn. Returns what to release then.

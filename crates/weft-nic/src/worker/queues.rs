@@ -8,8 +8,9 @@
 //! writer has yet to set it; and no weight is missed in any case, since the NIC compares weights and not times.
 //!
 //! # What is held
-//! `fetching` is 1 from before a packet is read until it has been written to its end, or counts as held under its flow. So
-//! whoever sees `fetching` 0 and a flow's `held` 0 after its packets have left the rings knows that they have left the NIC.
+//! `fetching` says of which queue, from before a packet is read until it has been written to its end, or counts as held under
+//! its flow. So whoever sees that it is not a flow's queue, and the flow's `held` 0, after its packets have left the rings,
+//! knows that they have left the NIC.
 
 use super::Grain;
 use super::engine::{Engine, Whose};
@@ -144,8 +145,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         }
     }
 
-    fn fetch_begins(&mut self) {
-        self.page.fetching.store(1, Ordering::SeqCst);
+    fn fetch_begins(&mut self, ring: FlowId) {
+        self.page.fetching.store(u64::from(self.queue_of(ring).0) + 1, Ordering::SeqCst);
     }
 
     fn fetch_ends(&mut self) {
@@ -155,13 +156,16 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     fn hold(&mut self, frame: &[u8]) -> Option<u16> {
         // What has no flow is assigned by nobody.
         let slot = page::held_slot(&recorded_key(frame)?);
-        self.page.held.get(slot)?.fetch_add(1, Ordering::SeqCst);
+        let held = self.page.held.get(slot)?;
+        self.page.holding.fetch_add(1, Ordering::SeqCst);
+        held.fetch_add(1, Ordering::SeqCst);
         u16::try_from(slot).ok()
     }
 
     fn release(&mut self, held: Option<u16>) {
         if let Some(count) = held.and_then(|slot| self.page.held.get(usize::from(slot))) {
             count.fetch_sub(1, Ordering::SeqCst);
+            self.page.holding.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

@@ -158,20 +158,24 @@ impl Assigned {
         self.titan().page().active()
     }
 
-    /// Waits until no flow is active.
+    /// Waits until no flow is active, and the NIC has sent all it had.
     #[track_caller]
     pub(crate) fn quiet(&self) {
         wait_for("all flows are counted out", || self.active() == 0);
+        let page = self.titan().page();
+        wait_for("the NIC has nothing in hand", || get(&page.fetching) == 0 && get(&page.holding) == 0);
     }
 
     /// Waits until no flow is active, and checks that every count says so exactly.
     #[track_caller]
     pub(crate) fn settled(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.active() > 0 && Instant::now() < until {
+        // The last departures may be on their way through the counts.
+        let underway = |queue: &Queue| get(&queue.packets) != get(&queue.left_packets);
+        while (self.active() > 0 || self.queues().iter().any(underway)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
-        // The last departures are on their way through the counts.
+        self.quiet();
         std::thread::sleep(Duration::from_millis(50));
         exact(self.titan());
     }

@@ -102,8 +102,8 @@ fn no_final_weight_is_lost_between_two_threads() {
 #[test]
 fn what_is_held_is_counted_under_its_flow() {
     let (mut engine, page) = engine(1);
-    engine.fetch_begins();
-    assert_eq!(page.fetching.load(Ordering::SeqCst), 1);
+    engine.fetch_begins(FlowId(0));
+    assert_eq!(page.fetching.load(Ordering::SeqCst), 1, "queue 0");
     // Ethernet, IPv4 without options, UDP from port 7 to port 9.
     let mut frame = [0; 60];
     frame[12] = 8;
@@ -119,9 +119,11 @@ fn what_is_held_is_counted_under_its_flow() {
         protocol: weft_units::Protocol::UDP,
     };
     assert_eq!(held, Some(page::held_slot(&key) as u16));
+    assert_eq!(page.holding.load(Ordering::SeqCst), 1);
     let counts = || page.held.iter().map(|h| h.load(Ordering::SeqCst)).sum::<u32>();
     assert_eq!((counts(), page.held[page::held_slot(&key)].load(Ordering::SeqCst)), (1, 1));
     engine.release(held);
+    assert_eq!(page.holding.load(Ordering::SeqCst), 0);
     assert_eq!((counts(), page.fetching.load(Ordering::SeqCst)), (0, 0));
     assert_eq!(engine.hold(&[0; 60]), None, "what is not IP has no flow");
 }
