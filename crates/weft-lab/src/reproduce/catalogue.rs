@@ -102,6 +102,7 @@ const IDS: &[&str] = &[
     "dragonet-search-cost",
     "dragonet-isolation",
     "titan-shuffle",
+    "titan-order",
 ];
 
 /// The text of a file.

@@ -2,6 +2,7 @@
 
 use super::{Options, ReproduceError};
 use crate::steer::{isolation_panels, search_cost};
+use crate::titan::order::experiment as order;
 use crate::titan::shuffle::experiment as shuffle;
 use weft_report::reproduce::Experiment;
 
@@ -34,6 +35,7 @@ const NATIVE: &[Native] = &[
         run: isolation_panels::experiment,
     },
     Native { id: shuffle::ID, title: shuffle::TITLE, source: shuffle::SOURCE, run: shuffle::experiment },
+    Native { id: order::ID, title: order::TITLE, source: order::SOURCE, run: order::experiment },
 ];
 
 /// The experiment of an id, if it is one of these.

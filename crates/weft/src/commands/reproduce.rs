@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Runs at a time; without it one for each processor.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// Factor of the times of experiments that run here in real time (dragonet-isolation); 1 is the paper's.
+    /// Factor of the times of experiments that run here in real time (dragonet-isolation, titan-order); 1 is the paper's.
     #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
     time_scale: Option<f64>,
     #[command(flatten)]

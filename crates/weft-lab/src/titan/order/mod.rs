@@ -14,6 +14,7 @@
 //! A check remembers [`FLOWS`] flows at most. A flow for which there is no room is not judged; its packets are counted
 //! as [`Counts::beyond`]. [`OrderCheck::forget_closed`] makes room.
 
+pub(crate) mod experiment;
 mod page;
 mod run;
 mod stations;
