@@ -6,6 +6,7 @@
 pub mod actuator;
 pub mod device;
 pub mod error;
+pub mod facilities;
 pub mod layout;
 pub mod match_table;
 pub mod page;

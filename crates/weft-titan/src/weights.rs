@@ -289,12 +289,58 @@ fn compiled(name: &str, text: &str) -> Result<CompiledPolicy, WeightsError> {
     compilation.policy.ok_or_else(|| WeightsError::Policy(lines.join("\n")))
 }
 
+/// Any bytes as a file of weights whose policy, if it names one, has the classes web and rest: reading ends, with weights of 1
+/// and more, or with an error of one line that names the file.
+#[doc(hidden)]
+pub fn fuzz_weights(data: &[u8]) {
+    const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    match WeightTable::read(text, "fuzz", |_| compiled("p.weft", POLICY)) {
+        Ok(table) => {
+            assert!(table.rules.iter().all(|rule| rule.lane.0 > 0), "{text:?}");
+            let last = table.rules.last().map(|rule| rule.matcher.matches(&weft_units::PacketMeta::default()));
+            assert_eq!(last, Some(true), "every packet has a weight: {text:?}");
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            assert!(!shown.contains('\n') && shown.starts_with("fuzz:"), "{text:?}: {shown:?}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use weft_units::PacketMeta;
 
     const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
+
+    proptest! {
+        #[test]
+        fn no_file_breaks_the_reader(
+            keys in prop::collection::vec(
+                (
+                    prop::sample::select(vec!["[[flow]]", "[flow]", "default", "policy", "weight", "mark", "class", "cgroup", ""]),
+                    prop_oneof![
+                        prop::sample::select(vec![
+                            "1", "0", "65535", "-1", "\"p\"", "\"web\"", "\"rest\"", "\"0x1/0x1\"", "\"/a\"",
+                            "\"a\\nb\"", "\"..\"", "[]", "\"0x100000000\"",
+                        ]).prop_map(str::to_owned),
+                        ".{0,8}",
+                    ],
+                ),
+                0..12,
+            ),
+            raw in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let line = |(key, value): &(&str, String)| {
+                if key.starts_with('[') { (*key).to_owned() } else { format!("{key} = {value}") }
+            };
+            fuzz_weights(keys.iter().map(line).collect::<Vec<_>>().join("\n").as_bytes());
+            fuzz_weights(&raw);
+        }
+    }
 
     fn read(text: &str) -> Result<WeightTable, WeightsError> {
         WeightTable::read(text, "w.toml", |_| compiled("p.weft", POLICY))

@@ -1,0 +1,105 @@
+//! What this kernel offers for queue assignment, found out by trying it in a scratch namespace.
+
+use crate::device::FILTER;
+use crate::layout::Config;
+use crate::programs::{Departures, Loaded};
+use core::fmt::Display;
+use std::os::fd::AsFd;
+use weft_host::NetNs;
+use weft_host::doctor::{Facility, State};
+use weft_host::link::{self, VethOptions};
+use weft_host::tc_filter::{self, BpfFilter};
+
+/// The scratch link.
+const LINK: &str = "weft-try0";
+/// Its other end.
+const PEER: &str = "weft-try1";
+
+/// Tries the programs, and the action that puts packets into queues of other devices than the software NIC.
+pub fn survey() -> Vec<Facility> {
+    let config = Config {
+        queues: 2,
+        least_occupied: true,
+        pooled: false,
+        rules: 1,
+        cgroups: 1,
+        most_flows: 1,
+        with_action: true,
+        device_holds: false,
+        default_weight: 1,
+    };
+    let loaded = Loaded::load(&config, None).map_err(|error| error.to_string());
+    let queues = match &loaded {
+        Ok(loaded) => try_action(loaded).map_or_else(State::Missing, |()| State::PRESENT),
+        Err(_) => State::Missing("could not be tried: the programs do not load".to_owned()),
+    };
+    vec![
+        Facility {
+            id: "titan.programs",
+            title: "queue assignment",
+            state: loaded.map_or_else(State::Missing, |loaded| programs(loaded.departures())),
+            brings: "weft titan: flows spread over the queues of a multiqueue device",
+            remedy: "run as root on a kernel with BTF; exact departures need fentry (CONFIG_FUNCTION_TRACER)",
+        },
+        Facility {
+            id: "titan.queues",
+            title: "queues by hash (act_skbedit)",
+            state: queues,
+            brings: "weft titan at other devices than the software NIC",
+            remedy: "a kernel with CONFIG_NET_ACT_SKBEDIT, Linux 5.18 or newer",
+        },
+    ]
+}
+
+fn programs(departures: Departures) -> State {
+    match departures {
+        Departures::Destructors => State::Present("departures by destructors".to_owned()),
+        Departures::Tracepoints => State::Limited(
+            "departures by tracepoints: the kernel lets no program attach to functions; what they miss is counted out late"
+                .to_owned(),
+        ),
+    }
+}
+
+fn try_action(loaded: &Loaded) -> Result<(), String> {
+    fn said(error: impl Display) -> String {
+        error.to_string()
+    }
+    let ns = NetNs::anonymous().map_err(said)?;
+    link::create_veth((&ns, LINK), (&ns, PEER), &VethOptions::default()).map_err(said)?;
+    tc_filter::add_clsact(&ns, LINK).map_err(said)?;
+    let filter = BpfFilter {
+        program: loaded.classifier().as_fd(),
+        name: FILTER,
+        priority: 1,
+        handle: 1,
+        direct_action: false,
+        queue_by_hash: Some(0..=1),
+    };
+    tc_filter::add_bpf_egress(&ns, LINK, &filter).map_err(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_host::testing::privileged;
+
+    #[test]
+    fn both_are_tried_or_it_is_said_why_not() {
+        let found = survey();
+        assert_eq!(found.iter().map(|f| f.id).collect::<Vec<_>>(), ["titan.programs", "titan.queues"]);
+        for facility in &found {
+            if let State::Missing(why) | State::Limited(why) = &facility.state {
+                assert!(!why.is_empty() && !facility.remedy.is_empty(), "{facility:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn with_rights_the_programs_load() {
+        if !privileged("with_rights_the_programs_load") {
+            return;
+        }
+        assert!(survey()[0].state.usable(), "{:?}", survey());
+    }
+}
