@@ -124,21 +124,30 @@ static __always_inline struct weft_queue *queue_of(struct weft_queues *page, __u
 	return &page->queues[queue & (WEFT_QUEUES - 1)];
 }
 
-/* The NIC clears changed_ns before it reads the weight; here the weight is changed before changed_ns is read. */
-static __always_inline void say_changed(struct weft_queues *page, struct weft_queue *q)
+static __always_inline __u64 *load_of(struct weft_queues *page, __u32 queue)
 {
-	if (page->use_weights && *(volatile __u64 *)&q->changed_ns == 0)
-		__sync_val_compare_and_swap(&q->changed_ns, 0, bpf_ktime_get_ns());
+	asm volatile("" : "+r"(queue));
+	return &page->load[queue & (WEFT_QUEUES - 1)];
+}
+
+/* The NIC clears changed_ns before it reads the weight; here the weight is changed before changed_ns is read. */
+static __always_inline void say_changed(struct weft_queues *page, __u32 queue)
+{
+	__u64 *changed;
+
+	if (!page->use_weights)
+		return;
+	asm volatile("" : "+r"(queue));
+	changed = &page->changed_ns[queue & (WEFT_QUEUES - 1)];
+	if (*(volatile __u64 *)changed == 0)
+		__sync_val_compare_and_swap(changed, 0, bpf_ktime_get_ns());
 }
 
 static __always_inline void count_out(struct weft_queues *page, struct weft_titan_flow *f, __u64 state)
 {
-	struct weft_queue *q = queue_of(page, QUEUE(state));
-
-	__sync_fetch_and_sub(&q->weight, WEIGHT(state));
-	__sync_fetch_and_sub(&q->flows, 1);
+	__sync_fetch_and_sub(load_of(page, QUEUE(state)), WEFT_LOAD(WEIGHT(state)));
 	f->idle_since = bpf_jiffies64();
-	say_changed(page, q);
+	say_changed(page, QUEUE(state));
 }
 
 /* The entry of a number. The empty asm keeps the compiler from dropping a mask that the verifier still needs. */
@@ -161,7 +170,7 @@ static __always_inline __u64 fetch_state(struct weft_titan_flow *f)
 struct look {
 	struct weft_queues *page;
 	struct weft_titan_pool *pool; /* or none: all queues */
-	__u64 best_weight;
+	__u64 best_load;
 	__u32 best;
 	__u32 at;
 	__u32 count;
@@ -170,31 +179,31 @@ struct look {
 static long look_at(__u32 index, struct look *l)
 {
 	__u32 number;
-	__u64 weight;
+	__u64 load;
 
 	if (l->pool)
 		number = l->pool->queue[l->at & (WEFT_QUEUES - 1)];
 	else
 		number = l->at;
-	weight = *(volatile __u64 *)&queue_of(l->page, number)->weight;
-	if (weight < l->best_weight) {
-		l->best_weight = weight;
+	load = *(volatile __u64 *)load_of(l->page, number);
+	if (WEFT_LOAD_WEIGHT(load) < WEFT_LOAD_WEIGHT(l->best_load)) {
+		l->best_load = load;
 		l->best = number;
 	}
 	l->at = l->at + 1 >= l->count ? 0 : l->at + 1;
-	return l->best_weight == 0;
+	return l->best_load == 0;
 }
 
 /*
  * The queue for a flow that becomes active. Of equally occupied queues the flow's own wins, then the next in circular order;
  * a new flow's own is that of its hash, so that flows of different cores begin to look in different places.
  */
-static __noinline __u32 least_occupied(struct weft_queues *page, struct weft_titan_pool *pool, __u32 own, __u64 *weight)
+static __noinline __u32 least_occupied(struct weft_queues *page, struct weft_titan_pool *pool, __u32 own, __u64 *load)
 {
-	struct look l = { .page = page, .pool = pool, .best_weight = ~0ull, .best = own, .at = own };
+	struct look l = { .page = page, .pool = pool, .best_load = ~0ull, .best = own, .at = own };
 	__u32 i;
 
-	if (!page || !weight)
+	if (!page || !load)
 		return own;
 	l.count = config.queues;
 	if (pool) {
@@ -207,7 +216,7 @@ static __noinline __u32 least_occupied(struct weft_queues *page, struct weft_tit
 			}
 	}
 	bpf_loop(l.count, look_at, &l, 0);
-	*weight = l.best_weight;
+	*load = l.best_load;
 	return l.best;
 }
 
@@ -271,32 +280,31 @@ static __always_inline __u64 claim(struct weft_queues *page, struct weft_titan_t
 	struct weft_titan_pool *pool = pool_here();
 	struct weft_queue *q;
 	__u32 chosen = own;
-	__u64 seen;
+	__u64 seen, *load;
 	int i;
 
 	if (config.assignment == WEFT_ASSIGN_HASH) {
 		if (may_move)
 			chosen = by_hash(pool, f->hash >> WEFT_TAG_SHIFT);
-		__sync_fetch_and_add(&queue_of(page, chosen)->weight, weight);
+		__sync_fetch_and_add(load_of(page, chosen), WEFT_LOAD(weight));
 	} else if (!may_move) {
-		__sync_fetch_and_add(&queue_of(page, own)->weight, weight);
+		__sync_fetch_and_add(load_of(page, own), WEFT_LOAD(weight));
 	} else {
 		/* Another core may take the same queue between look and claim: then look again. Twice is enough; what
 		 * comes thereafter is taken as it is. */
 		for (i = 0; i < 3; i++) {
 			chosen = least_occupied(page, pool, own, &seen);
-			q = queue_of(page, chosen);
-			if (__sync_val_compare_and_swap(&q->weight, seen, seen + weight) == seen)
+			load = load_of(page, chosen);
+			if (__sync_val_compare_and_swap(load, seen, seen + WEFT_LOAD(weight)) == seen)
 				break;
 			__sync_fetch_and_add(&t->retries, 1);
 		}
 		if (i == 3)
-			__sync_fetch_and_add(&queue_of(page, chosen)->weight, weight);
+			__sync_fetch_and_add(load_of(page, chosen), WEFT_LOAD(weight));
 	}
 	q = queue_of(page, chosen);
-	__sync_fetch_and_add(&q->flows, 1);
 	__sync_fetch_and_add(&q->activations, 1);
-	say_changed(page, q);
+	say_changed(page, chosen);
 	if (chosen != own && f->bytes)
 		__sync_fetch_and_add(&q->moves, 1);
 	if (chosen != own || !f->bytes)
@@ -306,7 +314,7 @@ static __always_inline __u64 claim(struct weft_queues *page, struct weft_titan_t
 
 static long add_flows(__u32 number, struct look *l)
 {
-	l->best_weight += *(volatile __u64 *)&queue_of(l->page, number)->flows;
+	l->best_load += WEFT_LOAD_FLOWS(*(volatile __u64 *)load_of(l->page, number));
 	return 0;
 }
 
@@ -317,7 +325,7 @@ static __noinline __u64 active(struct weft_queues *page)
 
 	if (page)
 		bpf_loop(config.queues, add_flows, &sum, 0);
-	return sum.best_weight;
+	return sum.best_load;
 }
 
 /* The flow has become active. Returns 0 when it is not to be assigned. */

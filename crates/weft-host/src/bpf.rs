@@ -19,7 +19,7 @@ use thiserror::Error;
 
 pub use map::MapFd;
 pub use options::ObjectOptions;
-pub use program::{ProgramFd, ProgramInfo, program_info, program_maps};
+pub use program::{ProgramFd, ProgramInfo, program_info, program_maps, programs_named};
 pub use tracing::TracingLink;
 
 /// Why an eBPF program could not be used.

@@ -13,7 +13,7 @@ use weft_nic::nic::SoftwareNic;
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
 use weft_sched::queues::Inner;
 use weft_titan::device::Titan;
-use weft_titan::page::Queue;
+use weft_titan::page::{Load, Queue};
 use weft_titan::settings::Settings;
 use weft_units::{BitsPerSec, Nanos, Packets};
 
@@ -56,9 +56,9 @@ impl Bench {
         }
         std::thread::sleep(Duration::from_millis(50));
         for (number, queue) in self.titan().page().queues.iter().enumerate().take(8) {
-            let Queue { packets, bytes, left_packets, left_bytes, flows, weight, .. } = queue;
-            let standing = (get(flows), get(weight));
-            assert_eq!(standing, (0, 0), "queue {number}: {queue:?}, {totals:?}");
+            let Queue { packets, bytes, left_packets, left_bytes, .. } = queue;
+            let load = self.titan().page().loads[number].get();
+            assert_eq!(load, Load::default(), "queue {number}: {queue:?}, {totals:?}");
             let (came, left) = ((get(packets), get(bytes)), (get(left_packets), get(left_bytes)));
             assert_eq!(came, left, "queue {number}: packets and bytes, {totals:?}");
         }

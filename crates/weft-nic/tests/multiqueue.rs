@@ -17,7 +17,7 @@ use weft_nic::multiqueue::{Multiqueue, start};
 use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::Testbed;
 use weft_sched::queues::{Inner, Service};
-use weft_titan::page::held_slot;
+use weft_titan::page::{Load, held_slot};
 use weft_units::{BitsPerSec, Bytes, FlowId, Nanos, QueueId};
 
 /// A worker, senders and receivers are enough for two cores: one test at a time.
@@ -121,10 +121,9 @@ fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec
 
 /// Changes a queue's weight as a program that assigns queues does.
 fn set_weight(nic: &SoftwareNic, queue: QueueId, weight: u64) {
-    let queue = &nic.queue_page().queues[queue.index()];
-    queue.weight.store(weight, Ordering::SeqCst);
-    let now = clock::now().get();
-    let _ = queue.changed_ns.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+    let (page, now) = (nic.queue_page(), clock::now().get());
+    page.loads[queue.index()].set(Load { weight, flows: 1 });
+    let _ = page.changed_ns[queue.index()].compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
 }
 
 #[test]
@@ -151,8 +150,8 @@ fn weights_of_the_page_are_shares_of_the_link() {
         }
         std::thread::sleep(Duration::from_millis(100));
         for queue in &queues {
-            let queue = &nic.queue_page().queues[queue.index()];
-            assert_eq!(queue.changed_ns.load(Ordering::SeqCst), 0, "taken and acknowledged");
+            let changed = &nic.queue_page().changed_ns[queue.index()];
+            assert_eq!(changed.load(Ordering::SeqCst), 0, "taken and acknowledged");
         }
         let from = clock::now();
         std::thread::sleep(Duration::from_millis(1200));
@@ -191,8 +190,8 @@ fn queues_with_several_flows_send_pieces_when_asked_to() {
     let (idle, queues): (Vec<Idle>, Vec<QueueId>) = in_queues(&bed, &nic, 2, 1).into_iter().unzip();
     let page = nic.queue_page();
     page.segment_bytes.store(16_000, Ordering::SeqCst);
-    page.queues[queues[0].index()].flows.store(2, Ordering::SeqCst);
-    page.queues[queues[1].index()].flows.store(1, Ordering::SeqCst);
+    page.loads[queues[0].index()].set(Load { weight: 2, flows: 2 });
+    page.loads[queues[1].index()].set(Load { weight: 1, flows: 1 });
     let mut streams = Streams::start(idle);
     let keys = streams.keys().to_vec();
     let (cut, whole) = (held_slot(&keys[0]), held_slot(&keys[1]));

@@ -13,6 +13,7 @@ use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::Inner;
 use weft_titan::device::Titan;
+use weft_titan::page::Load;
 use weft_titan::settings::Settings;
 use weft_titan::status::Watch;
 use weft_units::{BitsPerSec, Nanos};
@@ -66,8 +67,7 @@ fn flows_spread_over_the_queues_and_every_queue_reads_zero_at_the_end() {
     std::thread::sleep(Duration::from_millis(500));
     let page = watch.titan().page();
     for (number, queue) in page.queues.iter().enumerate().take(8) {
-        let (flows, weight) = (queue.flows.load(Ordering::Relaxed), queue.weight.load(Ordering::Relaxed));
-        assert_eq!((flows, weight), (0, 0), "queue {number}");
+        assert_eq!(page.loads[number].get(), Load::default(), "queue {number}");
         let sent = (queue.packets.load(Ordering::Relaxed), queue.bytes.load(Ordering::Relaxed));
         let left = (queue.left_packets.load(Ordering::Relaxed), queue.left_bytes.load(Ordering::Relaxed));
         assert_eq!(sent, left, "queue {number}");

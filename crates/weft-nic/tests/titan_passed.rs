@@ -20,6 +20,7 @@ use weft_nic::multiqueue::Multiqueue;
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_titan::device::Titan;
 use weft_titan::error::TitanError;
+use weft_titan::page::{Load, LoadWord};
 use weft_titan::settings::Settings;
 use weft_units::BitsPerSec;
 
@@ -184,16 +185,16 @@ fn it_goes_and_comes_again_while_traffic_flows() {
         let ours = left.iter().filter(|filter| format!("{filter:?}").contains(weft_titan::device::FILTER));
         assert_eq!(ours.count(), 0, "{left:?}");
         let page = assigned.nic().queue_page();
-        for (number, queue) in page.queues.iter().enumerate() {
-            assert_eq!((get(&queue.weight), get(&queue.flows)), (0, 0), "round {round}, queue {number}");
+        for (number, load) in page.loads.iter().enumerate() {
+            assert_eq!(load.get(), Load::default(), "round {round}, queue {number}");
         }
         let gone = Titan::open(&assigned.bed.sender, "port0").err();
         assert!(matches!(gone, Some(TitanError::NotAttached { .. })), "{gone:?}");
         flows.iter().for_each(|flow| flow.send(5));
         sent += 12 * 20;
         assert_eq!(delivered(&assigned, 12 * 20), 12 * 20, "traffic goes on");
-        for queue in &assigned.nic().queue_page().queues {
-            assert_eq!((get(&queue.weight), get(&queue.flows)), (0, 0), "nobody counts any more");
+        for load in &assigned.nic().queue_page().loads {
+            assert_eq!(load.get(), Load::default(), "nobody counts any more");
         }
         assigned.attach(&Settings::default());
         let twice = Titan::attach(&assigned.bed.sender, "port0", &Settings::default()).err();
@@ -267,8 +268,7 @@ impl Drop for Stop<'_> {
 }
 
 /// Queues that have a weight or flows.
-fn standing(assigned: &Assigned) -> Vec<(usize, u64, u64)> {
-    let queues = assigned.nic().queue_page().queues.iter().enumerate();
-    let counts = queues.map(|(number, queue)| (number, get(&queue.weight), get(&queue.flows)));
-    counts.filter(|(_, weight, flows)| (*weight, *flows) != (0, 0)).collect()
+fn standing(assigned: &Assigned) -> Vec<(usize, Load)> {
+    let loads = assigned.nic().queue_page().loads.iter().map(LoadWord::get).enumerate();
+    loads.filter(|(_, load)| *load != Load::default()).collect()
 }

@@ -5,7 +5,7 @@ mod assigned;
 #[path = "common/bench.rs"]
 mod bench;
 
-use assigned::{Assigned, Flow, alone, get, slow, wait_for};
+use assigned::{Assigned, Flow, alone, slow, wait_for};
 use bench::{set_mark, socket};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -165,7 +165,8 @@ fn queues_are_served_by_the_weights_of_their_flows() {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let weights: Vec<u64> = places.iter().map(|place| get(&assigned.queues()[*place].weight)).collect();
+    let all = assigned.weights();
+    let weights: Vec<u64> = places.iter().map(|place| all[*place]).collect();
     assert_eq!(weights, [1, 2, 4], "{places:?}");
     assigned.settled();
     let (totals, log) = assigned.finish();

@@ -5,7 +5,7 @@
 
 use crate::device::Titan;
 use crate::error::TitanError;
-use crate::page::Queue;
+use crate::page::QueuePage;
 use crate::state::SegmentLimits;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -177,9 +177,9 @@ impl Actuator {
     pub fn look(&mut self) -> Result<Vec<String>, TitanError> {
         let mut said = Vec::new();
         let now = clock::now();
-        let queues = &self.titan.page().queues;
+        let page = self.titan.page();
         if let Some(weights) = &mut self.weights {
-            let read = |queue: QueueId| queues.get(queue.index()).map_or((0, None), take_change);
+            let read = |queue: QueueId| take_change(page, queue);
             let batch = self.updates.take(now, read);
             if !batch.is_empty() {
                 weights.set(batch)?;
@@ -190,7 +190,7 @@ impl Actuator {
             }
         }
         if let Some(rule) = &mut self.rule {
-            let shared = queues.iter().any(|queue| queue.flows.load(Ordering::Relaxed) > 1);
+            let shared = page.loads.iter().any(|load| load.get().flows > 1);
             let small = rule.look(now, shared);
             if small != self.small {
                 said.push(self.set_segments(small)?);
@@ -242,14 +242,15 @@ impl Actuator {
 
 /// A queue's weight, and when it changed. The time is cleared before the weight is read, so a change in between is seen
 /// again.
-fn take_change(queue: &Queue) -> (u64, Option<Nanos>) {
-    let changed = queue.changed_ns.swap(0, Ordering::SeqCst);
-    (queue.weight.load(Ordering::SeqCst), (changed != 0).then_some(Nanos(changed)))
+fn take_change(page: &QueuePage, queue: QueueId) -> (u64, Option<Nanos>) {
+    let changed = page.changed_ns.get(queue.index()).map_or(0, |time| time.swap(0, Ordering::SeqCst));
+    (page.load(queue).weight, (changed != 0).then_some(Nanos(changed)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::Load;
 
     #[test]
     fn segments_are_small_at_once_and_large_after_a_calm() {
@@ -266,11 +267,12 @@ mod tests {
 
     #[test]
     fn a_change_is_taken_once_and_weights_fit_the_device() {
-        let queue = Queue::default();
-        queue.weight.store(5, Ordering::Relaxed);
-        queue.changed_ns.store(9, Ordering::Relaxed);
-        assert_eq!(take_change(&queue), (5, Some(Nanos(9))));
-        assert_eq!(take_change(&queue), (5, None));
+        let page = QueuePage::default();
+        page.loads[3].set(Load { weight: 5, flows: 2 });
+        page.changed_ns[3].store(9, Ordering::Relaxed);
+        assert_eq!(take_change(&page, QueueId(3)), (5, Some(Nanos(9))));
+        assert_eq!(take_change(&page, QueueId(3)), (5, None));
+        assert_eq!(take_change(&page, QueueId(9999)), (0, None), "no such queue");
         assert_eq!(device_weight(0), Weight::ONE);
         assert_eq!(device_weight(7), Weight::new(7).expect("a weight"));
         assert_eq!(device_weight(u64::MAX).get(), u32::MAX);

@@ -2,13 +2,14 @@
 
 use crate::error::TitanError;
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
+use crate::leftovers::{self, drop_pins, pins_of};
 use crate::match_table::encode;
 use crate::page::{self, QueuePage};
 use crate::programs::{Loaded, Pins, is_loaded, map_of};
 use crate::settings::{Pool, Settings};
 use crate::state::{self, SegmentLimits, State};
 use core::sync::atomic::Ordering;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weft_host::bpf::{MapFd, RunStats, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
 use weft_host::clock;
@@ -62,12 +63,12 @@ impl Titan {
         let _lock = state::lock(&folder)?;
         let found = find(ns, device)?;
         let netns = ns.inode()?;
-        forget_the_dead(&folder)?;
+        leftovers::forget(&folder)?;
         if let Some(state) = State::read(&folder, netns, found.ifindex)? {
             return Err(TitanError::Attached { device: device.to_owned(), since: state.since() });
         }
         let pools = pools(ns, device, &settings.pool, &found)?;
-        let pins = BpfFs::open()?.root().join(format!("weft-titan-{netns}-{}", found.ifindex));
+        let pins = pins_of(BpfFs::open()?.root(), netns, found.ifindex);
         let loaded = load(settings, &found, &pools)?;
         // Without a state these are nobody's: a run that was killed in between, or a namespace of the same number before.
         Pins::new(&pins).remove();
@@ -131,7 +132,7 @@ impl Titan {
     pub fn open(ns: &NetNs, device: &str) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
-        forget_the_dead(&folder)?;
+        leftovers::forget(&folder)?;
         let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
         match State::read(&folder, netns, ifindex)? {
             Some(state) => Self::with_maps(ns, state, folder),
@@ -154,7 +155,7 @@ impl Titan {
     pub fn all(ns: Option<&NetNs>) -> Result<Vec<State>> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
-        forget_the_dead(&folder)?;
+        leftovers::forget(&folder)?;
         let netns = ns.map(NetNs::inode).transpose()?;
         let mut states = State::all(&folder)?;
         states.retain(|state| netns.is_none_or(|netns| state.netns == netns));
@@ -342,26 +343,6 @@ fn wait_unloaded(programs: &[u32]) {
     while programs.iter().any(|id| is_loaded(*id)) && clock::now() < until {
         std::thread::sleep(UNLOAD_LOOK);
     }
-}
-
-fn drop_pins(folder: &Path) {
-    Pins::new(folder).remove();
-    if let Some(filesystem) = BpfFs::find() {
-        // One that is not ours or still has pins of ours stays.
-        let _ = filesystem.release();
-    }
-}
-
-/// Forgets devices that are gone, with their pins: a program has left with its device.
-fn forget_the_dead(folder: &Path) -> Result<()> {
-    for state in State::all(folder)? {
-        // The filter holds the classifier, and goes with the device.
-        if !state.programs.first().is_some_and(|id| is_loaded(*id)) {
-            drop_pins(&state.pins);
-            state.remove(folder);
-        }
-    }
-    Ok(())
 }
 
 fn find(ns: &NetNs, device: &str) -> Result<Found> {

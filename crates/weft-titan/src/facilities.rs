@@ -4,7 +4,6 @@ use crate::device::FILTER;
 use crate::layout::Config;
 use crate::programs::{Departures, Loaded};
 use core::fmt::Display;
-use std::os::fd::AsFd;
 use weft_host::NetNs;
 use weft_host::doctor::{Facility, State};
 use weft_host::link::{self, VethOptions};

@@ -8,6 +8,7 @@ pub mod device;
 pub mod error;
 pub mod facilities;
 pub mod layout;
+mod leftovers;
 pub mod match_table;
 pub mod page;
 pub mod programs;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use weft_host::clock;
 use weft_report::stats;
 use weft_report::titan::{TitanDevice, TitanEvents, TitanQueue};
-use weft_units::{Bytes, Nanos};
+use weft_units::{Bytes, Nanos, QueueId};
 
 /// Looks at a device again and again: rates are those between two looks.
 #[derive(Debug)]
@@ -94,10 +94,11 @@ impl Watch {
         queues
             .map(|(number, (queue, before))| {
                 let bytes = read(&queue.bytes);
+                let load = self.titan.page().load(QueueId::from_index(number));
                 TitanQueue {
                     queue: number as u32,
-                    flows: read(&queue.flows),
-                    weight: read(&queue.weight),
+                    flows: load.flows,
+                    weight: load.weight,
                     packets: read(&queue.packets),
                     bytes,
                     bps: (bytes.saturating_sub(*before) as f64 * 8.0 / seconds) as u64,

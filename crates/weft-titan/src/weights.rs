@@ -298,7 +298,8 @@ pub fn fuzz_weights(data: &[u8]) {
     match WeightTable::read(text, "fuzz", |_| compiled("p.weft", POLICY)) {
         Ok(table) => {
             assert!(table.rules.iter().all(|rule| rule.lane.0 > 0), "{text:?}");
-            let last = table.rules.last().map(|rule| rule.matcher.matches(&weft_units::PacketMeta::default()));
+            let last =
+                table.rules.last().map(|rule| rule.matcher.matches(&weft_units::PacketMeta::default()));
             assert_eq!(last, Some(true), "every packet has a weight: {text:?}");
         }
         Err(error) => {

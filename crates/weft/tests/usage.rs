@@ -192,7 +192,11 @@ fn the_doctor_needs_nothing_and_reports_facilities() {
     let document = serde_json::from_str(&said.out).expect("only JSON on standard output");
     assert_head(&document, "weft-doctor/1");
     let facilities = document["facilities"].as_array().expect("facilities");
-    let of_titan = |id| facilities.iter().any(|f| f["id"] == id && f["brings"].as_str().is_some_and(|b| b.contains("weft titan")));
+    let of_titan = |id| {
+        facilities
+            .iter()
+            .any(|f| f["id"] == id && f["brings"].as_str().is_some_and(|b| b.contains("weft titan")))
+    };
     assert!(of_titan("titan.programs") && of_titan("titan.queues"), "{facilities:?}");
     let macvtap = facilities.iter().find(|f| f["id"] == "macvtap").expect("macvtap");
     assert!(macvtap["state"].is_string() && macvtap["brings"].is_string(), "{macvtap}");

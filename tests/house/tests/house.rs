@@ -198,7 +198,7 @@ fn documents_name_files_that_exist() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 10] = [
+    let functions: [Target; 11] = [
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_nic::packet::fuzz_packet", weft_nic::packet::fuzz_packet),
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),
@@ -212,6 +212,7 @@ fn fuzz_targets_call_functions_that_exist() {
             weft_steer::policy::fuzz_steering_policy,
         ),
         ("flows_csv", "weft_steer::flows_csv::fuzz_flows", weft_steer::flows_csv::fuzz_flows),
+        ("titan_weights", "weft_titan::weights::fuzz_weights", weft_titan::weights::fuzz_weights),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),
     ];
     let manifest = read("fuzz/Cargo.toml");

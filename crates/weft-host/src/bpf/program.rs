@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
+use libbpf_rs::query::ProgInfoIter;
 
 use super::{BpfError, MapFd, RunStats, refused};
 use crate::netlink::c_string;
@@ -94,6 +95,13 @@ pub fn program_info(id: u32) -> Result<ProgramInfo, BpfError> {
         stats: RunStats { runs: info.run_cnt, nanos: info.run_time_ns },
         recursion_misses: info.recursion_misses,
     })
+}
+
+/// The numbers of the loaded programs, whoever loaded them, that the kernel knows by `name` (at most 15 bytes of it). None
+/// without the right to ask (CAP_SYS_ADMIN).
+pub fn programs_named(name: &str) -> Vec<u32> {
+    let named = |info: &libbpf_rs::query::ProgramInfo| info.name == name;
+    ProgInfoIter::default().filter(named).map(|info| info.id).collect()
 }
 
 /// The maps that the program numbered `id` uses: their numbers, for [`MapFd::by_id`], and their names.

@@ -17,12 +17,12 @@ use super::engine::{Engine, Whose};
 use crate::counters::Counters;
 use crate::records::recorded_key;
 use crate::segment::SuperPacket;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use core::num::NonZeroU32;
 use core::ops::Deref;
 use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
 use weft_sched::{QueueScheduler, WeightUpdates};
-use weft_titan::page::{self, QueuePage};
+use weft_titan::page::{self, LoadWord, QueuePage};
 use weft_units::{Bytes, FlowId, Nanos, QueueId};
 
 /// How often the page is looked at, at most: a look costs two loads for each queue.
@@ -49,7 +49,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     }
 
     fn is_shared(&self, queue: QueueId) -> bool {
-        self.page.queues.get(queue.index()).is_some_and(|queue| queue.flows.load(Ordering::Relaxed) > 1)
+        self.page.load(queue).flows > 1
     }
 
     /// Serves the queues by the page's weights.
@@ -62,14 +62,14 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         let page = &*self.page;
         self.updates.set_interval(Nanos(page.update_interval_ns.load(Ordering::Relaxed)));
         let read = |queue: QueueId| {
-            let Some(queue) = page.queues.get(queue.index()) else { return (0, None) };
-            let changed = queue.changed_ns.load(Ordering::SeqCst);
-            (queue.weight.load(Ordering::SeqCst), (changed != 0).then_some(Nanos(changed)))
+            let Some((load, changed)) = of_queue(page, queue) else { return (0, None) };
+            let changed = changed.load(Ordering::SeqCst);
+            (load.get().weight, (changed != 0).then_some(Nanos(changed)))
         };
         for update in self.updates.take(wall, read) {
             // The scheduler has as many queues as the updates.
             let _ = self.scheduler.set_weight(update.queue, update.weight);
-            if let (Some(queue), Some(changed)) = (page.queues.get(update.queue.index()), update.changed_at) {
+            if let (Some(queue), Some(changed)) = (of_queue(page, update.queue), update.changed_at) {
                 acknowledge(queue, update.weight, changed, wall);
             }
         }
@@ -91,12 +91,17 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     }
 }
 
+/// A queue's load, and the time of its first change.
+fn of_queue(page: &QueuePage, queue: QueueId) -> Option<(&LoadWord, &AtomicU64)> {
+    page.loads.get(queue.index()).zip(page.changed_ns.get(queue.index()))
+}
+
 /// Clears the time of a change whose weight has been applied; see the module's documentation.
-fn acknowledge(queue: &page::Queue, applied: u64, changed: Nanos, now: Nanos) {
-    let cleared = queue.changed_ns.compare_exchange(changed.get(), 0, Ordering::SeqCst, Ordering::SeqCst);
-    if cleared.is_ok() && queue.weight.load(Ordering::SeqCst) != applied {
+fn acknowledge((load, time): (&LoadWord, &AtomicU64), applied: u64, changed: Nanos, now: Nanos) {
+    let cleared = time.compare_exchange(changed.get(), 0, Ordering::SeqCst, Ordering::SeqCst);
+    if cleared.is_ok() && load.get().weight != applied {
         // Whoever was faster has set the better time.
-        let _ = queue.changed_ns.compare_exchange(0, now.get(), Ordering::SeqCst, Ordering::SeqCst);
+        let _ = time.compare_exchange(0, now.get(), Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 

@@ -15,7 +15,7 @@ use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_titan::device::Titan;
 use weft_titan::layout::FlowRecord;
-use weft_titan::page::Queue;
+use weft_titan::page::{Load, LoadWord, Queue};
 use weft_titan::settings::Settings;
 use weft_units::{BitsPerSec, Nanos};
 
@@ -144,14 +144,18 @@ impl Assigned {
         &self.titan().page().queues[..self.titan().state().queues as usize]
     }
 
+    fn loads(&self) -> impl Iterator<Item = Load> {
+        self.titan().page().loads[..self.titan().state().queues as usize].iter().map(LoadWord::get)
+    }
+
     /// The queues' weights.
     pub(crate) fn weights(&self) -> Vec<u64> {
-        self.queues().iter().map(|queue| get(&queue.weight)).collect()
+        self.loads().map(|load| load.weight).collect()
     }
 
     /// The queues' active flows.
     pub(crate) fn flows(&self) -> Vec<u64> {
-        self.queues().iter().map(|queue| get(&queue.flows)).collect()
+        self.loads().map(|load| load.flows).collect()
     }
 
     pub(crate) fn active(&self) -> u64 {
@@ -216,15 +220,17 @@ impl Drop for Assigned {
 pub(crate) fn exact(titan: &Titan) {
     let queues = &titan.page().queues[..titan.state().queues as usize];
     let totals = titan.totals();
-    let seen = |queue: &Queue| {
+    let seen = |(queue, load): (&Queue, &LoadWord)| {
+        let load = load.get();
         let packets = (get(&queue.packets), get(&queue.left_packets));
         let bytes = (get(&queue.bytes), get(&queue.left_bytes));
-        (get(&queue.flows), get(&queue.weight), packets, bytes)
+        (load.flows, load.weight, packets, bytes)
     };
-    for (number, queue) in queues.iter().enumerate() {
+    let both = || queues.iter().zip(&titan.page().loads);
+    for (number, queue) in both().enumerate() {
         let (flows, weight, packets, bytes) = seen(queue);
         let exact = (flows, weight) == (0, 0) && packets.0 == packets.1 && bytes.0 == bytes.1;
-        let all: Vec<_> = queues.iter().map(seen).collect();
+        let all: Vec<_> = both().map(seen).collect();
         assert!(exact, "queue {number}: {all:?}, {totals:?}, {:?}", titan.flows());
     }
     assert_eq!(titan.page().active(), 0, "{totals:?}");

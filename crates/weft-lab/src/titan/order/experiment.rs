@@ -256,12 +256,10 @@ fn standing(titan: &Titan) -> u64 {
         let of = |queue: &weft_titan::page::Queue| {
             let (packets, bytes) = (&queue.packets, &queue.bytes);
             let (left_packets, left_bytes) = (&queue.left_packets, &queue.left_bytes);
-            get(&queue.flows)
-                + get(&queue.weight)
-                + get(packets).abs_diff(get(left_packets))
-                + get(bytes).abs_diff(get(left_bytes))
+            get(packets).abs_diff(get(left_packets)) + get(bytes).abs_diff(get(left_bytes))
         };
-        let sum = titan.page().queues.iter().map(of).sum();
+        let loads = titan.page().loads.iter().map(|load| load.get().flows + load.get().weight);
+        let sum = loads.chain(titan.page().queues.iter().map(of)).sum();
         if sum == 0 || begin.elapsed() > SETTLE {
             return sum;
         }

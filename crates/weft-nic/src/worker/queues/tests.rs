@@ -4,6 +4,7 @@ use super::*;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_sched::queues::Inner;
+use weft_titan::page::Load;
 
 const MICRO: Nanos = Nanos::from_micros(1);
 
@@ -15,9 +16,8 @@ fn engine(queues: usize) -> (QueueEngine<Arc<QueuePage>>, Arc<QueuePage>) {
 
 /// Changes a weight as a program that assigns queues does.
 fn change(page: &QueuePage, queue: usize, weight: u64, now: u64) {
-    let queue = &page.queues[queue];
-    queue.weight.store(weight, Ordering::SeqCst);
-    let _ = queue.changed_ns.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+    page.loads[queue].set(Load { weight, flows: 1 });
+    let _ = page.changed_ns[queue].compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn weights_are_taken_in_batches_and_acknowledged() {
     change(&page, 1, 5, 1000);
     engine.look(Nanos(2000), &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin, "no weights were asked for");
-    assert_eq!(page.queues[1].changed_ns.load(Ordering::SeqCst), 1000);
+    assert_eq!(page.changed_ns[1].load(Ordering::SeqCst), 1000);
     page.use_weights.store(1, Ordering::SeqCst);
     page.update_interval_ns.store(1_000_000, Ordering::SeqCst);
     engine.look(Nanos(2000) + MICRO, &counters);
@@ -35,7 +35,7 @@ fn weights_are_taken_in_batches_and_acknowledged() {
     engine.look(Nanos(52_000), &counters);
     assert_eq!(engine.scheduler.service(), Service::Deficit { credit: DEFAULT_CREDIT });
     assert_eq!(engine.scheduler.weight_of(QueueId(1)), Some(5));
-    assert_eq!(page.queues[1].changed_ns.load(Ordering::SeqCst), 0);
+    assert_eq!(page.changed_ns[1].load(Ordering::SeqCst), 0);
     assert_eq!((counters.weights_taken.get(), counters.weights_age_max.get()), (1, 51_000));
     change(&page, 0, 2, 60_000);
     change(&page, 0, 3, 70_000);
@@ -53,19 +53,15 @@ fn weights_are_taken_in_batches_and_acknowledged() {
 #[test]
 fn a_change_during_the_acknowledgement_is_announced_again() {
     let (_, page) = engine(1);
-    let queue = &page.queues[0];
+    let queue = of_queue(&page, QueueId(0)).expect("a queue");
     change(&page, 0, 5, 100);
     // The NIC has applied 4; the writer of 5 found the time of 4 still set.
     acknowledge(queue, 4, Nanos(100), Nanos(900));
-    assert_eq!(queue.changed_ns.load(Ordering::SeqCst), 900);
+    assert_eq!(queue.1.load(Ordering::SeqCst), 900);
     acknowledge(queue, 5, Nanos(100), Nanos(901));
-    assert_eq!(
-        queue.changed_ns.load(Ordering::SeqCst),
-        900,
-        "of a time that it has not read it knows nothing"
-    );
+    assert_eq!(queue.1.load(Ordering::SeqCst), 900, "of a time that it has not read it knows nothing");
     acknowledge(queue, 5, Nanos(900), Nanos(902));
-    assert_eq!(queue.changed_ns.load(Ordering::SeqCst), 0);
+    assert_eq!(queue.1.load(Ordering::SeqCst), 0);
 }
 
 /// A writer and the NIC at full speed: at the end the NIC knows the last weight, and the time is clear.
@@ -95,7 +91,7 @@ fn no_final_weight_is_lost_between_two_threads() {
     }
     for (queue, weight) in [(0, 199_998), (1, 199_999)] {
         assert_eq!(engine.scheduler.weight_of(QueueId(queue)), Some(weight));
-        assert_eq!(page.queues[queue as usize].changed_ns.load(Ordering::SeqCst), 0);
+        assert_eq!(page.changed_ns[queue as usize].load(Ordering::SeqCst), 0);
     }
 }
 

@@ -1,0 +1,108 @@
+//! What is left of devices that are gone, and of runs that were killed: pins, and files that say what was done.
+
+use crate::device::FILTER;
+use crate::error::TitanError;
+use crate::programs::{Pins, is_loaded};
+use crate::state::State;
+use std::path::{Path, PathBuf};
+use weft_host::bpf::{MapFd, program_maps, programs_named};
+use weft_host::bpffs::BpfFs;
+
+/// What the names of folders of pins begin with.
+const PREFIX: &str = "weft-titan-";
+
+/// Where what belongs to a device is pinned.
+pub(crate) fn pins_of(root: &Path, netns: u64, ifindex: u32) -> PathBuf {
+    root.join(format!("{PREFIX}{netns}-{ifindex}"))
+}
+
+pub(crate) fn drop_pins(folder: &Path) {
+    Pins::new(folder).remove();
+    if let Some(filesystem) = BpfFs::find() {
+        // One that is not ours or still has pins of ours stays.
+        let _ = filesystem.release();
+    }
+}
+
+/// Forgets devices that are gone, with their pins, and removes pins that nobody knows of: a run was killed before it could say
+/// what it did. Whoever calls this has the lock.
+pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
+    // `ip netns exec` hides the host's bpf file system: who does not see pins leaves them, and the file that names them.
+    let Some(root) = BpfFs::find().map(|filesystem| filesystem.root().to_owned()) else { return Ok(()) };
+    for state in State::all(folder)? {
+        // The filter holds the classifier, and goes with the device.
+        let gone = !state.programs.first().is_some_and(|id| is_loaded(*id));
+        if gone && state.pins.starts_with(&root) {
+            drop_pins(&state.pins);
+            state.remove(folder);
+        }
+    }
+    let known: Vec<PathBuf> = State::all(folder)?.into_iter().map(|state| state.pins).collect();
+    for pins in folders(&root) {
+        if !known.contains(&pins) && !at_work(&pins) {
+            drop_pins(&pins);
+        }
+    }
+    Ok(())
+}
+
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+    let ours = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) && path.is_dir()
+    };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).filter(ours).collect()
+}
+
+/// Whether a classifier works with what is pinned in a folder, though no file of this machine's says so: another /run may.
+fn at_work(pins: &Path) -> bool {
+    let Ok(flows) = MapFd::pinned(&pins.join("flows")) else { return false };
+    let uses = |id: u32| program_maps(id).is_ok_and(|maps| maps.iter().any(|(map, _)| *map == flows.id()));
+    programs_named(FILTER).into_iter().any(uses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Config;
+    use crate::programs::Loaded;
+    use weft_host::testing::privileged;
+
+    #[test]
+    fn pins_that_nobody_knows_of_go_when_their_classifier_has_gone() {
+        if !privileged("pins_that_nobody_knows_of_go_when_their_classifier_has_gone") {
+            return;
+        }
+        let _lock = crate::state::lock(Path::new(crate::state::FOLDER)).expect("the lock");
+        let empty = tempfile::tempdir().expect("a folder");
+        let config = Config {
+            queues: 2,
+            least_occupied: true,
+            pooled: false,
+            rules: 1,
+            cgroups: 1,
+            most_flows: 1,
+            with_action: true,
+            device_holds: false,
+            default_weight: 1,
+        };
+        let loaded = Loaded::load(&config, None).expect("loads");
+        let filesystem = BpfFs::open().expect("a bpf file system");
+        // Of a namespace number that the kernel does not give.
+        let pins = pins_of(filesystem.root(), 7, std::process::id());
+        loaded.pin(&pins).expect("pinned");
+        assert!(at_work(&pins) && folders(filesystem.root()).contains(&pins));
+        forget(empty.path()).expect("looked");
+        assert!(pins.exists(), "its classifier is loaded");
+        drop(loaded);
+        // The kernel takes a program away a moment after its last user.
+        for _ in 0..200 {
+            forget(empty.path()).expect("looked");
+            if !pins.exists() {
+                return;
+            }
+            std::thread::sleep(core::time::Duration::from_millis(5));
+        }
+        panic!("{} is still there", pins.display());
+    }
+}
