@@ -7,7 +7,8 @@ fn main() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("titan.bpf.o");
     let bpf = manifest.join("../../bpf");
-    for file in ["titan.bpf.c", "titan.h", "queues.h", "flow_key.h", "match.h"] {
+    let own = ["titan.bpf.c", "titan.h", "titan_maps.h", "titan_assign.h", "titan_table.h", "titan_sweep.h"];
+    for file in own.into_iter().chain(["queues.h", "flow_key.h", "match.h"]) {
         println!("cargo::rerun-if-changed={}", bpf.join(file).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");

@@ -218,7 +218,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         if self.parts.rings[number].fetched.is_some() {
             return Ok(self.send_chunk(number));
         }
-        self.engine.fetch_begins(self.parts.rings[number].flow);
+        self.engine.fetch_begins(self.parts.rings[number].flow, false);
         let found = self.parts.rings[number].fetch();
         let sent = match found {
             Fetch::Packet(length) => {

@@ -8,9 +8,10 @@ use crate::page::{self, QueuePage};
 use crate::programs::{Loaded, Pins, is_loaded, map_of};
 use crate::settings::{Pool, Settings};
 use crate::state::{self, SegmentLimits, State};
+use crate::weights::find_cgroup;
 use core::sync::atomic::Ordering;
 use std::path::PathBuf;
-use weft_host::bpf::{MapFd, RunStats, SharedValue, program_info};
+use weft_host::bpf::{MapFd, RunStats, SharedLayout, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
 use weft_host::clock;
 use weft_host::ethtool::Nic as Ethtool;
@@ -163,8 +164,7 @@ impl Titan {
     }
 
     fn with_maps(ns: &NetNs, state: State, folder: PathBuf) -> Result<Self> {
-        let pins = Pins::new(&state.pins);
-        let (page, totals, flows) = (pins.shared(page::MAP)?, pins.shared("totals")?, pins.shared("flows")?);
+        let (page, totals, flows) = (map(&state, page::MAP)?, map(&state, "totals")?, map(&state, "flows")?);
         Ok(Self { ns: ns.handle()?, state, page, totals, flows, folder })
     }
 
@@ -224,7 +224,12 @@ impl Titan {
     pub fn program_time(&self) -> Result<RunStats> {
         let mut sum = RunStats::default();
         for (i, id) in self.state.programs.iter().enumerate() {
-            let stats = program_info(*id)?.stats;
+            let stats = match program_info(*id) {
+                Ok(info) => info.stats,
+                // Those of departures have gone with their pins.
+                Err(_) if i > 0 => continue,
+                Err(error) => return Err(error.into()),
+            };
             sum.nanos += stats.nanos;
             if i == 0 {
                 sum.runs = stats.runs;
@@ -257,6 +262,19 @@ impl Titan {
                 "dqwa: the weights stop at the driver; where it has net-shaper, `weft titan actuate` passes them on"
                     .to_owned(),
             );
+        }
+        let filters = tc_filter::egress_filters(&self.ns, &self.state.device)?;
+        if filters.iter().any(|filter| filter.chain == 0 && filter.priority < self.state.priority) {
+            notes.push(format!(
+                "a filter at {} runs before ours (priority {}): what it does not pass on is not assigned",
+                self.state.device, self.state.priority
+            ));
+        }
+        if !self.state.pins.exists() {
+            notes.push(format!(
+                "nothing is pinned at {} any more, so departures are not seen and counts are late: detach and attach again",
+                self.state.pins.display()
+            ));
         }
         if !self.state.software_nic && on("dsos") {
             notes.push("dsos: segment sizes of this driver need `weft titan actuate`".to_owned());
@@ -303,6 +321,17 @@ impl Titan {
         self.state.remove(&self.folder);
         outcome
     }
+}
+
+/// A map of a device's programs, where it is pinned; else the classifier's own, so that what is on can be switched off when
+/// somebody has removed the pins.
+fn map<T: SharedLayout>(state: &State, name: &str) -> Result<SharedValue<T>> {
+    let missing = match Pins::new(&state.pins).shared(name) {
+        Ok(value) => return Ok(value),
+        Err(missing) => missing,
+    };
+    let classifier = state.programs.first().map(|id| map_of(*id, name)).transpose()?;
+    classifier.flatten().map_or(Err(missing.into()), |map| Ok(map.shared()?))
 }
 
 /// Takes back what was done when a later step fails.
@@ -447,9 +476,7 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Lo
 /// A cgroup as the programs compare it (`struct weft_cgroup`); zeros, which match nothing, for one that does not exist.
 fn cgroup(path: &str) -> [u8; 16] {
     let mut element = [0; 16];
-    let found =
-        weft_host::Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/')));
-    if let Ok(cgroup) = found
+    if let Some(cgroup) = find_cgroup(path)
         && let Ok(id) = cgroup.id()
     {
         element[..8].copy_from_slice(&id.to_ne_bytes());

@@ -23,11 +23,12 @@
 use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
+use weft_host::{Cgroup, Hierarchy};
 use weft_policy::{CompileOptions, CompiledPolicy, Rule, Source, compile};
 use weft_steer::Match;
 use weft_units::LaneId;
 
-/// The largest weight of a flow. A queue's weight is a sum of up to a million of them, which 64 bits hold with ease; a
+/// The largest weight of a flow. A queue's weight is a sum of up to 262,144 of them, for which the page has 44 bits; a
 /// row of the match table has 16 bits.
 pub const LARGEST: u32 = u16::MAX as u32;
 
@@ -161,6 +162,11 @@ impl WeightTable {
         })
     }
 
+    /// The cgroups that rows name and that there are not: until they are made, and it is attached anew, their weights are nobody's.
+    pub fn missing_cgroups(&self) -> impl Iterator<Item = &str> {
+        self.cgroups.iter().map(String::as_str).filter(|path| find_cgroup(path).is_none())
+    }
+
     /// Reads a text that `file` names; `policy` gets the policy of a path.
     ///
     /// # Errors
@@ -287,6 +293,11 @@ fn compiled(name: &str, text: &str) -> Result<CompiledPolicy, WeightsError> {
     let compilation = compile(Source { name, text }, &CompileOptions::default());
     let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
     compilation.policy.ok_or_else(|| WeightsError::Policy(lines.join("\n")))
+}
+
+/// The cgroup of a path below the hierarchy's root, if there is one.
+pub(crate) fn find_cgroup(path: &str) -> Option<Cgroup> {
+    Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/'))).ok()
 }
 
 /// Any bytes as a file of weights whose policy, if it names one, has the classes web and rest: reading ends, with weights of 1

@@ -410,8 +410,25 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
 
     // The next NIC finds nothing of it.
     let next = world.start(&["--queues", "2"]);
-    let on = world.titan(&["attach", "weft0"]);
+    let folder = tempfile::tempdir().expect("folder");
+    let weights = file(&folder, "w.toml", "[[flow]]\ncgroup = \"/weft-nobody\"\nweight = 3\n");
+    let on = world.titan(&["attach", "weft0", "--weights", &weights]);
     assert!(on.code == 0 && on.err.contains("over 2 queues"), "{}", on.err);
+    assert!(on.err.contains("there is no cgroup /weft-nobody"), "{}", on.err);
+    // Somebody removes what was pinned: that is said, and it can be switched off all the same.
+    for pins in world.kept().iter().filter(|path| path.is_dir()) {
+        std::fs::read_dir(pins).expect("pins").for_each(|pin| {
+            std::fs::remove_file(pin.expect("a pin").path()).expect("removed");
+        });
+        std::fs::remove_dir(pins).expect("removed");
+    }
+    let status = world.titan(&["status", "weft0", "--window", "50ms"]);
+    assert!(
+        status.code == 0 && format!("{}{}", status.out, status.err).contains("nothing is pinned"),
+        "{status:?}"
+    );
+    let off = world.titan(&["detach", "weft0"]);
+    assert_eq!((off.code, world.kept()), (0, Vec::new()), "{}", off.err);
     next.signal(Signal::INT);
     next.wait(Duration::from_secs(20));
     assert!(world.titan(&["status"]).out.contains("on at no device"));

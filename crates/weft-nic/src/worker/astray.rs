@@ -45,7 +45,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let (mut i, mut any) = (0, false);
         while i < self.late.len() {
             let number = self.late[i];
-            self.engine.fetch_begins(self.parts.rings[number].flow);
+            self.engine.fetch_begins(self.parts.rings[number].flow, true);
             let found = match self.parts.rings[number].fetch() {
                 Fetch::Packet(length) => {
                     self.accept(number, length);

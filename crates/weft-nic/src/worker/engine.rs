@@ -34,8 +34,8 @@ pub(crate) trait Engine {
     }
     /// What it looks after now and then, between packets.
     fn look(&mut self, _wall: Nanos, _counters: &Counters) {}
-    /// A packet is about to be taken off a ring.
-    fn fetch_begins(&mut self, _ring: FlowId) {}
+    /// A packet is about to be taken off a ring. `sent_later`: it is not sent in the turn in which it is taken.
+    fn fetch_begins(&mut self, _ring: FlowId, _sent_later: bool) {}
     /// No packet is between its ring and the wire, except those that are held.
     fn fetch_ends(&mut self) {}
     /// A packet has been fetched and will be sent to its end in a later turn. Returns what to release then.

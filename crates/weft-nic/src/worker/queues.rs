@@ -8,9 +8,15 @@
 //! writer has yet to set it; and no weight is missed in any case, since the NIC compares weights and not times.
 //!
 //! # What is held
-//! `fetching` says of which queue, from before a packet is read until it has been written to its end, or counts as held under
-//! its flow. So whoever sees that it is not a flow's queue, and the flow's `held` 0, after its packets have left the rings,
-//! knows that they have left the NIC.
+//! Only one packet at a time is between its ring and the wire. One that is sent whole is written to its end before another is read,
+//! so nothing can overtake it, and it needs not be announced. One that may be cut waits for turns with its rest: `fetching`
+//! says of which queue, from before it is read until it has been written to its end, or counts as held under its flow. So whoever
+//! sees that `fetching` is not a flow's queue, and the flow's `held` 0, after its packets have left the rings, knows that
+//! nothing which leaves a ring from then on comes before them.
+//!
+//! Whether a packet may be cut is decided before it is read. Reading it frees it, upon which its sender sends the next at
+//! once, within the same call (TSQ, `tcp_wfree`): a flow that is announced then, though it has nothing else under way, keeps its
+//! queue, and two flows that once share a queue would share it for ever.
 
 use super::Grain;
 use super::engine::{Engine, Whose};
@@ -39,17 +45,26 @@ pub(crate) struct QueueEngine<P> {
     next_look: Nanos,
     /// Pieces are asked for in all queues, and a queue is shared; as of the last look.
     any_shared: bool,
+    /// While a packet is read: whether it may be cut.
+    cut: Option<bool>,
 }
 
 impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     pub(crate) fn new(scheduler: QueueScheduler, page: P) -> Self {
         let (configured, queues) = (scheduler.service(), scheduler.queues());
         let updates = WeightUpdates::new(queues, Nanos::ZERO);
-        Self { scheduler, page, configured, updates, next_look: Nanos::ZERO, any_shared: false }
+        Self { scheduler, page, configured, updates, next_look: Nanos::ZERO, any_shared: false, cut: None }
     }
 
     fn is_shared(&self, queue: QueueId) -> bool {
         self.page.load(queue).flows > 1
+    }
+
+    /// Whether packets of a ring are cut now: Titan's dynamic segmentation offload sizing, at the station of the qdisc
+    /// (ATC 2017, section 4.3).
+    fn cuts(&self, ring: FlowId) -> bool {
+        let asked = self.page.segment_bytes.load(Ordering::Relaxed) > 0;
+        asked && (self.any_shared || self.is_shared(self.queue_of(ring)))
     }
 
     /// Serves the queues by the page's weights.
@@ -125,13 +140,12 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         self.scheduler.queue_of(flow).unwrap_or(QueueId(0))
     }
 
-    /// Whole, unless pieces are asked for and more than one flow is active in the queue: Titan's dynamic segmentation
-    /// offload sizing, at the station of the qdisc (ATC 2017, section 4.3). A piece is whole segments, at least one.
+    /// Whole, unless pieces are asked for and more than one flow is active in the queue. A piece is whole segments, at least one.
     fn grain(&self, flow: FlowId, packet: &SuperPacket) -> Option<Grain> {
-        let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed));
-        if bytes == 0 || !(self.any_shared || self.is_shared(self.queue_of(flow))) {
+        if !self.cut.unwrap_or_else(|| self.cuts(flow)) {
             return Some(Grain::Whole);
         }
+        let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed)).max(1);
         let segments = bytes.checked_div(packet.segment_payload().get()).unwrap_or(1);
         Some(Grain::Segments(NonZeroU32::new(segments as u32).unwrap_or(NonZeroU32::MIN)))
     }
@@ -150,12 +164,18 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         }
     }
 
-    fn fetch_begins(&mut self, ring: FlowId) {
-        self.page.fetching.store(u64::from(self.queue_of(ring).0) + 1, Ordering::SeqCst);
+    fn fetch_begins(&mut self, ring: FlowId, sent_later: bool) {
+        let cut = sent_later || self.cuts(ring);
+        self.cut = Some(cut);
+        if cut {
+            self.page.fetching.store(u64::from(self.queue_of(ring).0) + 1, Ordering::SeqCst);
+        }
     }
 
     fn fetch_ends(&mut self) {
-        self.page.fetching.store(0, Ordering::SeqCst);
+        if self.cut.take() == Some(true) {
+            self.page.fetching.store(0, Ordering::SeqCst);
+        }
     }
 
     fn hold(&mut self, frame: &[u8]) -> Option<u16> {

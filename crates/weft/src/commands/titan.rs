@@ -171,6 +171,9 @@ fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         update_interval: args.update_interval,
     };
     let titan = Titan::attach(&ns, &args.interface.device, &settings)?;
+    for path in settings.weights.missing_cgroups() {
+        output::note(&format!("there is no cgroup {path}: its weight is nobody's; make it and attach again"));
+    }
     let state = titan.state();
     output::message(&format!(
         "{}: {} over {} queues; {} on; departures by {}",

@@ -95,16 +95,46 @@ fn no_final_weight_is_lost_between_two_threads() {
     }
 }
 
-#[test]
-fn what_is_held_is_counted_under_its_flow() {
-    let (mut engine, page) = engine(1);
-    engine.fetch_begins(FlowId(0));
-    assert_eq!(page.fetching.load(Ordering::SeqCst), 1, "queue 0");
-    // Ethernet, IPv4 without options, UDP from port 7 to port 9.
+/// Ethernet, IPv4 without options, UDP from port 7 to port 9.
+fn frame() -> [u8; 60] {
     let mut frame = [0; 60];
     frame[12] = 8;
     frame[14..18].copy_from_slice(&[0x45, 0, 0, 46]);
     (frame[23], frame[26], frame[30], frame[35], frame[37]) = (17, 10, 11, 7, 9);
+    frame
+}
+
+fn super_packet() -> SuperPacket {
+    SuperPacket::parse(crate::vnet::VnetHeader::default(), &frame()).expect("a packet")
+}
+
+#[test]
+fn what_is_held_is_counted_under_its_flow() {
+    let (mut engine, page) = engine(1);
+    engine.fetch_begins(FlowId(0), false);
+    assert_eq!(page.fetching.load(Ordering::SeqCst), 0, "it will be sent whole");
+    engine.fetch_ends();
+    page.segment_bytes.store(16_000, Ordering::SeqCst);
+    engine.fetch_begins(FlowId(0), false);
+    assert_eq!(page.fetching.load(Ordering::SeqCst), 0, "nor where the queue is one flow's");
+    // Another flow comes while it is read.
+    page.loads[0].set(Load { weight: 2, flows: 2 });
+    assert_eq!(
+        engine.grain(FlowId(0), &super_packet()),
+        Some(Grain::Whole),
+        "what is not announced is not cut"
+    );
+    engine.fetch_ends();
+    engine.fetch_begins(FlowId(0), true);
+    assert_eq!(page.fetching.load(Ordering::SeqCst), 1, "what is sent later is announced");
+    engine.fetch_ends();
+    assert!(
+        matches!(engine.grain(FlowId(0), &super_packet()), Some(Grain::Segments(_))),
+        "the rest of one that was"
+    );
+    engine.fetch_begins(FlowId(0), false);
+    assert_eq!(page.fetching.load(Ordering::SeqCst), 1, "queue 0");
+    let frame = frame();
     let held = engine.hold(&frame);
     engine.fetch_ends();
     let key = weft_units::FlowKey {
