@@ -110,7 +110,9 @@ static __always_inline __u32 rings_per_queue(void)
 }
 
 /* How many rings of a queue are looked at for an empty one. */
-#define RING_CANDIDATES 8
+#define RING_CANDIDATES 32
+/* A ring that had nothing for so long (a second, or more) belongs to no flow that is active. */
+#define RING_IDLE_JIFFIES 1000
 
 /*
  * A ring of the hardware queue: for a new flow an empty one if one of a few is, so that flows that are active at the same
@@ -120,7 +122,8 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 					   const struct weft_flow_key *key, int tracked)
 {
 	__u32 rings = rings_per_queue();
-	__u32 first = queue * rings, n;
+	__u32 first = queue * rings, n, best;
+	__u64 now, last, oldest = ~0ull;
 	int i;
 
 	if (rings == 1)
@@ -128,14 +131,24 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 	if (!tracked)
 		return first + flow_hash(key) % rings;
 	n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
+	now = bpf_jiffies64();
+	best = first + n % rings;
 	for (i = 0; i < RING_CANDIDATES; i++) {
 		__u32 ring = first + (n + i) % rings;
 		struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
 
-		if (*(volatile __u64 *)&bell->packets == *(volatile __u64 *)&bell->done)
+		if (*(volatile __u64 *)&bell->packets != *(volatile __u64 *)&bell->done)
+			continue;
+		last = *(volatile __u64 *)&bell->last;
+		if (now - last > RING_IDLE_JIFFIES)
 			return ring;
+		/* One that is empty just now may be that of a flow between two packets: the longer ago, the less. */
+		if (last < oldest) {
+			oldest = last;
+			best = ring;
+		}
 	}
-	return first + n % rings;
+	return best;
 }
 
 /*
@@ -389,6 +402,7 @@ int weft_egress(struct __sk_buff *skb)
 		if (flow)
 			ring = follow_queue(skb, d, flow, &key);
 		bpf_set_hash(skb, hash_of_ring(skb, ring));
+		d->rings[ring & (WEFT_RINGS - 1)].last = bpf_jiffies64();
 	} else {
 		/* queue = hash % queues; zero would mean "no hash". */
 		bpf_set_hash(skb, config.rings + ring);

@@ -17,7 +17,8 @@ struct weft_ring_bell {
 	__u64 packets; /* rung, counted as the ring holds them: the segments of a UDP GSO packet count each */
 	__u64 bytes;   /* rung: frame bytes, Ethernet header included */
 	__u64 done;    /* written by the NIC: packets taken off the ring for good */
-	__u64 pad[5];
+	__u64 last;    /* when a multiqueue NIC's ring had its last packet, in jiffies */
+	__u64 pad[4];
 };
 
 /* What a class has rung, whatever the ring. */

@@ -22,7 +22,9 @@ pub struct RingBell {
     pub bytes: AtomicU64,
     /// Packets that the NIC has taken off the ring for good.
     pub done: AtomicU64,
-    pad: [AtomicU64; 5],
+    /// When a multiqueue NIC's ring had its last packet, in jiffies: for the choice of a new flow's ring.
+    pub last: AtomicU64,
+    pad: [AtomicU64; 4],
 }
 
 /// What a class has rung, whatever the ring.
@@ -79,7 +81,8 @@ impl Default for Shared {
         fn zeros<const N: usize>() -> [AtomicU64; N] {
             core::array::from_fn(|_| AtomicU64::new(0))
         }
-        let ring = |_| RingBell { packets: 0.into(), bytes: 0.into(), done: 0.into(), pad: zeros() };
+        let ring =
+            |_| RingBell { packets: 0.into(), bytes: 0.into(), done: 0.into(), last: 0.into(), pad: zeros() };
         let class = |_| ClassBell { packets: 0.into(), bytes: 0.into(), untracked: 0.into(), pad: zeros() };
         Self {
             ready: zeros(),
