@@ -20,7 +20,7 @@ setup: ## Install what is missing: Debian packages and Rust
 
 .PHONY: build
 build: setup ## Build the command, target/release/weft
-	$(CARGO) build --release --package weft
+	$(CARGO) build --locked --release --package weft
 
 .PHONY: demo
 demo: build ## Show a policy at work on real traffic; options by ARGS='--duration 30'
@@ -31,13 +31,13 @@ test: setup ## Run all checks and all tests
 	@scripts/test
 
 .PHONY: test-kernels
-test-kernels: setup ## Test on a newer kernel in an emulated machine (fetches it; needs root)
+test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches them; needs root; exit 3: skipped)
 	@scripts/test-kernels
 
 .PHONY: lint
 lint: setup ## Run the format check and the lints only
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: fmt
 fmt: setup ## Format the sources
@@ -45,14 +45,18 @@ fmt: setup ## Format the sources
 
 .PHONY: bench
 bench: setup ## Measure the engine; options by ARGS=
-	$(CARGO) bench --package weft-sched $(ARGS)
+	$(CARGO) bench --locked --package weft-sched $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: setup ## Compare the simulator's speed with ns-3 (installs it); options by ARGS='--json FILE'
 	@scripts/bench-peers $(ARGS)
 
+.PHONY: audit
+audit: setup ## Check dependencies: licences, bans, sources, advisories (builds cargo-deny; exit 3: no advisories)
+	@scripts/audit
+
 .PHONY: fuzz
-fuzz: setup ## Fuzz the parsers, FUZZ_SECONDS=600 each (needs nightly Rust and cargo-fuzz)
+fuzz: setup ## New cases for property tests, then the parsers, FUZZ_SECONDS=600 each (needs nightly Rust and cargo-fuzz)
 	scripts/fuzz $(FUZZ_SECONDS)
 
 .PHONY: clean

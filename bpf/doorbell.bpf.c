@@ -17,10 +17,15 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "admit.h"
 #include "doorbell.h"
 #include "flow_key.h"
+#include "guard.h"
 #include "match.h"
+#include "moves.h"
 #include "queues.h"
+
+struct bpf_map;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -33,7 +38,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
-	__type(key, struct weft_flow_key);
+	__type(key, struct weft_owned_key); /* `key` below is the first part of one */
 	__type(value, struct weft_flow);
 } flows SEC(".maps");
 
@@ -48,6 +53,15 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
+
+/*
+ * Wake-ups, and nothing else, so that there is room for each: who has taken the flag sends one, and the NIC raises the flag
+ * again only after it has read what was there. So no more wait than there are cores.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} wakes SEC(".maps");
 
 /* Of a multiqueue NIC: it is there for the NIC and for a program that assigns queues, which finds it by this program. */
 struct {
@@ -84,13 +98,6 @@ static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct
 	return segments;
 }
 
-/* The empty asm keeps the compiler from dropping a mask that the verifier, having lost track on the stack, still needs. */
-static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells *d, __u32 lane)
-{
-	asm volatile("" : "+r"(lane));
-	return &d->lanes[lane & (WEFT_LANES - 1)];
-}
-
 /* The hash says the hardware queue, as in skb_tx_hash (net/core/dev.c): that of the socket, of the headers, or what a
  * program before this one has chosen. */
 static __always_inline __u32 queue_of(struct __sk_buff *skb)
@@ -109,14 +116,15 @@ static __always_inline __u32 rings_per_queue(void)
 	return rings ? rings : 1;
 }
 
-/* How many rings of a queue are looked at for an empty one. */
+/* The most rings of a queue. */
 #define RING_CANDIDATES 32
 /* A ring that had nothing for so long (a second, or more) belongs to no flow that is active. */
 #define RING_IDLE_JIFFIES 1000
 
 /*
- * A ring of the hardware queue: for a new flow an empty one if one of a few is, so that flows that are active at the same
- * time have rings of their own; otherwise the next. A flow that is not tracked goes by its own hash.
+ * A ring of the hardware queue: for a new flow an empty one, that which had nothing for the longest time, so that flows that
+ * are active at the same time have rings of their own: one that is empty just now may be that of a flow between two packets.
+ * Where none is empty, the next. A flow that is not tracked goes by its own hash.
  */
 static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
 					   const struct weft_flow_key *key, int tracked)
@@ -124,7 +132,7 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 	__u32 rings = rings_per_queue();
 	__u32 first = queue * rings, n, best;
 	__u64 now, last, oldest = ~0ull;
-	int i;
+	__u32 i;
 
 	if (rings == 1)
 		return first;
@@ -133,16 +141,16 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 	n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
 	now = bpf_jiffies64();
 	best = first + n % rings;
-	for (i = 0; i < RING_CANDIDATES; i++) {
+	for (i = 0; i < RING_CANDIDATES && i < rings; i++) {
 		__u32 ring = first + (n + i) % rings;
 		struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
 
 		if (*(volatile __u64 *)&bell->packets != *(volatile __u64 *)&bell->done)
 			continue;
 		last = *(volatile __u64 *)&bell->last;
-		if (now - last > RING_IDLE_JIFFIES)
+		/* Another core may have written a later time than `now`. */
+		if (last + RING_IDLE_JIFFIES < now)
 			return ring;
-		/* One that is empty just now may be that of a flow between two packets: the longer ago, the less. */
 		if (last < oldest) {
 			oldest = last;
 			best = ring;
@@ -171,9 +179,9 @@ static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doo
 }
 
 /* The hash by which the macvtap finds the ring: hash % rings. The bits above are kept for who reads the hash behind. */
-static __always_inline __u32 hash_of_ring(struct __sk_buff *skb, __u32 ring)
+static __always_inline __u32 hash_of_ring(__u32 hash, __u32 ring)
 {
-	__u32 base = skb->hash - skb->hash % config.rings;
+	__u32 base = hash - hash % config.rings;
 
 	if (base + ring < base) /* beyond 32 bits the remainder would be another */
 		base -= config.rings;
@@ -181,14 +189,20 @@ static __always_inline __u32 hash_of_ring(struct __sk_buff *skb, __u32 ring)
 	return base + ring ? base + ring : config.rings;
 }
 
+/* The bits above say by which core's backlog the packets pass the veth (get_rps_cpu, net/core/dev.c): one ring, one core. */
+static __always_inline __u32 hash_by_ring(__u32 ring)
+{
+	return hash_of_ring((ring + 1) * 0x9e3779b1u, ring);
+}
+
 /*
- * A flow beyond the bound goes by hash, and must stay in its ring when it is tracked later: so once a class has had such
- * flows, all its new ones go by hash.
+ * A flow beyond the bound goes by hash, and must stay in its ring when it is tracked later: so while packets of such flows
+ * may wait in a lane, all its new ones go by hash. The NIC says when none can be left.
  */
 static __always_inline __u16 choose_ring(struct __sk_buff *skb, struct weft_doorbells *d, const struct weft_lane *lane,
 					 __u32 lane_id, const struct weft_flow_key *key, int tracked)
 {
-	__u64 beyond = *(volatile __u64 *)&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked;
+	__u64 beyond = *(volatile __u64 *)&lane_flows(d, lane_id)->untracked_ns;
 	__u32 rings = lane->rings ? lane->rings : 1;
 	__u32 n;
 
@@ -222,36 +236,18 @@ static __always_inline void announce(struct weft_doorbells *d, const struct weft
 		__sync_fetch_and_add(&d->records_lost, 1);
 }
 
-/* Whether nothing of the flow can still lie in its ring. At most one packet per core is between bell and ring, so a margin
- * of 64 cores makes the count safe although bells and packets may swap places. */
-static __always_inline int drained(const struct weft_ring_bell *bell, const struct weft_flow *flow)
-{
-	__u64 done = *(volatile __u64 *)&bell->done;
-
-	return done == *(volatile __u64 *)&bell->packets || (__s64)(done - flow->last_bell) >= 64;
-}
-
 /* An atomic operation whose result is used is a full barrier on every machine; one whose result is not, only on x86. */
 static __always_inline void fully_ordered(__u64 result)
 {
 	asm volatile("" : : "r"(result));
 }
 
-static __always_inline void count_class(struct weft_doorbells *d, __u32 class, __u64 packets, __u64 bytes)
-{
-	struct weft_class_bell *total = &d->classes[class & (WEFT_CLASSES - 1)];
-
-	__sync_fetch_and_add(&total->packets, packets);
-	__sync_fetch_and_add(&total->bytes, bytes);
-}
-
-static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u64 packets, __u64 bytes)
+static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u64 packets)
 {
 	struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
 	__u64 bit = 1ull << (ring & 63);
 
-	__sync_fetch_and_add(&bell->bytes, bytes);
 	fully_ordered(__sync_fetch_and_add(&bell->packets, packets));
 	/*
 	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the bit is
@@ -262,18 +258,18 @@ static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u6
 	fully_ordered(__sync_fetch_and_or(word, bit));
 	/* A NIC that goes to sleep sets the flag and then looks at the bits once more: one of the two sees the other. */
 	if (*(volatile __u32 *)&d->sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
-		struct weft_record wake = { .kind = WEFT_RECORD_WAKE };
+		__u64 wake = __sync_fetch_and_add(&d->wakeups, 1);
 
-		__sync_fetch_and_add(&d->wakeups, 1);
-		bpf_ringbuf_output(&records, &wake, sizeof(wake), BPF_RB_FORCE_WAKEUP);
+		bpf_ringbuf_output(&wakes, &wake, sizeof(wake), BPF_RB_FORCE_WAKEUP);
 	}
 }
 
 /* A flow that is new: classify, place, and remember it unless its lane has as many as it may. */
 static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
 {
-	struct weft_flow flow = { .cgroup = bpf_skb_cgroup_id(skb), .mark = skb->mark, .priority = skb->priority };
+	struct weft_flow flow = { .cgroup = owner_of(skb), .mark = skb->mark, .priority = skb->priority };
 	struct weft_lane_flows *count;
+	struct weft_flow *known;
 	struct weft_lane *lane;
 	__u32 lane_id;
 	int tracked = 0;
@@ -286,28 +282,31 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 		return 0;
 	count = lane_flows(d, lane_id);
 	if (key->is_ip && *(volatile __u32 *)&count->flows < lane->flow_bound) {
-		__sync_fetch_and_add(&count->flows, 1);
-		tracked = 1;
+		tracked = __sync_fetch_and_add(&count->flows, 1) < lane->flow_bound;
+		if (!tracked)
+			__sync_fetch_and_add(&count->flows, -1);
 	}
 	flow.lane = lane_id;
 	flow.ring = choose_ring(skb, d, lane, lane_id, key, tracked);
 	flow.last_seen_ns = bpf_ktime_get_ns();
 	if (tracked) {
-		announce(d, key, &flow, lane->class, WEFT_RECORD_NEW);
 		/* A full table, or another core was first: then this packet goes as an untracked one, by hash. */
-		if (bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST) < 0) {
+		tracked = bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST) == 0;
+		if (!tracked)
 			__sync_fetch_and_add(&count->flows, -1);
-			tracked = 0;
-		}
 	}
+	known = bpf_map_lookup_elem(&flows, key);
+	if (known && tracked)
+		announce(d, key, known, lane->class, WEFT_RECORD_NEW);
+	else if (known)
+		return (__u64)(known->lane & (WEFT_LANES - 1)) << 16 | known->ring;
 	if (!tracked) {
-		struct weft_flow *other = bpf_map_lookup_elem(&flows, key);
-
-		if (other)
-			return (__u64)other->lane << 16 | other->ring;
-		flow.ring = choose_ring(skb, d, lane, lane_id, key, 0);
-		if (key->is_ip)
+		if (key->is_ip) {
+			/* Before the ring is chosen: whoever is placed after this packet sees it. */
+			fully_ordered(__sync_lock_test_and_set(&count->untracked_ns, flow.last_seen_ns));
 			__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
+		}
+		flow.ring = choose_ring(skb, d, lane, lane_id, key, 0);
 	}
 	return (__u64)lane_id << 16 | flow.ring;
 }
@@ -326,7 +325,8 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 {
 	struct weft_flow *flow;
 	struct weft_lane *lane;
-	__u64 cgroup = bpf_skb_cgroup_id(skb);
+	__u64 cgroup = owner_of(skb);
+	union weft_place old, new;
 	__u32 lane_id;
 
 	if (!key || !d)
@@ -334,26 +334,33 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	flow = bpf_map_lookup_elem(&flows, key);
 	if (!flow)
 		return 0;
+	old = place_of(flow);
+	if (old.lane & WEFT_LANE_GONE)
+		return 0;
 	if (!changed(skb, flow, cgroup)) {
-		lane_id = flow->lane;
+		lane_id = old.lane;
 		lane = bpf_map_lookup_elem(&lanes, &lane_id);
 		if (lane)
 			announce(d, key, flow, lane->class, WEFT_RECORD_NEW);
 		return 0;
 	}
-	/* Until its old ring is drained it stays where it is: a move now could overtake. */
-	if (!drained(&d->rings[flow->ring & (WEFT_RINGS - 1)], flow))
-		return 0;
 	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
-	if (lane_id != flow->lane) {
-		__sync_fetch_and_add(&lane_flows(d, flow->lane)->flows, -1);
-		__sync_fetch_and_add(&lane_flows(d, lane_id)->flows, 1);
-		flow->lane = lane_id;
-		flow->ring = choose_ring(skb, d, lane, lane_id, key, 1);
+	if (lane_id != old.lane) {
+		if (!may_move(d, flow, old.ring, lane->spread))
+			return 0;
+		new.lane = lane_id;
+		new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
+		if (!relocate(d, flow, old, new))
+			return 0;
+		/* Also what another core has rung since: it looks at the place once more after its bell. */
+		if (lane->spread == WEFT_SPREAD_ROUND_ROBIN &&
+		    !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
+			raise_barrier(d, flow, old.ring);
 	}
+	flow->changed_ns = 0;
 	flow->cgroup = cgroup;
 	flow->mark = skb->mark;
 	flow->priority = skb->priority;
@@ -364,76 +371,173 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 SEC("tc")
 int weft_egress(struct __sk_buff *skb)
 {
-	struct weft_flow_key key = {};
+	struct weft_headers headers = {};
+	struct weft_owned_key owned = {};
+	struct weft_flow_key *key = &owned.key;
 	struct weft_doorbells *d;
 	struct weft_flow *flow;
+	struct weft_guard *g;
 	struct weft_lane *lane;
-	__u32 zero = 0, lane_id, ring;
+	union weft_place place = {};
+	__u32 zero = 0, lane_id = ~0u, ring;
 	__u64 bytes, packets, placed;
+	int waits = 0;
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
-	if (!d)
+	g = bpf_map_lookup_elem(&guard, &zero);
+	if (!d || !g)
 		return TC_ACT_SHOT;
-	read_flow_key(skb, &key);
-	packets = packets_in_ring(skb, &key, &bytes);
+	if (!read_owned_key(skb, g, &owned, &headers)) {
+		__sync_fetch_and_add(&g->obscured, 1);
+		return TC_ACT_SHOT;
+	}
+	packets = packets_in_ring(skb, key, &bytes);
 
-	flow = bpf_map_lookup_elem(&flows, &key);
-	if (flow) {
-		__u64 cgroup = bpf_skb_cgroup_id(skb);
+	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
+		lane_id = infrastructure_lane(skb, g);
+	flow = lane_id == ~0u ? bpf_map_lookup_elem(&flows, key) : 0;
+	if (lane_id != ~0u) {
+		lane = bpf_map_lookup_elem(&lanes, &lane_id);
+		ring = lane ? lane->first_ring : 0;
+	} else if (flow) {
+		__u64 cgroup = owner_of(skb);
 
 		if (!flow->announced || changed(skb, flow, cgroup))
-			renew(skb, &key, d);
-		lane_id = flow->lane;
-		ring = flow->ring;
-		flow->last_seen_ns = bpf_ktime_get_ns();
+			renew(skb, key, d);
+		else if (flow->changed_ns)
+			flow->changed_ns = 0;
+		*(volatile __u64 *)&flow->last_seen_ns = bpf_ktime_get_ns();
+		place = place_of(flow);
+		lane_id = place.lane & (WEFT_LANES - 1);
+		ring = place.ring;
+		waits = (place.lane & WEFT_LANE_GONE) || held_back(d, flow);
 	} else {
-		placed = place_new(skb, &key, d);
+		placed = place_new(skb, key, d);
 		lane_id = placed >> 16;
 		ring = placed & 0xffff;
 	}
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return TC_ACT_SHOT;
-	count_class(d, lane->class, packets, bytes);
+	if (waits) {
+		struct weft_class_bell *total = &d->classes[lane->class & (WEFT_CLASSES - 1)];
+
+		count_refused(&total->moving_packets, &total->moving_bytes, packets, bytes);
+		return TC_ACT_SHOT;
+	}
+	if (!admit(d, lane, ring, packets, bytes))
+		return TC_ACT_SHOT;
 	if (lane->spread == WEFT_SPREAD_QUEUES) {
 		/* A map belongs to a program that uses it. */
 		if (!bpf_map_lookup_elem(&queues, &zero))
 			return TC_ACT_SHOT;
 		if (flow)
-			ring = follow_queue(skb, d, flow, &key);
-		bpf_set_hash(skb, hash_of_ring(skb, ring));
-		d->rings[ring & (WEFT_RINGS - 1)].last = bpf_jiffies64();
+			ring = follow_queue(skb, d, flow, key);
+		leave_evidence(skb, g, hash_of_ring(skb->hash, ring));
+		if (config.rings > config.queues)
+			d->rings[ring & (WEFT_RINGS - 1)].last = bpf_jiffies64();
 	} else {
-		/* queue = hash % queues; zero would mean "no hash". */
-		bpf_set_hash(skb, config.rings + ring);
+		leave_evidence(skb, g, hash_by_ring(ring));
 	}
 	if (lane->qdisc_class) {
 		/* A qdisc stands between here and the ring, and may keep the packet: weft_behind rings the bell. */
 		skb->priority = lane->qdisc_class;
 		return TC_ACT_OK;
 	}
-	ring_bell(d, ring, packets, bytes);
-	if (flow)
-		flow->last_bell = *(volatile __u64 *)&d->rings[ring & (WEFT_RINGS - 1)].packets;
+	ring_bell(d, ring, packets);
+	/* Moved meanwhile by another core: what comes next waits for this packet. */
+	if (flow && lane->spread == WEFT_SPREAD_ROUND_ROBIN && place_of(flow).both != place.both)
+		raise_barrier(d, flow, ring);
 	return TC_ACT_OK;
 }
 
-/* The bell of packets that come out of a qdisc on the port: at the ingress of the veth's far end, before the ring. */
+/*
+ * At the ingress of the veth's far end, before the ring: drops what no program at the egress has announced, as a sender that
+ * goes around it sends (PACKET_QDISC_BYPASS, AF_XDP). Where a qdisc stands on the port, the bell is rung here for what comes
+ * out of it.
+ */
 SEC("tc")
 int weft_behind(struct __sk_buff *skb)
 {
 	struct weft_flow_key key = {};
 	struct weft_doorbells *d;
+	struct weft_guard *g;
 	__u64 bytes, packets;
 	__u32 zero = 0;
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
-	if (!d)
-		return TC_ACT_OK;
-	read_flow_key(skb, &key);
-	packets = packets_in_ring(skb, &key, &bytes);
-	ring_bell(d, skb->hash % config.rings, packets, bytes);
-	return TC_ACT_OK;
+	g = bpf_map_lookup_elem(&guard, &zero);
+	if (!d || !g)
+		return TC_ACT_SHOT;
+	if (!was_announced(skb, g)) {
+		__sync_fetch_and_add(&g->unannounced, 1);
+		return TC_ACT_SHOT;
+	}
+	if (g->flags & WEFT_GUARD_BEHIND) {
+		read_flow_key(skb, &key);
+		packets = packets_in_ring(skb, &key, &bytes);
+		ring_bell(d, skb->hash % config.rings, packets);
+	}
+	return TC_ACT_UNSPEC; /* the next program's turn, if there is one */
+}
+
+/*
+ * Takes a flow off the table that has been silent for long and of which nothing is left in a ring. Says so first, so that the
+ * NIC can forget it. One that sends just now keeps its place, or is counted as waiting for it while it is taken off.
+ */
+static long expire_flow(struct bpf_map *map, struct weft_owned_key *key, struct weft_flow *flow, struct weft_expiry *walk)
+{
+	union weft_place old, gone;
+	struct weft_record *record;
+	struct weft_doorbells *d;
+	__u64 last, barrier;
+	__u32 zero = 0;
+
+	d = bpf_map_lookup_elem(&doorbells, &zero);
+	if (!d || !key || !flow)
+		return 1;
+	walk->seen++;
+	old = place_of(flow);
+	last = *(volatile __u64 *)&flow->last_seen_ns;
+	barrier = *(volatile __u64 *)&flow->barrier;
+	if ((old.lane & WEFT_LANE_GONE) || walk->now_ns < last || walk->now_ns - last <= walk->idle_ns)
+		return 0;
+	if (!drained(&d->rings[old.ring & (WEFT_RINGS - 1)], flow) || (barrier && !passed(d, barrier)))
+		return 0;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record)
+		return 0;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->key = key->key;
+	record->kind = WEFT_RECORD_EXPIRED;
+	gone = old;
+	gone.lane |= WEFT_LANE_GONE;
+	if (__sync_val_compare_and_swap(&flow->place, old.both, gone.both) != old.both) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	if (*(volatile __u64 *)&flow->last_seen_ns != last) {
+		__sync_val_compare_and_swap(&flow->place, gone.both, old.both);
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	__sync_fetch_and_add(&lane_flows(d, old.lane)->flows, -1);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	bpf_map_delete_elem(&flows, key);
+	walk->expired++;
+	return 0;
+}
+
+/* Run by the NIC now and then, in a thread that nothing waits for. */
+SEC("syscall")
+int weft_expire(struct weft_expiry *expiry)
+{
+	struct weft_expiry walk = { .now_ns = expiry->now_ns, .idle_ns = expiry->idle_ns };
+
+	bpf_for_each_map_elem(&flows, expire_flow, &walk, 0);
+	expiry->seen = walk.seen;
+	expiry->expired = walk.expired;
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

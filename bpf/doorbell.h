@@ -15,23 +15,33 @@
 /* One descriptor ring's doorbell: a cache line of its own, since any core may ring it. */
 struct weft_ring_bell {
 	__u64 packets; /* rung, counted as the ring holds them: the segments of a UDP GSO packet count each */
-	__u64 bytes;   /* rung: frame bytes, Ethernet header included */
+	__u64 taken;   /* places taken in the ring: packets, and those that are about to be rung or refused */
 	__u64 done;    /* written by the NIC: packets taken off the ring for good */
 	__u64 last;    /* when a multiqueue NIC's ring had its last packet, in jiffies */
-	__u64 pad[4];
+	__u64 passed_ns; /* written by the NIC: all that was rung before this time is done */
+	__u64 pad[3];
 };
 
-/* What a class has rung, whatever the ring. */
+/* What a class has rung, whatever the ring, and in a cache line of its own what it was refused. */
 struct weft_class_bell {
-	__u64 packets;
+	__u64 packets; /* rung; for a moment also what is about to be refused */
 	__u64 bytes;
+	__u64 done; /* written by the NIC: packets of the class's own rings that are gone for good */
+	__u64 pad0[5];
 	__u64 untracked; /* IP packets of flows beyond the lane's flow bound */
-	__u64 pad[5];
+	__u64 bound_packets; /* refused: as many wait as the class may have */
+	__u64 bound_bytes;
+	__u64 full_packets; /* refused: the ring is full */
+	__u64 full_bytes;
+	__u64 moving_packets; /* refused: their flow waits for what it has left in another ring */
+	__u64 moving_bytes;
+	__u64 pad1;
 };
 
 struct weft_lane_flows {
-	__u32 flows; /* tracked now; the NIC takes idle ones off again */
+	__u32 flows; /* tracked now; idle ones are taken off again */
 	__u32 next;  /* where the next new flow goes: round robin over the lane's rings */
+	__u64 untracked_ns; /* the last packet of a flow beyond the bound; 0: none of them can be waiting */
 };
 
 /* The shared page: an mmapable array map of one element. */
@@ -41,7 +51,7 @@ struct weft_doorbells {
 	__u32 sleeping; /* 1: the NIC wants one wake-up */
 	__u32 pad1[15];
 	__u64 wakeups;
-	__u64 records;
+	__u64 records; /* of flows that are new or have changed */
 	__u64 records_lost;
 	__u64 pad2[5];
 	struct weft_ring_bell rings[WEFT_RINGS];
@@ -56,6 +66,8 @@ struct weft_lane {
 	__u16 spread;	  /* WEFT_SPREAD_* */
 	__u32 flow_bound; /* flows tracked at most; those beyond share the lane's rings by hash */
 	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), behind which the bell is rung */
+	__u64 packet_bound; /* packets of its class that may be in the NIC; 0: any number */
+	__u64 ring_bound; /* packets that each of its rings holds; 0: the kernel drops what is beyond */
 };
 
 /* The read-only data of the program. */
@@ -73,7 +85,8 @@ struct weft_config {
 struct weft_flow {
 	__u64 cgroup;
 	__u64 last_seen_ns;
-	__u64 last_bell; /* the ring's packet count at this flow's last bell */
+	__u64 barrier; /* not 0: a ring and a count; until so much of that ring is done, the flow waits (WEFT_BARRIER) */
+	__u64 changed_ns; /* not 0: since when the flow belongs to another lane, and has not moved */
 	__u32 mark;
 	__u32 priority;
 	union {
@@ -84,6 +97,23 @@ struct weft_flow {
 		__u32 place; /* both at once */
 	};
 	__u32 announced;
+};
+
+#define WEFT_BARRIER(ring, count) ((count) << 8 | (ring))
+#define WEFT_BARRIER_RING(barrier) ((__u32)(barrier) & 0xff)
+#define WEFT_BARRIER_COUNT(barrier) ((barrier) >> 8)
+
+/* For how long a flow that belongs to another lane goes on in its old ring, in the hope of a pause between two packets. */
+#define WEFT_MOVE_GRACE_NS 100000000ull
+/* For how long a packet may be between its bell and its ring: as NEVER_CAME of crates/weft-nic/src/ledger.rs. */
+#define WEFT_TRANSIT_NS 200000000ull
+
+/* What weft_expire is to do, and what it has done. */
+struct weft_expiry {
+	__u64 now_ns;
+	__u64 idle_ns; /* flows that were silent for longer go */
+	__u32 seen;
+	__u32 expired;
 };
 
 /* Metadata in line: sent once for a flow that is new or has changed. */
@@ -100,12 +130,13 @@ struct weft_record {
 
 #define WEFT_RECORD_NEW 0
 #define WEFT_RECORD_CHANGED 1
-#define WEFT_RECORD_WAKE 2
+#define WEFT_RECORD_EXPIRED 2
 
 _Static_assert(sizeof(struct weft_ring_bell) == 64, "ring bell");
-_Static_assert(sizeof(struct weft_class_bell) == 64, "class bell");
-_Static_assert(sizeof(struct weft_lane) == 16, "lane");
-_Static_assert(sizeof(struct weft_flow) == 40, "flow");
+_Static_assert(sizeof(struct weft_class_bell) == 128, "class bell");
+_Static_assert(sizeof(struct weft_lane) == 32, "lane");
+_Static_assert(sizeof(struct weft_flow) == 48, "flow");
+_Static_assert(sizeof(struct weft_expiry) == 24, "expiry");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
-_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 + 64 * 256 + 64 * 256 + 8 * 512, "doorbells");
+_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512, "doorbells");
 #endif

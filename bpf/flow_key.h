@@ -21,27 +21,49 @@ struct weft_flow_key {
 #define WEFT_IS_IPV4 4
 #define WEFT_IS_IPV6 6
 
-#define IP6_EXTENSIONS_MAX 4
-/* IPv6 extension headers that are walked (RFC 8200, section 4.1); linux/in6.h clashes with linux/in.h. */
+/* What is walked: VLAN tags in the frame, and IPv6 extension headers (RFC 8200, section 4.1; packet.rs walks as many).
+ * linux/in6.h clashes with linux/in.h. */
+#define VLAN_TAGS_MAX 4
+#define IP6_EXTENSIONS_MAX 8
 #define NEXT_HOP_BY_HOP 0
 #define NEXT_ROUTING 43
 #define NEXT_FRAGMENT 44
 #define NEXT_AUTHENTICATION 51
 #define NEXT_DESTINATION 60
+#define NEXT_MOBILITY 135
+#define NEXT_HIP 139
+#define NEXT_SHIM6 140
 
-static __always_inline void read_ports(struct __sk_buff *skb, __u32 offset, struct weft_flow_key *key)
+/* What the headers say beyond the key. */
+struct weft_headers {
+	__u32 transport; /* where the transport header begins, in bytes */
+	__u32 id;	 /* of a fragment: its identification, as it stands in the packet */
+	__u16 ether_type; /* host order, behind the VLAN tags */
+	__u8 part;	 /* WEFT_PART_* */
+	__u8 hops;	 /* TTL or hop limit */
+	__u8 fragmented; /* of a fragment: the protocol that its own header names, the same in all of a packet */
+	__u8 pad[3];
+};
+
+#define WEFT_PART_WHOLE 0
+#define WEFT_PART_FIRST 1 /* the first fragment: it has the ports */
+#define WEFT_PART_LATER 2 /* another fragment: no ports, and of IPv6 perhaps not the protocol */
+#define WEFT_PART_OBSCURED 3 /* more headers than are walked: the ports may be anything */
+
+static __always_inline void read_ports(struct __sk_buff *skb, const struct weft_headers *headers, struct weft_flow_key *key)
 {
 	__be16 ports[2];
 
 	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP && key->protocol != IPPROTO_SCTP)
 		return;
-	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)) < 0)
+	if (bpf_skb_load_bytes(skb, headers->transport, ports, sizeof(ports)) < 0)
 		return;
 	key->sport = bpf_ntohs(ports[0]);
 	key->dport = bpf_ntohs(ports[1]);
 }
 
-static __always_inline void read_ipv4(struct __sk_buff *skb, struct weft_flow_key *key)
+static __always_inline void read_ipv4(struct __sk_buff *skb, __u32 offset, struct weft_flow_key *key,
+				      struct weft_headers *headers)
 {
 	struct {
 		__u8 version_ihl, tos;
@@ -50,56 +72,135 @@ static __always_inline void read_ipv4(struct __sk_buff *skb, struct weft_flow_ke
 		__be16 check;
 		__be32 src, dst;
 	} ip;
+	__u32 length;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) < 0)
+		return;
+	length = (ip.version_ihl & 15) * 4;
+	if (ip.version_ihl >> 4 != 4 || length < sizeof(ip))
 		return;
 	key->is_ip = WEFT_IS_IPV4;
 	key->protocol = ip.protocol;
 	key->src[2] = key->dst[2] = bpf_htonl(0xffff);
 	key->src[3] = ip.src;
 	key->dst[3] = ip.dst;
-	/* All fragments of a packet share a ring, and only the first has ports: so none is asked for them. */
-	if (ip.fragment & bpf_htons(0x3fff))
+	headers->transport = offset + length;
+	headers->hops = ip.ttl;
+	headers->id = ip.id;
+	headers->fragmented = ip.protocol;
+	if (ip.fragment & bpf_htons(0x1fff)) {
+		headers->part = WEFT_PART_LATER;
 		return;
-	read_ports(skb, ETH_HLEN + (ip.version_ihl & 15) * 4, key);
+	}
+	if (ip.fragment & bpf_htons(0x2000))
+		/* A fragment that ends before its ports: what follows is the frame's padding, which no receiver reads. */
+		headers->part = bpf_ntohs(ip.total) < length + 8 ? WEFT_PART_OBSCURED : WEFT_PART_FIRST;
+	read_ports(skb, headers, key);
 }
 
-static __always_inline void read_ipv6(struct __sk_buff *skb, struct weft_flow_key *key)
+static __always_inline int is_extension(__u8 next)
+{
+	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_DESTINATION ||
+	       next == NEXT_AUTHENTICATION || next == NEXT_FRAGMENT || next == NEXT_MOBILITY || next == NEXT_HIP ||
+	       next == NEXT_SHIM6;
+}
+
+/* From the first extension header on; returns the transport protocol. */
+static __noinline __u8 walk_extensions(struct __sk_buff *skb, struct weft_headers *headers, __u8 next)
 {
 	struct {
-		__be32 flow;
+		__u8 next, length;
+		__be16 fragment;
+		__be32 id;
+	} header;
+	int i;
+
+	if (!headers)
+		return next;
+	for (i = 0; i < IP6_EXTENSIONS_MAX; i++) {
+		if (!is_extension(next))
+			return next;
+		/* Cut off: no receiver takes it. */
+		if (bpf_skb_load_bytes(skb, headers->transport, &header, sizeof(header)) < 0)
+			return next;
+		if (next == NEXT_FRAGMENT) {
+			if (header.fragment & bpf_htons(0xfff9)) {
+				/* A fragment of a fragment. */
+				if (headers->part != WEFT_PART_WHOLE) {
+					headers->part = WEFT_PART_OBSCURED;
+					return next;
+				}
+				headers->id = header.id;
+				headers->fragmented = header.next;
+				headers->part = header.fragment & bpf_htons(0xfff8) ? WEFT_PART_LATER : WEFT_PART_FIRST;
+				if (headers->part == WEFT_PART_LATER)
+					return header.next;
+			}
+			headers->transport += 8;
+		} else if (next == NEXT_AUTHENTICATION) {
+			headers->transport += (header.length + 2) * 4;
+		} else {
+			headers->transport += (header.length + 1) * 8;
+		}
+		next = header.next;
+	}
+	if (is_extension(next))
+		headers->part = WEFT_PART_OBSCURED;
+	return next;
+}
+
+static __always_inline void read_ipv6(struct __sk_buff *skb, __u32 offset, struct weft_flow_key *key,
+				      struct weft_headers *headers)
+{
+	struct {
+		__u8 version_class, rest[3];
 		__be16 length;
 		__u8 next, hops;
 		__u32 src[4], dst[4];
 	} ip;
-	__u32 offset = ETH_HLEN + sizeof(ip);
-	__u8 next;
-	int i;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) < 0)
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) < 0 || ip.version_class >> 4 != 6)
 		return;
 	key->is_ip = WEFT_IS_IPV6;
 	__builtin_memcpy(key->src, ip.src, sizeof(key->src));
 	__builtin_memcpy(key->dst, ip.dst, sizeof(key->dst));
-	next = ip.next;
-#pragma unroll
-	for (i = 0; i < IP6_EXTENSIONS_MAX; i++) {
-		__u8 header[2];
+	headers->transport = offset + sizeof(ip);
+	headers->hops = ip.hops;
+	key->protocol = ip.next;
+	if (is_extension(ip.next))
+		key->protocol = walk_extensions(skb, headers, ip.next);
+	if (headers->part != WEFT_PART_LATER)
+		read_ports(skb, headers, key);
+}
 
-		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_DESTINATION &&
-		    next != NEXT_AUTHENTICATION && next != NEXT_FRAGMENT)
+/*
+ * Key and headers, from the frame alone: skb->protocol is what a sender of raw frames says (sll_protocol). The type that
+ * counts stands behind the VLAN tags; one that a VLAN device has put into the skb does not stand in the frame.
+ */
+static __always_inline void read_headers(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_headers *headers)
+{
+	__u32 offset = ETH_HLEN;
+	__be16 type = 0;
+	int i;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN - sizeof(type), &type, sizeof(type)) < 0)
+		return;
+	for (i = 0; i <= VLAN_TAGS_MAX; i++) {
+		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
 			break;
-		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)) < 0)
-			break;
-		if (next == NEXT_FRAGMENT) { /* as with IPv4: no ports */
-			key->protocol = header[0];
+		if (i == VLAN_TAGS_MAX) {
+			headers->part = WEFT_PART_OBSCURED;
 			return;
 		}
-		offset += next == NEXT_AUTHENTICATION ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
-		next = header[0];
+		if (bpf_skb_load_bytes(skb, offset + 2, &type, sizeof(type)) < 0)
+			return;
+		offset += 4;
 	}
-	key->protocol = next;
-	read_ports(skb, offset, key);
+	headers->ether_type = bpf_ntohs(type);
+	if (type == bpf_htons(ETH_P_IP))
+		read_ipv4(skb, offset, key, headers);
+	else if (type == bpf_htons(ETH_P_IPV6))
+		read_ipv6(skb, offset, key, headers);
 }
 
 /* crates/weft-titan/src/page.rs has the same in Rust. */
@@ -116,12 +217,16 @@ static __always_inline __u32 flow_hash(const struct weft_flow_key *key)
 	return h ^ (h >> 13);
 }
 
+/* The key by which all fragments of a packet are one flow: only the first has ports, so none is asked for them. */
 static __always_inline void read_flow_key(struct __sk_buff *skb, struct weft_flow_key *key)
 {
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		read_ipv4(skb, key);
-	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		read_ipv6(skb, key);
+	struct weft_headers headers = {};
+
+	read_headers(skb, key, &headers);
+	if (headers.part == WEFT_PART_FIRST || headers.part == WEFT_PART_LATER) {
+		key->protocol = headers.fragmented;
+		key->sport = key->dport = 0;
+	}
 }
 
 _Static_assert(sizeof(struct weft_flow_key) == 40, "flow key");

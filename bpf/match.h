@@ -34,9 +34,12 @@ struct weft_rule {
 
 struct weft_cgroup {
 	__u64 id;
-	__u32 level;
+	__u32 level; /* WEFT_LEVEL_ANY: not known, where the root of the hierarchy cannot be seen */
 	__u32 pad;
 };
+
+#define WEFT_LEVEL_ANY 0xffffffff
+#define WEFT_LEVELS 32 /* as deep as cgroups of an unknown level are looked for */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -97,11 +100,23 @@ static long try_rule(__u32 index, struct search *s)
 static long try_cgroup(__u32 index, struct search *s)
 {
 	struct weft_cgroup *c = bpf_map_lookup_elem(&cgroups, &index);
+	__u32 level;
 
 	if (!c)
 		return 1;
-	if (c->id && bpf_skb_ancestor_cgroup_id(s->skb, c->level) == c->id)
-		s->members |= 1ull << (index & 63);
+	if (!c->id)
+		return 0;
+	if (c->level != WEFT_LEVEL_ANY) {
+		if (bpf_skb_ancestor_cgroup_id(s->skb, c->level) == c->id)
+			s->members |= 1ull << (index & 63);
+		return 0;
+	}
+	for (level = 0; level < WEFT_LEVELS; level++) {
+		if (bpf_skb_ancestor_cgroup_id(s->skb, level) == c->id) {
+			s->members |= 1ull << (index & 63);
+			break;
+		}
+	}
 	return 0;
 }
 

@@ -19,9 +19,11 @@ struct weft_queue {
 	__u64 activations; /* flows that became active here */
 	__u64 pad0[4];
 	/* Written when a packet has left. */
-	__u64 left_packets;
+	__u64 left_packets; /* whose departures were seen */
 	__u64 left_bytes;
-	__u64 pad1[6];
+	__u64 unseen_packets; /* that left without being seen, and were found to have left */
+	__u64 unseen_bytes;
+	__u64 pad1[4];
 };
 
 struct weft_queues {
@@ -31,7 +33,7 @@ struct weft_queues {
 	__u64 update_interval_ns; /* the NIC takes changed weights in batches, this far apart at least */
 	__u64 nic_queues;	 /* written by a NIC of ours: how many queues it has; 0: this is no such NIC's page */
 	__u32 segment_all;	 /* 1: all queues send pieces while any has more than one flow */
-	__u32 pad1;
+	__u32 sweep_off;	 /* 1: flows whose departures were missed stay counted: for tests, which then see each one */
 	__u64 pad0[4];
 	/* Written by the NIC: what of a ring is not in the ring any more and has not been sent yet. */
 	__u64 fetching; /* q + 1: a packet is just being taken off a ring of queue q, and it is not known whose; 0: none is */

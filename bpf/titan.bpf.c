@@ -39,6 +39,48 @@ static __always_inline int is_flow(struct sock *sk)
 	return sk->sk_protocol == IPPROTO_TCP || sk->sk_protocol == IPPROTO_UDP;
 }
 
+/* Whether nothing of the socket is outstanding besides the packet at hand: by its charge. Read after the flow's word. */
+static __always_inline __u32 is_alone(struct sk_buff *k, struct sock *sk)
+{
+	__u32 charge = *(volatile int *)&sk->sk_wmem_alloc.refs.counter;
+
+	/*
+	 * One is the socket's own reference (sk_alloc). Resets and acknowledgements that the kernel sends for a socket that is
+	 * gone or not there yet bear its name and are not charged (ip_send_unicast_reply, since Linux 6.13).
+	 */
+	return charge <= (k->destructor == &sock_edemux ? 0 : k->truesize) + 1;
+}
+
+/* How often a flow's word is looked at that changes meanwhile. Thereafter the packet goes where the flow is. */
+#define LOOKS 4
+
+/* Counts a packet of the socket into its flow. Returns the flow's word; 0 when the packet is left to the device's choice. */
+static __always_inline __u64 assign(struct __sk_buff *skb, struct weft_titan_flow *f, struct sk_buff *k, struct sock *sk,
+				    __u32 segments)
+{
+	__u64 old, now;
+	__u32 alone;
+	int i;
+
+	for (i = 0; i < LOOKS; i++) {
+		old = fetch_state(f);
+		/* Another flow has just taken the entry: nothing of this one is outstanding that it could overtake. */
+		if (socket_of(f) != sk)
+			return 0;
+		alone = is_alone(k, sk);
+		if (!IS_ACTIVE(old)) {
+			now = activate(skb, f, old, segments, alone);
+			if (now != LOOK_AGAIN)
+				return now;
+		} else if (alone) {
+			repair(f, old);
+		} else {
+			break;
+		}
+	}
+	return add(f, (__u64)sk, segments);
+}
+
 SEC("tc")
 int weft_titan(struct __sk_buff *skb)
 {
@@ -50,8 +92,8 @@ int weft_titan(struct __sk_buff *skb)
 	struct weft_titan_flows *all;
 	struct sk_buff *k;
 	struct sock *sk;
-	__u32 zero = 0, segments, charge, alone, number, first;
-	__u64 old, cookie;
+	__u32 zero = 0, segments, first;
+	__u64 state, cookie;
 
 	t = bpf_map_lookup_elem(&totals, &zero);
 	page = bpf_map_lookup_elem(&queues, &zero);
@@ -64,79 +106,71 @@ int weft_titan(struct __sk_buff *skb)
 		__sync_fetch_and_add(&t->without_socket, 1);
 		return pass;
 	}
-	charge = sk->sk_wmem_alloc.refs.counter;
-	/*
-	 * One is the socket's own reference (sk_alloc). Resets and acknowledgements that the kernel sends for a socket that is
-	 * gone or not there yet bear its name and are not charged (ip_send_unicast_reply, since Linux 6.13).
-	 */
-	alone = charge <= (k->destructor == &sock_edemux ? 0 : k->truesize) + 1;
 	cookie = sk->__sk_common.skc_cookie.counter;
 	if (!cookie)
 		cookie = bpf_get_socket_cookie(skb);
 	first = first_entry(cookie);
 	f = entry(all, first);
-	old = fetch_state(f);
-	if ((void *)f->socket != sk) {
-		f = find_further(all, sk, first);
-		if (!f) {
-			number = new_flow(all, t, sk, first);
-			if (number >= WEFT_FLOWS)
-				return pass;
-			f = entry(all, number);
-			f->passing = !alone;
-		}
-		old = fetch_state(f);
+	if (socket_of(f) != sk) {
+		f = find_from(all, sk, first, 1);
+		if (!f)
+			f = new_flow(all, t, sk, first);
+		if (!f)
+			return pass;
 	}
 	segments = skb->gso_segs ? skb->gso_segs : 1;
-	if (alone && OUT(old))
-		repair(f, OUT(old));
-	old = __sync_fetch_and_add(&f->state, segments);
-	if ((void *)*(volatile __u64 *)&f->socket != sk) {
-		/* Another flow has just taken the entry: this packet is not counted, and goes where those before it went. */
-		__sync_fetch_and_sub(&f->state, segments);
+	state = assign(skb, f, k, sk, segments);
+	if (!OUT(state))
 		return pass;
-	}
-	if (!OUT(old) && !activate(skb, f, alone)) {
-		__sync_fetch_and_sub(&f->state, segments);
-		return pass;
-	}
-	q = queue_of(page, QUEUE(*(volatile __u64 *)&f->state));
+	q = queue_of(page, QUEUE(state));
 	__sync_fetch_and_add(&q->packets, segments);
 	__sync_fetch_and_add(&q->bytes, skb->len);
-	f->bytes += skb->len;
-	__sync_fetch_and_add(&f->bytes_out, skb->len);
-	bpf_set_hash(skb, f->hash);
+	__sync_fetch_and_add(&f->bytes, skb->len);
+	bytes_in(page, t, f, QUEUE(state), skb->len);
+	bpf_set_hash(skb, f->hash + QUEUE(state));
 	return assigned;
 }
 
-/* Whether the other program of a pair has counted the packet; else it is said to that one. */
-static __always_inline int seen_already(struct sk_buff *skb, __u32 number)
+/*
+ * Whether the other program of a pair has counted the packet; else it is said to that one. By the packet's address alone, and for all
+ * cores: between the two programs an interrupt may free other packets of the same flow, and the thread may go on on another core;
+ * none of this may take the packet's place. An entry whose other program was missed stays until its address comes again; that packet
+ * is then counted by the second program.
+ */
+static __always_inline int seen_already(struct sk_buff *skb)
 {
-	__u32 zero = 0;
+	__u64 address = (__u64)skb, at = address >> 8;
+	__u32 zero = 0, i, bucket = (at ^ at >> 8 ^ at >> 16) & (SEEN_BUCKETS - 1);
 	struct seen *all = bpf_map_lookup_elem(&seen, &zero);
 	__u64 *packet;
 
 	if (!all)
 		return 0;
-	asm volatile("" : "+r"(number));
-	packet = &all->packet[number & (SEEN - 1)];
-	if ((void *)*packet == skb) {
-		*packet = 0;
-		return 1;
-	}
-	*packet = (__u64)skb;
+	asm volatile("" : "+r"(bucket));
+	packet = all->packet[bucket & (SEEN_BUCKETS - 1)];
+#pragma unroll
+	for (i = 0; i < SEEN_WAYS; i++)
+		if (*(volatile __u64 *)&packet[i] == address &&
+		    __sync_val_compare_and_swap(&packet[i], address, 0) == address)
+			return 1;
+#pragma unroll
+	for (i = 0; i < SEEN_WAYS; i++)
+		if (!*(volatile __u64 *)&packet[i] && __sync_val_compare_and_swap(&packet[i], 0, address) == 0)
+			return 0;
+	__sync_lock_test_and_set(&packet[0], address);
 	return 0;
 }
 
 /* A packet leaves: it is being freed, and its socket's charge with it. */
 static __always_inline void left(struct sk_buff *skb, int in_pair)
 {
+	struct weft_titan_totals *t;
 	struct weft_titan_flows *all;
 	struct weft_titan_flow *f;
 	struct weft_queues *page;
 	struct weft_queue *q;
 	struct sock *sk = skb->sk;
-	__u32 zero = 0, segments, length, number;
+	__u32 zero = 0, segments, number;
 	__u64 old;
 	__s64 rest;
 	struct skb_shared_info *shared;
@@ -147,35 +181,34 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 	if (number >= WEFT_FLOWS)
 		return;
 	all = bpf_map_lookup_elem(&flows, &zero);
-	if (!all)
+	page = bpf_map_lookup_elem(&queues, &zero);
+	t = bpf_map_lookup_elem(&totals, &zero);
+	if (!all || !page || !t)
 		return;
 	f = entry(all, number);
 	old = fetch_state(f);
-	if ((void *)f->socket != sk || (in_pair && seen_already(skb, number)))
-		return;
-	page = bpf_map_lookup_elem(&queues, &zero);
-	if (!page)
+	if (socket_of(f) != sk || (in_pair && seen_already(skb)))
 		return;
 	/* Counted in segments, so that a packet may be cut in between: the whole (whose socket the kernel then takes away) does
 	 * not count, each piece does. */
 	shared = bpf_rdonly_cast(skb->head + skb->end, bpf_core_type_id_kernel(struct skb_shared_info));
 	segments = shared->gso_segs ? shared->gso_segs : 1;
-	length = skb->len;
-	if (OUT(old) < segments)
+	if (old & WEFT_FLOW_FLAGS || OUT(old) < segments)
 		return; /* repaired before */
-	__sync_fetch_and_sub(&f->bytes_out, (__s64)length);
-	old = __sync_fetch_and_sub(&f->state, segments);
+	/* Before the word: when it says that nothing is outstanding, all bytes have been counted but those that are settled then. */
+	bytes_left(page, t, f, skb->len);
+	old = take_out(page, t, f, segments);
+	if (!OUT(old))
+		return;
 	q = queue_of(page, QUEUE(old));
 	__sync_fetch_and_add(&q->left_packets, segments);
 	if (OUT(old) == segments) {
-		/* Pieces have headers of their own; with the last packet the difference is settled. */
-		rest = __sync_lock_test_and_set(&f->bytes_out, 0);
-		length += rest;
-		count_out(page, f, old);
+		rest = bytes_settled(t, f, QUEUE(old));
+		if (rest)
+			__sync_fetch_and_add(&q->left_bytes, (__u64)rest);
 		/* Not by the classifier: the timer would keep it when the device is gone. */
 		start_sweep();
 	}
-	__sync_fetch_and_add(&q->left_bytes, (__u64)(__s64)(int)length);
 }
 
 /* Departures by the packets' destructors (net/ipv4/tcp_output.c, net/core/sock.c): exact whatever frees or orphans them. */

@@ -33,25 +33,46 @@ struct weft_titan_pool {
 /* A flow is in one of so many entries in a row, which one follows from its socket. */
 #define WEFT_FLOW_WAYS 8
 
-/* A flow: a socket. A cache line. */
+/*
+ * A flow: a socket. A cache line.
+ *
+ * All that cores must agree on is in `state`, a word that changes by atomic operations only: bits 0..27 segments outstanding, 28..35
+ * queue, 36..51 weight, 52..54 flags, 55..63 a count of its endings. Without a flag the flow counts in its queue's load, with its
+ * weight, while segments are outstanding: whoever makes them more than 0 adds it to the load, whoever makes them 0 takes off
+ * the queue and weight that the word had in that instant, which are those that were added, since they change only when nothing is
+ * outstanding. Queue, weight and flags are changed by compare and swap, from a word without segments. With a flag no segment
+ * counts: who has added some finds the flag in what the addition returns, and takes them back. crates/weft-titan/tests/loom_table.rs
+ * is the same in Rust, which a checker runs in all orders.
+ */
 struct weft_titan_flow {
 	__u64 socket; /* the address of its struct sock, never followed; 0: the entry is free */
-	/*
-	 * In one word, so that whoever takes the last packet away learns in the same instant where and with which weight the
-	 * flow was counted: bits 0..31 segments outstanding, 32..39 queue, 40..63 weight.
-	 */
 	__u64 state;
-	__u64 bytes;	 /* assigned */
-	__s64 bytes_out; /* assigned and not left */
+	__u64 bytes;	  /* assigned */
+	__u64 bytes_out;  /* bits 0..55 assigned and not left, below zero at times; 56..63 the queue that they were assigned in */
+	__u64 weighed;	  /* bits 0..15 a weight, 16..63 what of mark and cgroup it follows from; one word, so that they fit together */
 	__u32 idle_since; /* when it was last counted out, in jiffies */
 	__u32 swept;	  /* of bytes, when the sweep was here last */
-	__u64 cgroup;	 /* what the weight follows from */
-	__u32 mark;
-	__u32 hash;	  /* bits 12..31: the flow's tag; all: puts a packet into the flow's queue */
+	__u32 claim;	  /* WEFT_CLAIM_*: an entry is being made for the socket whose cookie leads here */
+	__u32 hash;	  /* bits 12..31 the flow's tag; plus a queue: puts a packet into that queue */
 	__u16 local_port; /* host order: for people */
 	__u16 remote_port;
-	__u32 passing; /* 1: earlier packets were left to the device's choice, and may be outstanding */
+	__u32 pad;
 };
+
+/* The parts of a flow's state. */
+#define WEFT_FLOW_OUT ((1ull << 28) - 1)
+#define WEFT_FLOW_QUEUE 28  /* begins at this bit */
+#define WEFT_FLOW_WEIGHT 36
+#define WEFT_FLOW_NEW (1ull << 52)     /* nothing of it has been assigned yet */
+#define WEFT_FLOW_PASSING (1ull << 53) /* packets were left to the device's choice, and may be outstanding */
+#define WEFT_FLOW_TAKEN (1ull << 54)   /* the entry is being made another flow's */
+#define WEFT_FLOW_FLAGS (7ull << 52)
+/* Added when a flow ends or is left alone: who read the word before and swaps it thereafter finds another. */
+#define WEFT_FLOW_ENDED (1ull << 55)
+#define WEFT_FLOW_ENDINGS (0x1ffull << 55)
+
+#define WEFT_CLAIM_MAKING 1
+#define WEFT_CLAIM_PASSED 2 /* and meanwhile packets of another core were left to the device's choice */
 
 struct weft_titan_flows {
 	struct weft_titan_flow flow[WEFT_FLOWS];
@@ -76,7 +97,7 @@ struct weft_titan_totals {
 	__u64 repaired;	   /* flows whose packets had all left although not all departures were seen */
 	__u64 swept;	   /* of them, those that the sweep counted out, since their sockets had nothing more to send */
 	__u64 retries;	   /* a queue was taken by another core between look and claim */
-	__u64 pad[1];
+	__u64 given_up;	   /* words that other cores changed so often in between that a departure or its bytes stayed uncounted */
 };
 
 _Static_assert(sizeof(struct weft_titan_config) == 36, "config");

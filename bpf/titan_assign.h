@@ -105,19 +105,22 @@ static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff 
 	return *(volatile __u32 *)&page->held[flow_hash(&key) & (WEFT_HELD - 1)] != 0;
 }
 
-static __always_inline void set_queue(struct weft_titan_flow *f, __u32 tag, __u32 queue)
+/* The tag of an entry, and where the low bits of the hashes of its packets begin: plus a queue, they are that queue modulo queues. */
+static __always_inline __u32 hash_base(__u32 tag)
 {
 	__u32 base = (tag << WEFT_TAG_SHIFT) + WEFT_HASH_BASE;
 
-	f->hash = base + (queue + config.queues - base % config.queues) % config.queues;
+	return base + config.queues - base % config.queues;
 }
 
-/* Counts the flow into the least occupied queue; returns what to add to its state. */
-static __always_inline __u64 claim(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+/*
+ * Counts a flow of that weight into the least occupied queue, and returns the queue. Should the flow not become active after all it is
+ * taken off there again.
+ */
+static __always_inline __u32 claim(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 				   __u32 own, __u32 weight, int may_move)
 {
 	struct weft_titan_pool *pool = pool_here();
-	struct weft_queue *q;
 	__u32 chosen = own;
 	__u64 seen, *load;
 	int i;
@@ -141,14 +144,7 @@ static __always_inline __u64 claim(struct weft_queues *page, struct weft_titan_t
 		if (i == 3)
 			__sync_fetch_and_add(load_of(page, chosen), WEFT_LOAD(weight));
 	}
-	q = queue_of(page, chosen);
-	__sync_fetch_and_add(&q->activations, 1);
-	say_changed(page, chosen);
-	if (chosen != own && f->bytes)
-		__sync_fetch_and_add(&q->moves, 1);
-	if (chosen != own || !f->bytes)
-		set_queue(f, f->hash >> WEFT_TAG_SHIFT, chosen);
-	return PLACE(chosen, weight);
+	return chosen & (WEFT_QUEUES - 1);
 }
 
 static long add_flows(__u32 number, struct look *l)
@@ -167,52 +163,95 @@ static __noinline __u64 active(struct weft_queues *page)
 	return sum.best_load;
 }
 
-/* The flow has become active. Returns 0 when it is not to be assigned. */
-static __noinline int activate(struct __sk_buff *skb, struct weft_titan_flow *f, __u32 alone)
+/* The weight of the packet's flow: the one that it had, unless its mark or cgroup is another by now. */
+static __always_inline __u32 weight_of(struct __sk_buff *skb, struct weft_titan_flow *f)
+{
+	__u64 weighed, key;
+	__u32 weight;
+
+	if (config.rules <= 1)
+		return config.default_weight ? config.default_weight : 1;
+	/* Odd numbers; the upper bits of the products depend on all bits of the factors. */
+	key = bpf_skb_cgroup_id(skb) * 0x9e3779b97f4a7c15ull;
+	key = (key ^ key >> 32 ^ skb->mark) * 0xd6e8feb86659fd93ull;
+	weighed = *(volatile __u64 *)&f->weighed;
+	weight = weighed & 0xffff;
+	if (!weight || weighed >> 16 != key >> 16) {
+		weight = weigh(skb) & 0xffff;
+		if (!weight)
+			weight = 1;
+		*(volatile __u64 *)&f->weighed = (key & ~0xffffull) | weight;
+	}
+	return weight;
+}
+
+/* What becomes of a packet whose flow is not active; else the flow's word, which has segments. */
+#define LEFT_ALONE 0ull /* it is left to the device's choice */
+#define LOOK_AGAIN WEFT_FLOW_TAKEN /* the word has changed meanwhile */
+
+/*
+ * The packet is left to the device's choice, and the flow is not assigned before all of it has left. `old`: its word, without
+ * segments or with a flag. The word changes with each such packet: another core may have found nothing outstanding before this
+ * packet was charged, and must not make the flow active now.
+ */
+static __always_inline __u64 leave_alone(struct weft_titan_flow *f, __u64 old, __u64 *counted)
+{
+	*(volatile __u32 *)&f->idle_since = bpf_jiffies64();
+	if (__sync_val_compare_and_swap(&f->state, old, (old | WEFT_FLOW_PASSING) + WEFT_FLOW_ENDED) != old)
+		return LOOK_AGAIN;
+	__sync_fetch_and_add(counted, 1);
+	return LEFT_ALONE;
+}
+
+/*
+ * Makes a flow active whose word is `old`, with the packet at hand. `segments`: those of the packet; `alone`: nothing else of the
+ * socket is outstanding, found out after the word was read.
+ */
+static __noinline __u64 activate(struct __sk_buff *skb, struct weft_titan_flow *f, __u64 old, __u32 segments, __u32 alone)
 {
 	struct weft_titan_totals *t;
 	struct weft_queues *page;
-	__u32 zero = 0, weight;
-	__u64 state, cgroup;
+	struct weft_queue *q;
+	__u32 zero = 0, weight, chosen, kept = 0;
+	__u64 now;
 
 	t = bpf_map_lookup_elem(&totals, &zero);
 	page = bpf_map_lookup_elem(&queues, &zero);
 	if (!f || !t || !page)
-		return 0;
-	if (f->passing) {
+		return LEFT_ALONE;
+	/* With segments they are of cores that will find the flag and take them back. */
+	if (old & WEFT_FLOW_TAKEN || OUT(old))
+		return leave_alone(f, old, &t->passed);
+	if (old & (WEFT_FLOW_PASSING | WEFT_FLOW_NEW)) {
 		/* What the device chose for its packets before is not known. */
-		if (!alone || nic_holds(page, skb, FROM_ANY)) {
-			__sync_fetch_and_add(&t->passed, 1);
-			return 0;
-		}
-		f->passing = 0;
+		if (!alone || (old & WEFT_FLOW_PASSING && nic_holds(page, skb, FROM_ANY)))
+			return leave_alone(f, old, &t->passed);
 	}
-	if (config.most_flows < WEFT_FLOWS && active(page) >= config.most_flows) {
-		__sync_fetch_and_add(&t->beyond, 1);
-		f->passing = 1;
-		return 0;
-	}
-	state = *(volatile __u64 *)&f->state;
-	weight = WEIGHT(state);
-	if (config.rules > 1) {
-		cgroup = bpf_skb_cgroup_id(skb);
-		if (!weight || cgroup != f->cgroup || skb->mark != f->mark) {
-			f->cgroup = cgroup;
-			f->mark = skb->mark;
-			weight = weigh(skb);
-		}
-	} else {
-		weight = config.default_weight;
-	}
-	if (!weight)
-		weight = 1;
-	if (alone && f->bytes && nic_holds(page, skb, QUEUE(state))) {
+	if (config.most_flows < WEFT_FLOWS && active(page) >= config.most_flows)
+		return leave_alone(f, old, &t->beyond);
+	weight = weight_of(skb, f);
+	if (alone && f->bytes && nic_holds(page, skb, QUEUE(old))) {
 		alone = 0;
-		__sync_fetch_and_add(&t->kept, 1);
+		kept = 1;
 	}
-	/* Nothing is outstanding, so nobody else changes queue and weight. */
-	state = claim(page, t, f, QUEUE(state), weight, alone) - (state & ~0xffffffffull);
-	__sync_fetch_and_add(&f->state, state);
-	return 1;
+	chosen = claim(page, t, f, QUEUE(old), weight, alone);
+	now = PLACE(chosen, weight) | (old & WEFT_FLOW_ENDINGS) | segments;
+	/* Others may have found room for one more at the same time: then nobody has it. */
+	if (config.most_flows < WEFT_FLOWS && active(page) > config.most_flows) {
+		count_out(page, now);
+		return leave_alone(f, old, &t->beyond);
+	}
+	if (__sync_val_compare_and_swap(&f->state, old, now) != old) {
+		count_out(page, now);
+		return LOOK_AGAIN;
+	}
+	if (kept)
+		__sync_fetch_and_add(&t->kept, 1);
+	q = queue_of(page, chosen);
+	__sync_fetch_and_add(&q->activations, 1);
+	if (chosen != QUEUE(old) && f->bytes)
+		__sync_fetch_and_add(&q->moves, 1);
+	say_changed(page, chosen);
+	return now;
 }
 #endif

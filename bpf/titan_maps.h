@@ -73,13 +73,14 @@ struct {
 	__type(value, struct weft_titan_pool);
 } pools SEC(".maps");
 
-/* Packets that one of a pair of programs has counted, by core: the other passes them over. */
-#define SEEN 64
+/* Packets that one of a pair of programs has counted: the other passes them over. 0: a free place. */
+#define SEEN_BUCKETS 256
+#define SEEN_WAYS 4
 struct seen {
-	__u64 packet[SEEN];
+	__u64 packet[SEEN_BUCKETS][SEEN_WAYS];
 };
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct seen);
@@ -87,10 +88,18 @@ struct {
 
 const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .cgroups = 1, .default_weight = 1 };
 
-#define OUT(state) ((__u32)(state))
-#define QUEUE(state) ((__u32)((state) >> 32) & 0xff)
-#define WEIGHT(state) ((state) >> 40)
-#define PLACE(queue, weight) ((__u64)(queue) << 32 | (__u64)(weight) << 40)
+/* See struct weft_titan_flow. */
+#define OUT(state) ((__u32)((state) & WEFT_FLOW_OUT))
+#define QUEUE(state) ((__u32)((state) >> WEFT_FLOW_QUEUE) & 0xff)
+#define WEIGHT(state) ((__u64)(state) >> WEFT_FLOW_WEIGHT & 0xffff)
+#define PLACE(queue, weight) ((__u64)(queue) << WEFT_FLOW_QUEUE | ((__u64)(weight) & 0xffff) << WEFT_FLOW_WEIGHT)
+#define IS_ACTIVE(state) (OUT(state) && !((state) & WEFT_FLOW_FLAGS))
+
+/*
+ * How often a word is tried that other cores keep changing: each failure means that another core has done its part, and follows a
+ * locked operation that has brought the line here.
+ */
+#define TRIES 24
 
 /* The empty asm keeps the compiler from dropping a mask that the verifier still needs. */
 static __always_inline struct weft_queue *queue_of(struct weft_queues *page, __u32 queue)
@@ -118,11 +127,103 @@ static __always_inline void say_changed(struct weft_queues *page, __u32 queue)
 		__sync_val_compare_and_swap(changed, 0, bpf_ktime_get_ns());
 }
 
-static __always_inline void count_out(struct weft_queues *page, struct weft_titan_flow *f, __u64 state)
+/* The flow whose word was `state` counts in its queue now. */
+static __always_inline void count_in(struct weft_queues *page, __u64 state)
+{
+	__sync_fetch_and_add(load_of(page, QUEUE(state)), WEFT_LOAD(WEIGHT(state)));
+}
+
+/* And now it does not any more: only by who has taken the segments out of that word. */
+static __always_inline void count_out(struct weft_queues *page, __u64 state)
 {
 	__sync_fetch_and_sub(load_of(page, QUEUE(state)), WEFT_LOAD(WEIGHT(state)));
-	f->idle_since = bpf_jiffies64();
 	say_changed(page, QUEUE(state));
+}
+
+/* The word after `state` when nothing is outstanding any more. */
+static __always_inline __u64 ended(__u64 state)
+{
+	return (state & ~WEFT_FLOW_OUT) + WEFT_FLOW_ENDED;
+}
+
+#define BYTES_QUEUE(word) ((__u32)((word) >> 56))
+#define BYTES(word) ((__s64)((word) << 8) >> 8)
+#define BYTES_WORD(queue, bytes) ((__u64)(queue) << 56 | ((__u64)(bytes) & ~0ull >> 8))
+
+/*
+ * Bytes of a flow are assigned in a queue. What is left of those before it moved is settled there first: whoever took its last packet
+ * away may not have come to that yet.
+ */
+static __always_inline void bytes_in(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+				     __u32 queue, __s64 length)
+{
+	__u64 old = *(volatile __u64 *)&f->bytes_out, now, seen;
+	__s64 rest;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		rest = BYTES_QUEUE(old) == queue ? 0 : BYTES(old);
+		now = BYTES_WORD(queue, BYTES(old) - rest + length);
+		seen = __sync_val_compare_and_swap(&f->bytes_out, old, now);
+		if (seen == old) {
+			if (rest)
+				__sync_fetch_and_add(&queue_of(page, BYTES_QUEUE(old))->left_bytes, (__u64)rest);
+			return;
+		}
+		old = seen;
+	}
+	__sync_fetch_and_add(&t->given_up, 1);
+}
+
+/* Bytes of it leave: they count as left in the queue that they were assigned in. */
+static __always_inline void bytes_left(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+				       __s64 length)
+{
+	__u64 old = *(volatile __u64 *)&f->bytes_out, seen;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		seen = __sync_val_compare_and_swap(&f->bytes_out, old, BYTES_WORD(BYTES_QUEUE(old), BYTES(old) - length));
+		if (seen == old) {
+			__sync_fetch_and_add(&queue_of(page, BYTES_QUEUE(old))->left_bytes, (__u64)length);
+			return;
+		}
+		old = seen;
+	}
+	__sync_fetch_and_add(&t->given_up, 1);
+}
+
+/*
+ * Nothing of the flow is in `queue` any more. The difference that there may be is settled: pieces have headers of their own, and
+ * packets may have left unseen. Where the flow has moved meanwhile that has been done. Returns what it was.
+ */
+static __always_inline __s64 bytes_settled(struct weft_titan_totals *t, struct weft_titan_flow *f, __u32 queue)
+{
+	__u64 old = *(volatile __u64 *)&f->bytes_out, seen;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		if (BYTES_QUEUE(old) != queue || !BYTES(old))
+			return 0;
+		seen = __sync_val_compare_and_swap(&f->bytes_out, old, BYTES_WORD(queue, 0));
+		if (seen == old)
+			return BYTES(old);
+		old = seen;
+	}
+	__sync_fetch_and_add(&t->given_up, 1);
+	return 0;
+}
+
+/* The flow of the word `state` has ended, and not all of its departures were seen. */
+static __always_inline void ended_unseen(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+					 __u64 state)
+{
+	struct weft_queue *q = queue_of(page, QUEUE(state));
+
+	__sync_fetch_and_add(&q->unseen_packets, OUT(state));
+	__sync_fetch_and_add(&q->unseen_bytes, (__u64)bytes_settled(t, f, QUEUE(state)));
+	count_out(page, state);
+	__sync_fetch_and_add(&t->repaired, 1);
 }
 
 /* The entry of a number. The empty asm keeps the compiler from dropping a mask that the verifier still needs. */

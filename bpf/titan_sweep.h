@@ -49,9 +49,8 @@ static long sweep_entry(__u32 index, struct sweeping *s)
 {
 	struct weft_titan_flow *f = entry(s->all, s->first + index);
 	__u64 old = *(volatile __u64 *)&f->state;
-	struct weft_queue *q;
 
-	if (!OUT(old))
+	if (!IS_ACTIVE(old))
 		return 0;
 	if (f->swept != (__u32)f->bytes) {
 		f->swept = f->bytes;
@@ -59,13 +58,10 @@ static long sweep_entry(__u32 index, struct sweeping *s)
 	}
 	if (charged(f, s->first + index))
 		return 0;
-	if (__sync_val_compare_and_swap(&f->state, old, old & ~0xffffffffull) != old)
+	*(volatile __u32 *)&f->idle_since = bpf_jiffies64();
+	if (__sync_val_compare_and_swap(&f->state, old, ended(old)) != old)
 		return 0;
-	q = queue_of(s->page, QUEUE(old));
-	__sync_fetch_and_add(&q->left_packets, OUT(old));
-	__sync_fetch_and_add(&q->left_bytes, __sync_lock_test_and_set(&f->bytes_out, 0));
-	count_out(s->page, f, old);
-	__sync_fetch_and_add(&s->totals->repaired, 1);
+	ended_unseen(s->page, s->totals, f, old);
 	__sync_fetch_and_add(&s->totals->swept, 1);
 	return 0;
 }
@@ -78,7 +74,7 @@ static int sweep(void *map, __u32 *key, struct sweep *state)
 	s.all = bpf_map_lookup_elem(&flows, &zero);
 	s.page = bpf_map_lookup_elem(&queues, &zero);
 	s.totals = bpf_map_lookup_elem(&totals, &zero);
-	if (s.all && s.page && s.totals)
+	if (s.all && s.page && s.totals && !*(volatile __u32 *)&s.page->sweep_off)
 		bpf_loop(SWEEP_ENTRIES, sweep_entry, &s, 0);
 	state->next += SWEEP_ENTRIES;
 	bpf_timer_start(&state->timer, SWEEP_NS, 0);

@@ -5,12 +5,67 @@
 
 #include "titan_assign.h"
 
-/* All packets have left although not all departures were seen: the flow is counted out here. */
-static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
+/* Whose an entry is. Read after its state: see take_entry. */
+static __always_inline struct sock *socket_of(struct weft_titan_flow *f)
+{
+	return (void *)*(volatile __u64 *)&f->socket;
+}
+
+/* All packets of the flow whose word is `old` have left although not all departures were seen: it is counted out here. */
+static __noinline int repair(struct weft_titan_flow *f, __u64 old)
 {
 	struct weft_titan_totals *t;
 	struct weft_queues *page;
-	struct weft_queue *q;
+	__u32 zero = 0;
+
+	t = bpf_map_lookup_elem(&totals, &zero);
+	page = bpf_map_lookup_elem(&queues, &zero);
+	if (!f || !t || !page)
+		return 0;
+	*(volatile __u32 *)&f->idle_since = bpf_jiffies64();
+	if (__sync_val_compare_and_swap(&f->state, old, ended(old)) == old)
+		ended_unseen(page, t, f, old);
+	return 0;
+}
+
+/*
+ * Takes segments out of a flow's word; with the last the flow is counted out. Returns the word that they were in; 0 when it had not
+ * as many: the flow was repaired before.
+ */
+static __always_inline __u64 take_out(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+				      __u32 segments)
+{
+	__u64 old, now;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		old = fetch_state(f);
+		if (old & WEFT_FLOW_FLAGS || OUT(old) < segments)
+			return 0;
+		now = old - segments;
+		if (!OUT(now)) {
+			/* Before the word says so: who would take the entry looks at the word first. */
+			*(volatile __u32 *)&f->idle_since = bpf_jiffies64();
+			now = ended(now);
+		}
+		if (__sync_val_compare_and_swap(&f->state, old, now) == old) {
+			if (OUT(old) == segments)
+				count_out(page, old);
+			return old;
+		}
+	}
+	__sync_fetch_and_add(&t->given_up, 1);
+	return 0;
+}
+
+/*
+ * Counts a packet into a flow that is active. Should the flow have ended just now, it begins again where it was, which no packet
+ * minds. Returns its word; 0 when it is not to be counted, because the flow must not be assigned or the entry is another's by now.
+ */
+static __noinline __u64 add(struct weft_titan_flow *f, __u64 sk, __u32 segments)
+{
+	struct weft_titan_totals *t;
+	struct weft_queues *page;
 	__u32 zero = 0;
 	__u64 old;
 
@@ -18,14 +73,20 @@ static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
 	page = bpf_map_lookup_elem(&queues, &zero);
 	if (!f || !t || !page)
 		return 0;
-	old = __sync_fetch_and_sub(&f->state, outstanding);
-	q = queue_of(page, QUEUE(old));
-	__sync_fetch_and_add(&q->left_packets, outstanding);
-	if (OUT(old) == outstanding) {
-		__sync_fetch_and_add(&q->left_bytes, __sync_lock_test_and_set(&f->bytes_out, 0));
-		count_out(page, f, old);
-		__sync_fetch_and_add(&t->repaired, 1);
+	old = __sync_fetch_and_add(&f->state, segments);
+	if (old & WEFT_FLOW_FLAGS) {
+		__sync_fetch_and_add(&f->state, WEFT_FLOW_ENDED - segments);
+		__sync_fetch_and_add(&t->passed, 1);
+		return 0;
 	}
+	if (!OUT(old)) {
+		count_in(page, old);
+		__sync_fetch_and_add(&queue_of(page, QUEUE(old))->activations, 1);
+		say_changed(page, QUEUE(old));
+	}
+	if ((__u64)socket_of(f) == sk)
+		return old + segments;
+	take_out(page, t, f, segments);
 	return 0;
 }
 
@@ -36,21 +97,32 @@ static __noinline int repair(struct weft_titan_flow *f, __u32 outstanding)
 #define IDLE_JIFFIES 1000
 
 /*
- * Takes an entry for a new flow. Whoever had it may just become active: it counts itself in before it looks whose the entry
- * is, and here the entry is taken before its count is read. One of the two sees the other and steps back.
+ * Takes an entry for a new flow. From then on its word says that it is taken, and whoever had it cannot count itself in: who becomes
+ * active swaps the word that it read before it looked whose the entry is, and who adds to the word finds the flag.
  */
-static __always_inline int take_entry(struct weft_titan_flow *f, struct sock *sk, __u32 now)
+static __always_inline int take_entry(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
+				      struct sock *sk, __u32 now, __u32 tag)
 {
-	__u64 before = *(volatile __u64 *)&f->socket;
+	__u64 old = fetch_state(f), taken, bytes;
 
-	if (OUT(*(volatile __u64 *)&f->state) || (before && now - f->idle_since < IDLE_JIFFIES))
+	/* Another core may just have written a later time than `now`: a difference below zero. */
+	if (OUT(old) || old & WEFT_FLOW_TAKEN ||
+	    (socket_of(f) && (__s32)(now - *(volatile __u32 *)&f->idle_since) < IDLE_JIFFIES))
 		return 0;
-	if (__sync_val_compare_and_swap(&f->socket, before, (__u64)sk) != before)
+	taken = PLACE(by_hash(0, tag), 0) | (ended(old) & WEFT_FLOW_ENDINGS) | WEFT_FLOW_TAKEN | WEFT_FLOW_NEW;
+	if (__sync_val_compare_and_swap(&f->state, old, taken) != old)
 		return 0;
-	if (!OUT(__sync_fetch_and_add(&f->state, 0)))
-		return 1;
-	__sync_lock_test_and_set(&f->socket, before);
-	return 0;
+	bytes = __sync_lock_test_and_set(&f->bytes_out, BYTES_WORD(QUEUE(taken), 0));
+	if (BYTES(bytes))
+		__sync_fetch_and_add(&queue_of(page, BYTES_QUEUE(bytes))->left_bytes, (__u64)BYTES(bytes));
+	f->bytes = 0;
+	f->weighed = 0;
+	f->idle_since = now;
+	f->local_port = sk->__sk_common.skc_num;
+	f->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	f->hash = hash_base(tag);
+	__sync_lock_test_and_set(&f->socket, (__u64)sk);
+	return 1;
 }
 
 /*
@@ -68,49 +140,78 @@ static __always_inline __u32 way(__u32 first, __u32 i)
 	return (first & ~(WEFT_FLOW_WAYS - 1)) | ((first + i) & (WEFT_FLOW_WAYS - 1));
 }
 
-static __noinline struct weft_titan_flow *find_further(struct weft_titan_flows *all, struct sock *sk, __u32 first)
+/* The entry of a socket, from the `from`th of its ways on. Its state is read before whose it is. */
+static __noinline struct weft_titan_flow *find_from(struct weft_titan_flows *all, struct sock *sk, __u32 first, __u32 from)
 {
 	__u32 i;
 
 	if (!all)
 		return 0;
-	for (i = 1; i < WEFT_FLOW_WAYS; i++) {
+	for (i = from; i < WEFT_FLOW_WAYS; i++) {
 		struct weft_titan_flow *f = entry(all, way(first, i));
 
-		if ((void *)f->socket == sk)
+		if (socket_of(f) == sk)
 			return f;
 	}
 	return 0;
 }
 
-/* A flow that is seen for the first time. Returns the number of its entry. */
-static __noinline __u32 new_flow(struct weft_titan_flows *all, struct weft_titan_totals *t, struct sock *sk, __u32 first)
+/* Makes an entry for a flow that has none. Whoever calls this has the claim. */
+static __always_inline struct weft_titan_flow *make_entry(struct weft_titan_flows *all, struct weft_titan_totals *t,
+							   struct sock *sk, __u32 first)
 {
-	__u32 i, number, tag, now = bpf_jiffies64();
+	__u32 zero = 0, i, number, now = bpf_jiffies64();
+	struct weft_queues *page = bpf_map_lookup_elem(&queues, &zero);
 
-	if (!all || !t)
-		return WEFT_FLOWS;
+	if (!page)
+		return 0;
 	for (i = 0; i < WEFT_FLOW_WAYS; i++) {
 		struct weft_titan_flow *f;
 
 		number = way(first, i) & (WEFT_FLOWS - 1);
 		f = entry(all, number);
-		if (!take_entry(f, sk, now))
-			continue;
-		tag = ((number + 1) * WEFT_TAG_SPREAD) & WEFT_TAG_MASK;
-		f->state = PLACE(by_hash(0, tag), 0);
-		f->bytes = 0;
-		f->bytes_out = 0;
-		f->cgroup = 0;
-		f->mark = 0;
-		f->passing = 0;
-		f->idle_since = now;
-		f->local_port = sk->__sk_common.skc_num;
-		f->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
-		f->hash = tag << WEFT_TAG_SHIFT;
-		return number;
+		if (take_entry(page, t, f, sk, now, ((number + 1) * WEFT_TAG_SPREAD) & WEFT_TAG_MASK))
+			return f;
 	}
-	__sync_fetch_and_add(&t->beyond, 1);
-	return WEFT_FLOWS;
+	return 0;
+}
+
+/*
+ * A flow that is seen for the first time. A socket has one entry, also when two of its packets come at once: who makes it has the claim,
+ * in the entry that the socket's cookie leads to. The other's packet is left to the device's choice, and says so in the claim, so
+ * that nothing overtakes it. Returns the entry; none when the packet is left alone.
+ */
+static __noinline struct weft_titan_flow *new_flow(struct weft_titan_flows *all, struct weft_titan_totals *t, struct sock *sk,
+						   __u32 first)
+{
+	struct weft_titan_flow *home, *f;
+	__u32 seen;
+
+	if (!all || !t)
+		return 0;
+	home = entry(all, first);
+	if (__sync_val_compare_and_swap(&home->claim, 0, WEFT_CLAIM_MAKING)) {
+		seen = __sync_val_compare_and_swap(&home->claim, WEFT_CLAIM_MAKING, WEFT_CLAIM_MAKING | WEFT_CLAIM_PASSED);
+		f = seen ? 0 : find_from(all, sk, first, 0);
+		if (!f)
+			__sync_fetch_and_add(seen ? &t->passed : &t->beyond, 1);
+		return f;
+	}
+	/* It may have been made since it was looked for. */
+	f = find_from(all, sk, first, 0);
+	if (f) {
+		__sync_lock_test_and_set(&home->claim, 0);
+		return f;
+	}
+	f = make_entry(all, t, sk, first);
+	seen = __sync_lock_test_and_set(&home->claim, 0);
+	if (!f) {
+		__sync_fetch_and_add(&t->beyond, 1);
+		return 0;
+	}
+	if (seen & WEFT_CLAIM_PASSED)
+		__sync_fetch_and_or(&f->state, WEFT_FLOW_PASSING);
+	__sync_fetch_and_and(&f->state, ~WEFT_FLOW_TAKEN);
+	return f;
 }
 #endif

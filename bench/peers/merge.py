@@ -10,8 +10,9 @@ from statistics import median
 # Figures of the two sides whose ratio is taken, and the prefix of the ratio's name in the document. An event is not the
 # same work on both sides, so networks have the other two as well.
 RATIOS = {"events_per_s": "ratio", "packets_per_s": "packets_ratio", "sim_s_per_wall_s": "sim_ratio"}
-# Shown for both sides, but no measure of speed: that both simulate the same.
+# Shown for both sides, but no measure of speed: that both simulate the same. They must agree within this part of the peer's.
 SHOWN = ("goodput_bps",)
+AGREEMENT = 0.01
 
 
 class BadOutput(Exception):
@@ -77,6 +78,12 @@ def peer_name(line):
     return f"ns-3 {line['version']} ({line['scheduler']} scheduler{default})"
 
 
+def agree(case, key, ours, theirs):
+    """Two simulations of the same network carry the same: a speed of something else is no comparison."""
+    if abs(ours / theirs - 1) > AGREEMENT:
+        raise BadOutput(f"{case}: {key} is {ours:.4g} with us and {theirs:.4g} with the peer; they must agree within 1 %")
+
+
 def _entry(case, ours, theirs):
     """One entry of the document: our runs of a case beside the peer's, repeat by repeat."""
     entry = {"case": f"sim-{case}", "peer": peer_name(theirs[0])}
@@ -99,6 +106,10 @@ def _entry(case, ours, theirs):
         for side, runs in (("ours", ours), ("peer", theirs)):
             if all(key in run for run in runs):
                 entry[f"{side}_{key}"] = median(float(run[key]) for run in runs)
+            elif key in theirs[0]:
+                raise BadOutput(f"our {case} does not say {key}, which the peer says")
+        if f"peer_{key}" in entry:
+            agree(case, key, entry[f"ours_{key}"], entry[f"peer_{key}"])
     entry["peer_build_profile"] = theirs[0].get("profile", "unknown")
     return entry
 

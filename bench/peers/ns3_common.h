@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -45,6 +46,19 @@ Now()
     return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
+// Simulated seconds that no goodput is taken from: slow start, and before it resolving the address.
+inline constexpr double WARM_UP = 0.05;
+
+// Bytes that had been received when the warm-up ended.
+inline uint64_t g_warm_bytes = 0;
+
+// Takes note of what `received` says when the warm-up ends.
+inline void
+NoteWarmUp(std::function<uint64_t()> received)
+{
+    ns3::Simulator::Schedule(ns3::Seconds(WARM_UP), [received]() { g_warm_bytes = received(); });
+}
+
 // Runs the simulation for `seconds` of its time; returns how long that took, in seconds of wall time.
 inline double
 RunFor(double seconds)
@@ -75,7 +89,8 @@ Print(const NetworkRun& run)
                 "\"sim_s\":%.6f,\"packets\":%" PRIu64 ",\"packets_per_s\":%.1f,\"sim_s_per_wall_s\":%.6f,"
                 "\"goodput_bps\":%.0f,\"version\":\"%s\",\"profile\":\"%s\"}\n",
                 run.name, run.scheduler.c_str(), run.events, run.wall_s, run.events / run.wall_s, run.sim_s, packets,
-                packets / run.wall_s, run.sim_s / run.wall_s, run.bytes * 8.0 / run.sim_s, NS3_VERSION,
+                packets / run.wall_s, run.sim_s / run.wall_s,
+                (run.bytes - g_warm_bytes) * 8.0 / (run.sim_s - WARM_UP), NS3_VERSION,
                 ns3::Version::BuildProfile().c_str());
 }
 

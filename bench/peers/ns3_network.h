@@ -10,9 +10,8 @@
 namespace peers
 {
 
-// One way, as in our cases.
-inline constexpr const char* LINK_DELAY = "25us";
-inline constexpr const char* LINK_RATE = "10Gbps";
+// 10 Gb/s as a full packet of 1500 bytes meets it on Ethernet: there 38 bytes come to it, and 2 on ns-3's link.
+inline constexpr const char* LINK_RATE = "9765929779bps";
 
 struct TwoHosts
 {
@@ -22,8 +21,9 @@ struct TwoHosts
 
 // fq_codel is at both ends, with ns-3's own parameters, which are Linux's: 10240 packets, 1024 queues, 5 ms, 100 ms.
 // ns-3 computes no checksums unless told to, and it is not told to.
+// `delay` is that of the link, one way; it must be that of our case.
 inline TwoHosts
-BuildTwoHosts()
+BuildTwoHosts(const char* delay)
 {
     using namespace ns3;
     TwoHosts net;
@@ -31,7 +31,7 @@ BuildTwoHosts()
 
     PointToPointHelper link;
     link.SetDeviceAttribute("DataRate", StringValue(LINK_RATE));
-    link.SetChannelAttribute("Delay", StringValue(LINK_DELAY));
+    link.SetChannelAttribute("Delay", StringValue(delay));
     NetDeviceContainer devices = link.Install(net.hosts);
 
     InternetStackHelper stack;

@@ -18,6 +18,8 @@ constexpr uint32_t BUFFER = 64 << 20;
 // otherwise cuts them: with 64 KiB it ran a fifth to a quarter slower.
 constexpr uint32_t WRITE = MSS;
 constexpr uint16_t FIRST_PORT = 5000;
+// As in our case (crates/weft-lab/src/bench_sim.rs).
+constexpr const char* LINK_DELAY = "25us";
 
 void
 SetTcp()
@@ -44,7 +46,7 @@ main(int argc, char* argv[])
 
     peers::UseScheduler(scheduler);
     SetTcp();
-    peers::TwoHosts net = peers::BuildTwoHosts();
+    peers::TwoHosts net = peers::BuildTwoHosts(LINK_DELAY);
 
     ApplicationContainer sinks;
     for (uint16_t flow = 0; flow < flows; ++flow)
@@ -57,12 +59,17 @@ main(int argc, char* argv[])
         sinks.Add(sink.Install(net.hosts.Get(1)));
     }
 
+    auto received = [&sinks]() {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < sinks.GetN(); ++i)
+        {
+            bytes += DynamicCast<PacketSink>(sinks.Get(i))->GetTotalRx();
+        }
+        return bytes;
+    };
+    peers::NoteWarmUp(received);
     double wall_s = peers::RunFor(seconds);
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < sinks.GetN(); ++i)
-    {
-        bytes += DynamicCast<PacketSink>(sinks.Get(i))->GetTotalRx();
-    }
+    uint64_t bytes = received();
     peers::Print({"tcp", scheduler, Simulator::GetEventCount(), wall_s, seconds, bytes, MSS});
     Simulator::Destroy();
     return 0;

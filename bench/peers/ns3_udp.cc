@@ -15,6 +15,8 @@ constexpr uint32_t PAYLOAD = 1472;
 // Of application data; the link carries 9.18 Gb/s with the headers.
 constexpr const char* RATE = "9Gbps";
 constexpr uint16_t PORT = 9;
+// As in experiments/scenarios/udp-fq-codel.toml.
+constexpr const char* LINK_DELAY = "1us";
 
 } // namespace
 
@@ -29,7 +31,7 @@ main(int argc, char* argv[])
     cmd.Parse(argc, argv);
 
     peers::UseScheduler(scheduler);
-    peers::TwoHosts net = peers::BuildTwoHosts();
+    peers::TwoHosts net = peers::BuildTwoHosts(LINK_DELAY);
 
     InetSocketAddress to(net.interfaces.GetAddress(1), PORT);
     OnOffHelper sender("ns3::UdpSocketFactory", to);
@@ -39,6 +41,7 @@ main(int argc, char* argv[])
     PacketSinkHelper sink("ns3::UdpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), PORT));
     Ptr<PacketSink> received = DynamicCast<PacketSink>(sink.Install(net.hosts.Get(1)).Get(0));
 
+    peers::NoteWarmUp([received]() { return received->GetTotalRx(); });
     double wall_s = peers::RunFor(seconds);
     peers::Print({"udp", scheduler, Simulator::GetEventCount(), wall_s, seconds, received->GetTotalRx(), PAYLOAD});
     Simulator::Destroy();

@@ -92,19 +92,35 @@ class Merging(unittest.TestCase):
 
     def test_networks_have_packets_and_simulated_time_too(self):
         repeat = {
-            "ours": ours("sim-tcp", 8000.0, packets_per_s=5000.0, sim_s_per_wall_s=0.5, goodput_bps=9.5e9),
+            "ours": ours("sim-tcp", 8000.0, packets_per_s=5000.0, sim_s_per_wall_s=0.5, goodput_bps=9.05e9),
             "peers": {"tcp": [theirs("tcp", "map", 1000.0, network=True)]},
         }
         entry, = merge.merge([repeat])
         self.assertEqual(entry["ratio_runs"], [8.0])
         self.assertEqual(entry["packets_ratio_runs"], [20.0])
         self.assertEqual(entry["sim_ratio_median"], 500.0)
-        self.assertEqual((entry["ours_goodput_bps"], entry["peer_goodput_bps"]), (9.5e9, 9e9))
+        self.assertEqual((entry["ours_goodput_bps"], entry["peer_goodput_bps"]), (9.05e9, 9e9))
 
     def test_a_network_without_its_further_figures_is_refused(self):
         repeat = {"ours": ours("tcp", 8000.0), "peers": {"tcp": [theirs("tcp", "map", 1000.0, network=True)]}}
         with self.assertRaisesRegex(merge.BadOutput, "does not say packets_per_s"):
             merge.merge([repeat])
+        repeat["ours"] = ours("tcp", 8000.0, packets_per_s=5000.0, sim_s_per_wall_s=0.5)
+        with self.assertRaisesRegex(merge.BadOutput, "does not say goodput_bps"):
+            merge.merge([repeat])
+
+    def test_networks_that_carry_different_traffic_are_no_comparison(self):
+        for goodput, refused in ((9e9, False), (9.08e9, False), (8.92e9, False), (9.1e9, True), (8.8e9, True)):
+            repeat = {
+                "ours": ours("tcp", 8000.0, packets_per_s=5000.0, sim_s_per_wall_s=0.5, goodput_bps=goodput),
+                "peers": {"tcp": [theirs("tcp", "map", 1000.0, network=True)]},
+            }
+            with self.subTest(goodput=goodput):
+                if refused:
+                    with self.assertRaisesRegex(merge.BadOutput, "must agree within 1 %"):
+                        merge.merge([repeat])
+                else:
+                    merge.merge([repeat])
 
     def test_figures_may_stand_beside_the_case(self):
         flat = {"cases": [{"case": "sim-udp", "ours_pps": 4, "packets_per_s": 3, "sim_s_per_wall_s": 2}]}
@@ -139,7 +155,7 @@ class Merging(unittest.TestCase):
     def test_the_document_is_what_the_schema_says(self):
         schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
         repeat = {
-            "ours": ours("udp", 8.0, packets_per_s=5.0, sim_s_per_wall_s=0.5),
+            "ours": ours("udp", 8.0, packets_per_s=5.0, sim_s_per_wall_s=0.5, goodput_bps=9e9),
             "peers": {"udp": [theirs("udp", "map", 1.0, network=True), theirs("udp", "heap", 2.0, network=True)]},
         }
         document = json.loads(json.dumps(merge.document([repeat], HOST)))
@@ -176,7 +192,8 @@ class Running(unittest.TestCase):
         self.program("ns3_udp", "import json; s = sys.argv[1].split('=')[1]\n"
                      f"print(json.dumps({theirs('udp', 'x', 1000.0, network=True)!r} | {{'scheduler': s}}))")
         document = {"cases": [{"case": "sim-udp", "ours_pps": 2000.0,
-                               "figures": {"packets_per_s": 500.0, "sim_s_per_wall_s": 0.01}}]}
+                               "figures": {"packets_per_s": 500.0, "sim_s_per_wall_s": 0.01,
+                                           "goodput_bps": 9e9}}]}
         self.program("weft", f"import json; print(json.dumps({document!r}))")
         target = self.folder / "out.json"
         status, out, _ = self.run_main("--scheduler", "map", "--scheduler", "heap", "--json", str(target))

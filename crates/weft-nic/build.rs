@@ -7,7 +7,17 @@ fn main() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("doorbell.bpf.o");
     let bpf = manifest.join("../../bpf");
-    for file in ["doorbell.bpf.c", "doorbell.h", "flow_key.h", "match.h", "queues.h"] {
+    let files = [
+        "admit.h",
+        "doorbell.bpf.c",
+        "doorbell.h",
+        "flow_key.h",
+        "guard.h",
+        "match.h",
+        "moves.h",
+        "queues.h",
+    ];
+    for file in files {
         println!("cargo::rerun-if-changed={}", bpf.join(file).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");

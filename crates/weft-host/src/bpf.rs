@@ -291,25 +291,29 @@ impl Object {
             .map_or_else(RunStats::default, |info| RunStats { runs: info.run_cnt, nanos: info.run_time_ns }))
     }
 
-    /// The ring buffer map `name`; `on_record` is called for each record by [`Records::consume`].
+    /// The ring buffer maps `name` and `wakes`; `on_record` is called for each record of the first by [`Records::consume`].
+    /// The second holds nothing but wake-ups, for which there is room however full the first is.
     ///
     /// # Errors
     /// When there is no such map or it cannot be mapped.
     pub fn records<'a>(
         &self,
         name: &str,
+        wakes: &str,
         mut on_record: impl FnMut(&[u8]) + 'a,
     ) -> Result<Records<'a>, BpfError> {
-        let map = MapHandle::try_from(&self.map(name)?).map_err(|e| failed("duplicate map", name, e))?;
+        let handle =
+            |name: &str| MapHandle::try_from(&self.map(name)?).map_err(|e| failed("duplicate map", name, e));
+        let maps = [handle(name)?, handle(wakes)?];
         let mut builder = libbpf_rs::RingBufferBuilder::new();
-        builder
-            .add(&map, move |record| {
-                on_record(record);
-                0
-            })
-            .map_err(|e| failed("map ring buffer", name, e))?;
+        let take = move |record: &[u8]| {
+            on_record(record);
+            0
+        };
+        builder.add(&maps[0], take).map_err(|e| failed("map ring buffer", name, e))?;
+        builder.add(&maps[1], |_| 0).map_err(|e| failed("map ring buffer", wakes, e))?;
         let ring = builder.build().map_err(|e| failed("map ring buffer", name, e))?;
-        Ok(Records { ring, _map: map })
+        Ok(Records { ring, _maps: maps })
     }
 }
 
@@ -321,7 +325,7 @@ fn quiet() {
 /// The reading end of a ring buffer map.
 pub struct Records<'a> {
     ring: libbpf_rs::RingBuffer<'a>,
-    _map: MapHandle,
+    _maps: [MapHandle; 2],
 }
 
 impl core::fmt::Debug for Records<'_> {

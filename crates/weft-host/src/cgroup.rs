@@ -2,16 +2,20 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
 use crate::error::OsError;
+
+mod watch;
+
+pub use watch::Watch;
 
 /// How long a removal waits for processes that are already dying to be gone.
 const REMOVE_PATIENCE: Duration = Duration::from_millis(500);
@@ -46,11 +50,18 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Finds where cgroup2 is mounted: `/sys/fs/cgroup` on most hosts, `/sys/fs/cgroup/unified` on hybrid ones.
+    /// Finds where cgroup2 is mounted: `/sys/fs/cgroup` on most hosts, `/sys/fs/cgroup/unified` on hybrid ones. Where it is
+    /// hidden, as `ip netns exec` does by a `/sys` of its own, it is mounted for this process alone.
     pub fn detect() -> Result<Hierarchy> {
         let mounts =
             fs::read_to_string("/proc/self/mounts").map_err(|e| OsError::new("read /proc/self/mounts", e))?;
-        find_mount(&mounts).map(|mount| Hierarchy { mount }).ok_or(CgroupError::NotMounted)
+        let mount = find_mount(&mounts).or_else(own_mount);
+        mount.map(|mount| Hierarchy { mount }).ok_or(CgroupError::NotMounted)
+    }
+
+    /// Where the cgroup at `path` below the root is; `None` when there is none. The empty path is the root.
+    pub fn place(&self, path: &str) -> Option<Place> {
+        self.open(path).ok()?.place().ok()
     }
 
     /// The directory of the root cgroup.
@@ -88,6 +99,27 @@ impl Hierarchy {
         let node = Arc::new(Node { path: at, owned: false, _parent: None });
         Ok(Cgroup { node, level: parts.len() as u32 })
     }
+}
+
+/// The inode of the root of the whole hierarchy (`kernfs_create_root`, fs/kernfs/dir.c); the root of a cgroup namespace has
+/// another.
+const ROOT_INODE: u64 = 1;
+
+/// A mount of cgroup2 that hangs nowhere and stays as long as this process; `None` without the right to it.
+fn own_mount() -> Option<PathBuf> {
+    static MOUNT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let mount = || {
+        use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+        let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+        fsconfig_create(&context).ok()?;
+        let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+        fs::metadata(path.join("cgroup.procs")).ok()?;
+        // For the rest of the process: paths below it are in use.
+        let _ = root.into_raw_fd();
+        Some(path)
+    };
+    MOUNT.get_or_init(mount).clone()
 }
 
 /// The mount point of the first cgroup2 line. `/proc/mounts` writes white space as octal escapes.
@@ -151,6 +183,17 @@ fn failed(deed: &str, path: &Path, error: io::Error) -> CgroupError {
     error.needs("or as the owner of the cgroup above it").into()
 }
 
+/// How eBPF knows a cgroup: `bpf_skb_ancestor_cgroup_id(skb, level) == id`. A path that goes and comes again, as that of a
+/// service that starts again, has another id then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place {
+    /// The inode of its directory.
+    pub id: u64,
+    /// Its depth below the root of the hierarchy, which is level 0; `None` where that root cannot be seen, in a cgroup
+    /// namespace.
+    pub level: Option<u32>,
+}
+
 /// A control group. One that was made here is removed when the value and its children are dropped.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
@@ -183,6 +226,14 @@ impl Cgroup {
     /// Its depth: 0 for the root, as `bpf_skb_ancestor_cgroup_id` counts.
     pub fn level(&self) -> u32 {
         self.level
+    }
+
+    /// How eBPF knows it.
+    pub fn place(&self) -> Result<Place> {
+        let root = self.node.path.ancestors().nth(self.level as usize).unwrap_or(&self.node.path);
+        let inode = |path: &Path| fs::metadata(path).map(|m| m.ino()).map_err(|e| failed("look at", path, e));
+        let level = (inode(root)? == ROOT_INODE).then_some(self.level);
+        Ok(Place { id: self.id()?, level })
     }
 
     /// Moves a process into it.

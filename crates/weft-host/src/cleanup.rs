@@ -1,7 +1,7 @@
 //! Removing what runs that were killed left behind.
 //!
-//! Only things whose name says that they are a run's ([`RunId`]) and whose process no longer lives are touched.
-//! A run of another PID namespace that shares `/run/netns` with this one would look dead: do not share it.
+//! Only things whose name says that they are a run's ([`RunId`]) and whose process is shown to be dead are touched. A run that cannot be
+//! seen from here, such as one of a container with a `/run` of its own, is left alone.
 
 use std::fmt;
 use std::fs;
@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::cgroup::{Hierarchy, processes_in, remove_dir};
 use crate::error::OsError;
+use crate::life::{self, Life};
 use crate::link::{self, LinkError};
 use crate::netns::{NETNS_DIR, NetNs, remove_mount};
 use crate::run_id::RunId;
@@ -31,12 +32,14 @@ pub struct Report {
     pub links: Vec<String>,
     /// The processes that were killed.
     pub killed: Vec<Pid>,
+    /// What is left alone, because nothing is known of the run that made it.
+    pub unproven: Vec<String>,
     /// What failed. Things that vanished meanwhile are not among them.
     pub failed: Vec<OsError>,
 }
 
 impl Report {
-    /// True if there was nothing to do and nothing failed.
+    /// True if there was nothing to do and nothing failed. What was left alone does not count.
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty()
             && self.cgroups.is_empty()
@@ -81,6 +84,13 @@ impl fmt::Display for Report {
                 if self.killed.len() == 1 { "" } else { "es" }
             )?;
         }
+        if !self.unproven.is_empty() {
+            write!(
+                f,
+                "; left alone what runs made of which nothing is known here: {}",
+                self.unproven.join(", ")
+            )?;
+        }
         self.failed.iter().try_for_each(|error| write!(f, "; could not {error}"))
     }
 }
@@ -89,35 +99,43 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-/// Removes the cgroups, the links of the current namespace and the named namespaces of runs whose process no longer
-/// lives, after killing the processes still in those cgroups. Everything else is left alone: what a live run owns, and
+/// Removes the cgroups, the links of the current namespace and the named namespaces of runs whose process is dead, after killing the processes still in those cgroups. Everything else is left alone: what a live run owns, and
 /// what merely has a similar name. It goes on after a failure and never fails itself.
 pub fn cleanup_stale() -> Report {
     let mut report = Report::default();
     if let Ok(hierarchy) = Hierarchy::detect() {
-        for name in stale_entries(hierarchy.mount_point()) {
+        for name in stale_entries(hierarchy.mount_point(), &mut report) {
             clean_cgroup(&hierarchy.mount_point().join(name), &mut report);
         }
     }
     clean_links(&mut report);
-    for name in stale_entries(Path::new(NETNS_DIR)) {
+    for name in stale_entries(Path::new(NETNS_DIR), &mut report) {
         let removed = remove_mount(&Path::new(NETNS_DIR).join(&name));
         if report.note(format!("remove network namespace {name}"), removed) {
             report.namespaces.push(name);
         }
     }
+    life::sweep(Path::new(life::FOLDER));
     report
 }
 
-fn is_stale(owner: Option<RunId>) -> bool {
-    owner.is_some_and(|run| !run.is_alive())
+/// Whether the owner is dead. What may belong to a run that cannot be seen is noted.
+fn is_stale(owner: Option<RunId>, name: &str, report: &mut Report) -> bool {
+    match owner.map(|run| run.life()) {
+        Some(Life::Dead) => true,
+        Some(Life::Unknown) => {
+            report.unproven.push(name.to_owned());
+            false
+        }
+        Some(Life::Alive) | None => false,
+    }
 }
 
 /// The entries of a directory that belong to dead runs. A run's cgroups lie below one of its name at the root.
-fn stale_entries(directory: &Path) -> Vec<String> {
+fn stale_entries(directory: &Path, report: &mut Report) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| is_stale(RunId::owner_of_name(name))).collect()
+    names.filter(|name| is_stale(RunId::owner_of_name(name), name, report)).collect()
 }
 
 /// Kills what is in the cgroup and below it, then removes it, children first.
@@ -171,7 +189,7 @@ fn clean_links(report: &mut Report) {
         Err(_) => return,
     };
     for link in links {
-        if !is_stale(link.alias.as_deref().and_then(RunId::owner_of_alias)) {
+        if !is_stale(link.alias.as_deref().and_then(RunId::owner_of_alias), &link.name, report) {
             continue;
         }
         match link::delete(&here, &link.name) {

@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod error;
 pub mod ethtool;
 pub mod htb;
+pub mod life;
 pub mod link;
 pub mod macvtap;
 pub mod net_shaper;

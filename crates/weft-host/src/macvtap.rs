@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -92,6 +92,29 @@ pub fn create(
     txqueuelen: u32,
     mac: Option<Mac>,
 ) -> Result<()> {
+    create_across((ns, parent), (ns, name), &MacvtapOptions { mode, queues, txqueuelen, mac })
+}
+
+/// How a macvtap is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacvtapOptions {
+    /// What it does with its parent.
+    pub mode: MacvtapMode,
+    /// The number of its queues.
+    pub queues: u32,
+    /// The length of each queue's ring in packets.
+    pub txqueuelen: u32,
+    /// Its hardware address; `None` for one that the kernel chooses.
+    pub mac: Option<Mac>,
+}
+
+/// Makes a macvtap in one namespace on the link `parent` of another. It goes with either namespace.
+pub fn create_across(
+    (parent_ns, parent): (&NetNs, &str),
+    (ns, name): (&NetNs, &str),
+    options: &MacvtapOptions,
+) -> Result<()> {
+    let MacvtapOptions { mode, queues, txqueuelen, mac } = *options;
     link::check_name(name)?;
     if !(1..=MAX_QUEUES).contains(&queues) {
         return Err(MacvtapError::Queues { link: name.to_string(), asked: queues });
@@ -103,7 +126,8 @@ pub fn create(
     let mut message = LinkMessage::default();
     message.attributes = vec![
         LinkAttribute::IfName(name.to_string()),
-        LinkAttribute::Link(link::index(ns, parent)?),
+        LinkAttribute::NetNsFd(ns.fd().as_raw_fd()),
+        LinkAttribute::Link(link::index(parent_ns, parent)?),
         LinkAttribute::NumTxQueues(queues),
         LinkAttribute::NumRxQueues(queues),
         LinkAttribute::TxQueueLen(txqueuelen),
@@ -115,7 +139,7 @@ pub fn create(
     if let Some(mac) = mac {
         message.attributes.push(LinkAttribute::Address(mac.0.to_vec()));
     }
-    Netlink::open(ns)?
+    Netlink::open(parent_ns)?
         .request(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
         .map_err(|e| link::refused_new(e, ns, name, "macvtap", "CONFIG_MACVTAP"))?;
     Ok(())
@@ -135,6 +159,16 @@ pub fn open_queues(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
     }
     link::index(ns, name)?;
     ns.run(|| open_queues_here(ns, name, n))?
+}
+
+/// Bounds how much of what is written to a queue may wait below it, in bytes of kernel memory: in the queueing discipline and
+/// the driver of the parent, as far as those keep a packet charged until it is sent. A write that finds that much fails with
+/// EAGAIN, and POLLOUT comes when less than half is left.
+pub fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
+    tap_queue::set_send_buffer(queue, bytes).map_err(|e| {
+        OsError::new(format!("bound what waits below a macvtap to {bytes} bytes (TUNSETSNDBUF)"), e)
+    })?;
+    Ok(())
 }
 
 fn open_queues_here(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {

@@ -1,13 +1,17 @@
 //! The identity of a run, carried in the names of all it makes.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::life::{self, Life};
 
 /// A process, told apart from every later process of the same number by its start time.
 ///
 /// Written `weft-PID-STARTTIME`, with the start time in clock ticks since boot as in `/proc/PID/stat`. All names that a
-/// run gives to namespaces and cgroups begin so; links carry it as their alias `weftline PID STARTTIME`.
+/// run gives to namespaces and cgroups begin so; links carry it as their alias `weftline PID STARTTIME`. The number is that of the
+/// process's own PID namespace; that it lives is shown by a lock ([`RunId::life`]).
 ///
 /// ```
 /// use weft_host::RunId;
@@ -22,7 +26,7 @@ use std::sync::OnceLock;
 pub struct RunId {
     /// The number of the process.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// When it started, in clock ticks since boot; later when a run of another PID namespace has these numbers already.
     pub start_time: u64,
 }
 
@@ -35,20 +39,31 @@ pub struct ParseRunIdError(String);
 pub const MAX_DEVICE_ROLE: usize = 9;
 
 impl RunId {
-    /// The run that is this process.
-    #[expect(clippy::new_without_default, reason = "it reads the process, which a default should not")]
-    pub fn new() -> RunId {
-        let pid = std::process::id();
-        // Without /proc nothing of a run could be told apart later; zero then matches no live process.
-        RunId { pid, start_time: start_time(pid).unwrap_or(0) }
-    }
-
-    /// The same as [`RunId::new`], looked up once.
+    /// The run that is this process. From the first call on this process holds the lock that shows that it lives.
     pub fn current() -> RunId {
         static CURRENT: OnceLock<RunId> = OnceLock::new();
-        let cached = *CURRENT.get_or_init(RunId::new);
+        static FORKED: Mutex<Option<RunId>> = Mutex::new(None);
+        let pid = std::process::id();
+        let cached = *CURRENT.get_or_init(|| RunId::begin(pid));
+        if cached.pid == pid {
+            return cached;
+        }
         // After a fork the child is another process.
-        if cached.pid == std::process::id() { cached } else { RunId::new() }
+        let mut forked = FORKED.lock().unwrap_or_else(PoisonError::into_inner);
+        match *forked {
+            Some(known) if known.pid == pid => known,
+            _ => *forked.insert(RunId::begin(pid)),
+        }
+    }
+
+    /// Takes the lock. Where it cannot be had, nobody can show that this run is dead, and what it leaves behind stays.
+    fn begin(pid: u32) -> RunId {
+        /// Runs of as many PID namespaces may have the same numbers.
+        const TRIES: u64 = 64;
+        let start_time = own_start_time().unwrap_or(0);
+        let ids = (0..TRIES).map(|later| RunId { pid, start_time: start_time + later });
+        let free = |id: &RunId| life::hold(Path::new(life::FOLDER), *id).unwrap_or(true);
+        ids.into_iter().find(free).unwrap_or(RunId { pid, start_time })
     }
 
     /// The name of a namespace or cgroup of this run.
@@ -86,9 +101,9 @@ impl RunId {
         Some(RunId { pid: number(pid)?, start_time: number(start_time)? })
     }
 
-    /// Whether the process still lives: one of this number that started at this time and is not a zombie.
-    pub fn is_alive(&self) -> bool {
-        read_stat(self.pid).is_some_and(|stat| stat.start_time == self.start_time && !stat.dead)
+    /// What is known of the process, by its lock. Its number is not looked at: it means nothing in another PID namespace.
+    pub fn life(&self) -> Life {
+        life::life(Path::new(life::FOLDER), *self)
     }
 }
 
@@ -113,25 +128,16 @@ fn number<T: FromStr + ToString>(text: &str) -> Option<T> {
     text.parse::<T>().ok().filter(|n| n.to_string() == text)
 }
 
-fn start_time(pid: u32) -> Option<u64> {
-    read_stat(pid).map(|stat| stat.start_time)
+/// Also where /proc is another PID namespace's.
+fn own_start_time() -> Option<u64> {
+    parse_start_time(&std::fs::read("/proc/self/stat").ok()?)
 }
 
-struct Stat {
-    dead: bool,
-    start_time: u64,
-}
-
-fn read_stat(pid: u32) -> Option<Stat> {
-    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Reads state (field 3) and start time (field 22). The second field is the name in parentheses and may hold anything.
-fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+/// Reads the start time (field 22). The second field is the name in parentheses and may hold anything.
+fn parse_start_time(bytes: &[u8]) -> Option<u64> {
     let name_end = bytes.iter().rposition(|b| *b == b')')?;
     let mut fields = std::str::from_utf8(&bytes[name_end + 1..]).ok()?.split_ascii_whitespace();
-    let state = fields.next()?;
-    Some(Stat { dead: matches!(state, "Z" | "X" | "x"), start_time: fields.nth(18)?.parse().ok()? })
+    fields.nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -139,18 +145,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_lives_and_an_earlier_one_of_its_number_does_not() {
-        let me = RunId::new();
-        assert!(me.is_alive());
-        assert!(!RunId { start_time: me.start_time - 1, ..me }.is_alive());
+    fn this_process_is_not_dead_and_of_others_nothing_is_known() {
+        let me = RunId::current();
+        // Without the right to make the file nothing is known of it.
+        assert_ne!(me.life(), Life::Dead);
+        assert_eq!(RunId { start_time: me.start_time - 1, ..me }.life(), Life::Unknown);
         assert_eq!(RunId::current(), me);
     }
 
     #[test]
     fn a_name_with_anything_in_it_does_not_confuse_the_stat_line() {
         let line = b"7 (a) b) Z) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3";
-        let stat = parse_stat(line).expect("stat");
-        assert_eq!((stat.dead, stat.start_time), (false, 98765));
+        assert_eq!(parse_start_time(line), Some(98765));
     }
 
     #[test]

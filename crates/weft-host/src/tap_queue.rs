@@ -17,6 +17,8 @@ const TUNSETIFF: Opcode = opcode::write::<libc::c_int>(TUN, 202);
 const TUNSETOFFLOAD: Opcode = opcode::write::<libc::c_uint>(TUN, 208);
 const TUNSETVNETHDRSZ: Opcode = opcode::write::<libc::c_int>(TUN, 216);
 
+const TUNSETSNDBUF: Opcode = opcode::write::<libc::c_int>(TUN, 212);
+
 const IFF_TAP: libc::c_short = 0x0002;
 const IFF_MULTI_QUEUE: libc::c_short = 0x0100;
 const IFF_NO_PI: libc::c_short = 0x1000;
@@ -28,6 +30,14 @@ const TUN_F_TSO4: usize = 0x02;
 const TUN_F_TSO6: usize = 0x04;
 const TUN_F_TSO_ECN: usize = 0x08;
 const OFFLOADS: usize = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+
+/// Bounds how much of what is written to the queue may wait below it, in bytes of kernel memory: a write that finds more fails
+/// with EAGAIN, and POLLOUT comes when less than half is left (`sock_alloc_send_pskb`, `sock_writeable`).
+pub(crate) fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: TUNSETSNDBUF takes a pointer to an int.
+    unsafe { ioctl(queue, Setter::<TUNSETSNDBUF, libc::c_int>::new(bytes)) }
+}
 
 /// `struct ifreq` as far as TUNSETIFF looks at it.
 #[repr(C)]

@@ -1,13 +1,10 @@
 //! Help for tests that need the kernel's cooperation.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The environment variable that names a file to which [`skip`] appends its lines: cargo hides what a passing test
-/// prints, and `make test` lists them.
-pub const SKIPPED_LOG: &str = "WEFT_SKIPPED_LOG";
+pub use weft_units::testing::{SKIPPED_LOG, skip};
+
+use crate::programs;
 
 /// Whether this test may make namespaces and links. If not, it is skipped, by [`skip`]. A test begins with
 ///
@@ -28,26 +25,14 @@ pub fn privileged(test_name: &str) -> bool {
     }
 }
 
-/// Says in one line that a test is skipped, `skipped: NAME: why`, on standard output and in the file that
-/// [`SKIPPED_LOG`] names. The test then returns.
-///
-/// # Panics
-/// If that file cannot be written: a test must not be skipped unseen.
-pub fn skip(test_name: &str, why: impl std::fmt::Display) {
-    let line = skip_line(test_name, why);
-    print!("{line}");
-    if let Some(log) = std::env::var_os(SKIPPED_LOG) {
-        append(Path::new(&log), &line).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+/// Whether a program is there that the test needs. If not, the test is skipped, by [`skip`], with the Debian package that has it.
+pub fn has_program(test_name: &str, program: &str) -> bool {
+    if programs::find(program).is_some() {
+        return true;
     }
-}
-
-fn skip_line(test_name: &str, why: impl std::fmt::Display) -> String {
-    format!("skipped: {test_name}: {}\n", why.to_string().replace('\n', " "))
-}
-
-/// One write, so that lines of tests that run at the same time do not mix.
-fn append(path: &Path, line: &str) -> std::io::Result<()> {
-    OpenOptions::new().append(true).create(true).open(path)?.write_all(line.as_bytes())
+    let package = programs::package_of(program).unwrap_or(program);
+    skip(test_name, format_args!("no {program} (Debian package {package})"));
+    false
 }
 
 /// A name for a namespace or cgroup that no other test and no other run uses at the same time. It begins with the
@@ -61,25 +46,6 @@ pub fn unique(role: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_skipped_test_says_so_in_one_line() {
-        let why = crate::RightsError { missing: vec!["CAP_NET_ADMIN"] };
-        let line = skip_line("some_test", why);
-        assert!(line.starts_with("skipped: some_test: ") && line.contains("CAP_NET_ADMIN"), "{line}");
-        assert_eq!(skip_line("t", "two\nlines"), "skipped: t: two lines\n");
-    }
-
-    #[test]
-    fn the_log_keeps_what_other_tests_wrote() {
-        let path = std::env::temp_dir().join(unique("skipped-log"));
-        for name in ["first", "second"] {
-            append(&path, &skip_line(name, "why")).expect("written");
-        }
-        let text = std::fs::read_to_string(&path).expect("the log");
-        std::fs::remove_file(&path).expect("removed");
-        assert_eq!(text, "skipped: first: why\nskipped: second: why\n");
-    }
 
     #[test]
     fn names_are_unique() {

@@ -10,6 +10,7 @@ use weft_host::bpf::{
     program_maps,
 };
 use weft_host::link::{self, VethOptions};
+use weft_host::sysctl::{self, SysctlError};
 use weft_host::tc_filter::{self, BpfFilter, FilterError};
 use weft_host::{Mac, NetNs, testing};
 
@@ -92,9 +93,16 @@ impl Drop for Pins {
     }
 }
 
-/// Two ends of a veth of eight queues with a UDP socket on the one.
+/// Two ends of a veth of eight queues with a UDP socket on the one. Without IPv6: some time after a link is up the kernel reports by
+/// sockets of its own which multicast groups it listens to, 90 bytes that no test sent.
 fn wire() -> (NetNs, NetNs, UdpSocket) {
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
+    for ns in [&a, &b] {
+        match sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1") {
+            Ok(()) | Err(SysctlError::NotInThisKernel { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
     let options = VethOptions { queues: Some(8), ..VethOptions::default() };
     link::create_veth((&a, "va"), (&b, "vb"), &options).expect("veth");
     link::add_address(&a, "va", IpAddr::V4(Ipv4Addr::new(10, 97, 0, 1)), 24).expect("address");
@@ -316,15 +324,14 @@ fn an_iterator_reads_what_sockets_store() {
         let bytes = object.iterate("weft_dump", &map).expect("iterate");
         bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(chunk.try_into().expect("eight"))).collect()
     };
-    let before = bytes_of();
+    assert_eq!(bytes_of(), [], "nothing has been sent");
     let second = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     (0..3).for_each(|_| assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok()));
     assert!(second.send_to(&[0; 500], (TO, 9)).is_ok());
     let mut after = bytes_of();
-    after.retain(|bytes| !before.contains(bytes));
     after.sort_unstable();
     // Ethernet 14, IPv4 20, UDP 8.
-    assert_eq!(after, [3 * 142, 542], "{before:?}");
+    assert_eq!(after, [3 * 142, 542]);
     assert!(object.iterate("weft_mark", &map).is_err(), "no iterator");
     assert!(matches!(object.iterate("none", &map), Err(BpfError::Absent { .. })));
     let page = object.map_fd("weft_page").expect("map");

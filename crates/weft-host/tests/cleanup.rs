@@ -12,13 +12,16 @@ use weft_host::{Hierarchy, NetNs, RunId, Spawn, cleanup_stale, testing};
 /// Set in a child that a test makes of this very program.
 const ROLE: &str = "WEFT_HOST_TEST_ROLE";
 
+/// How this program runs one of its tests alone; the test's name follows.
+const ONE: [&str; 3] = ["--nocapture", "--test-threads=1", "--exact"];
+
 /// Not a test by itself: a run that makes things and waits to be killed.
 #[test]
 fn role_run() {
-    if std::env::var_os(ROLE).is_none() {
+    if std::env::var_os(ROLE).is_none_or(|role| role != "run") {
         return;
     }
-    let id = RunId::new();
+    let id = RunId::current();
     let here = NetNs::current().expect("current");
     let _ns = NetNs::create(&id.name("ns")).expect("namespace");
     let hierarchy = Hierarchy::detect().expect("cgroup2");
@@ -35,6 +38,14 @@ fn role_run() {
     let _ = orphan.wait();
 }
 
+/// Not a test by itself: a later run that cleans up, in whatever namespaces it was started.
+#[test]
+fn role_clean() {
+    if std::env::var_os(ROLE).is_some_and(|role| role == "clean") {
+        println!("report: {}", cleanup_stale());
+    }
+}
+
 struct Made {
     id: RunId,
     orphan: i32,
@@ -42,9 +53,15 @@ struct Made {
 
 impl Made {
     fn start(ns: &NetNs) -> (weft_host::Process, Made) {
+        Made::start_by(ns, &[])
+    }
+
+    /// Starts it by a program that runs another, such as `unshare`.
+    fn start_by(ns: &NetNs, by: &[&str]) -> (weft_host::Process, Made) {
         let me = std::env::current_exe().expect("own path");
-        let mut run = Spawn::new(me.to_str().expect("text"))
-            .args(["--exact", "role_run", "--nocapture", "--test-threads=1"])
+        let words = [by, &[me.to_str().expect("text")], &ONE[..], &["role_run"]].concat();
+        let mut run = Spawn::new(words[0])
+            .args(&words[1..])
             .env(ROLE, "run")
             .netns(ns)
             .stdout(Output::Capture)
@@ -107,6 +124,49 @@ fn only_what_dead_runs_made_is_removed() {
     drop(living);
     let report = ns.run(cleanup_stale).expect("run");
     assert_eq!(alive.there(&ns), [false; 4], "{report}");
+}
+
+/// Whose processes have numbers that mean nothing outside, and the other way round.
+const ELSEWHERE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+#[test]
+fn what_a_run_of_another_pid_namespace_owns_stays() {
+    const TEST: &str = "what_a_run_of_another_pid_namespace_owns_stays";
+    if !testing::privileged(TEST) || !testing::has_program(TEST, "unshare") {
+        return;
+    }
+    let ns = NetNs::anonymous().expect("ns");
+    let (near, near_made) = Made::start(&ns);
+    let (mut far, far_made) = Made::start_by(&ns, &ELSEWHERE);
+    let me = std::env::current_exe().expect("own path");
+    let clean = || {
+        let mut command = std::process::Command::new(ELSEWHERE[0]);
+        command.args(&ELSEWHERE[1..]).arg(&me).args(ONE).arg("role_clean").env(ROLE, "clean");
+        ns.run(|| command.output()).expect("enter").expect("run")
+    };
+    // Its orphan's number is one of its own namespace.
+    let whole = |made: &Made| made.there(&ns)[..3] == [true; 3];
+    assert!(whole(&near_made) && whole(&far_made));
+
+    let said = clean();
+    assert!(said.status.success(), "{said:?}");
+    assert_eq!(near_made.there(&ns), [true; 4], "{}", String::from_utf8_lossy(&said.stdout));
+    let report = ns.run(cleanup_stale).expect("run");
+    assert!(whole(&far_made) && whole(&near_made), "{report}");
+
+    // Dead, it is removed from outside, although nobody here knew its number.
+    far.signal(Signal::KILL).expect("kill");
+    far.wait().expect("wait");
+    let gone = || {
+        let report = ns.run(cleanup_stale).expect("run");
+        (far_made.there(&ns)[..3] == [false; 3]).then_some(report)
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while gone().is_none() {
+        assert!(Instant::now() < deadline, "{:?}", far_made.there(&ns));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(near);
 }
 
 #[test]

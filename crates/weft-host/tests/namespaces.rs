@@ -15,7 +15,8 @@ fn a_named_namespace_is_seen_by_ip_and_gone_after_drop() {
     let path = Path::new(NETNS_DIR).join(&name);
     assert!(path.exists());
     assert!(matches!(NetNs::create(&name), Err(NetNsError::Exists(n)) if n == name));
-    if let Some(ip) = weft_host::programs::find("ip") {
+    if testing::has_program("a_named_namespace_is_seen_by_ip_and_gone_after_drop", "ip") {
+        let ip = weft_host::programs::find("ip").expect("it is there");
         let output = std::process::Command::new(ip).args(["netns", "list"]).output().expect("ip netns");
         assert!(String::from_utf8_lossy(&output.stdout).contains(&name));
     }

@@ -1,7 +1,9 @@
 //! What one transmit thread carries through a port: many flows in MTU-size segments, and a few flows in whole
 //! super-packets, on a link that is no limit. Real TCP between namespaces of this run.
 
-use crate::demo::{Bulk, DemoError, DemoOptions, FIGURE_9_FLOWS, Outcome, Scenario, with_bench};
+use crate::demo::{
+    Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, Outcome, Scenario, carry, with_bench,
+};
 use core::num::NonZeroU32;
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
@@ -9,20 +11,20 @@ use weft_nic::worker::Grain;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
 use weft_report::stats;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Nanos};
 
-/// Length of a run, and what is left out at its start while TCP finds its window.
-const RUN: Nanos = Nanos::from_secs(4);
-const WARM_UP: Nanos = Nanos::from_millis(1500);
-/// A link that is no limit.
-const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
+/// T0's requests a second and their bytes, as the demo has them unless told otherwise.
+pub const DEMO_REQUESTS_PER_S: u32 = 1000;
+/// Bytes of a request.
+pub const DEMO_REQUEST_BYTES: u32 = 64;
 /// Above this share of a core the worker itself was the limit.
 const BUSY: f64 = 0.9;
 
 /// A case of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortCase {
-    /// The demo's 340 flows, one MTU-size segment a write.
+    /// The demo's heaviest load: its 340 flows and T0's requests, one MTU-size segment a write. The demo's own trial measures the same, by
+    /// the same function.
     ManyFlows,
     /// Four flows, super-packets whole.
     WholePackets,
@@ -40,33 +42,34 @@ impl PortCase {
         }
     }
 
-    fn options(self) -> DemoOptions {
-        let (flows, grain): (&[u32], Grain) = match self {
-            Self::ManyFlows => (&FIGURE_9_FLOWS, Grain::Segments(NonZeroU32::MIN)),
-            Self::WholePackets => (&[4], Grain::Whole),
+    pub(crate) fn options(self) -> DemoOptions {
+        let length = Carried::length();
+        let scenario = match self {
+            Self::ManyFlows => Scenario::figure9(FIGURE_9_FLOWS, length),
+            Self::WholePackets => {
+                let (name, flows, destination) = ("T1", 4, RECEIVER);
+                let bulk = vec![Bulk { name, flows, destination, start: Nanos::ZERO, stop: length }];
+                Scenario { figure: 9, bulk, latency: None, duration: length }
+            }
         };
-        let bulk = flows.iter().zip(["T1", "T2", "T3", "T4"]).map(|(&flows, name)| Bulk {
-            name,
-            flows,
-            destination: RECEIVER,
-            start: Nanos::ZERO,
-            stop: RUN,
-        });
         DemoOptions {
-            scenario: Scenario { figure: 9, bulk: bulk.collect(), latency: None, duration: RUN },
+            scenario,
             modes: vec![Mode::Loom],
-            rate: Some(UNLIMITED),
+            rate: None,
             congestion: "cubic".to_owned(),
-            grain,
+            grain: match self {
+                Self::ManyFlows => Grain::Segments(NonZeroU32::MIN),
+                Self::WholePackets => Grain::Whole,
+            },
             sq_qdisc: false,
-            requests_per_s: 0,
-            request_bytes: 0,
+            requests_per_s: DEMO_REQUESTS_PER_S,
+            request_bytes: DEMO_REQUEST_BYTES,
             catch_up: Nanos::from_millis(50),
         }
     }
 }
 
-/// Runs `case` `runs` times on `policy`, which must have the classes T1 to T4. `on_run` hears of each run's throughput.
+/// Runs `case` `runs` times on `policy`, which must have the classes T0 to T4. `on_run` hears of each run's throughput.
 ///
 /// # Errors
 /// As [`crate::demo::run`].
@@ -81,13 +84,12 @@ pub fn run(
     let mut speeds = Vec::new();
     let mut worker = Vec::new();
     for number in 0..runs {
-        let outcome = with_bench(policy, &["T1", "T2", "T3", "T4"], stop, |bench| {
-            bench.run(&options.scenario, Mode::Loom, UNLIMITED, &options, &mut |_| {})
-        })?;
-        let speed = throughput(&outcome);
+        let names = options.scenario.names();
+        let carried = with_bench(policy, &names, stop, |bench| carry(bench, &options, Mode::Loom))?;
+        let speed = BitsPerSec(carried.bps() as u64);
         on_run(number, speed);
-        speeds.push((speed, packets_per_second(&outcome)));
-        worker.push(outcome.worker_share);
+        speeds.push((speed, packets_per_second(&carried.outcome)));
+        worker.push(carried.outcome.worker_share);
     }
     let bps: Vec<f64> = speeds.iter().map(|(bps, _)| bps.get() as f64).collect();
     let pps: Vec<f64> = speeds.iter().map(|(_, pps)| *pps).collect();
@@ -114,16 +116,7 @@ fn limited_by(share: f64) -> String {
     }
 }
 
-/// Median throughput of the windows after the warm-up.
-fn throughput(outcome: &Outcome) -> BitsPerSec {
-    let windows = outcome.windows.iter().filter(|w| w.at >= WARM_UP);
-    let speeds: Vec<f64> = windows
-        .map(|w| BitsPerSec::from_bytes_over(w.wire.iter().copied().sum::<Bytes>(), w.span).get() as f64)
-        .collect();
-    BitsPerSec(stats::median(&speeds).unwrap_or(0.0) as u64)
-}
-
 /// Writes to the uplink per second of the whole run.
 fn packets_per_second(outcome: &Outcome) -> f64 {
-    outcome.totals.uplink_writes.packets.get() as f64 / RUN.as_secs_f64()
+    outcome.totals.uplink_writes.packets.get() as f64 / Carried::length().as_secs_f64()
 }

@@ -2,11 +2,13 @@
 //!
 //! The sides of each equation are counted by different hands: what enters by the eBPF program, what leaves by the transmit
 //! worker, what was dropped by the kernel's device counters, what is held by taking it out of the rings at the end. So an
-//! equation that does not hold is seen.
+//! equation that does not hold is seen. The kernel's devices count packets that they drop and not their bytes: where some were
+//! dropped, the books say that the bytes are not counted, and hold for packets only.
 
 use weft_nic::counters::Count;
 use weft_nic::nic::Totals;
 use weft_report::record::{Conservation, Drops, Ledger, Station};
+use weft_units::{Bytes, Packets};
 
 /// Drops outside the NIC's own devices that the caller knows of: a qdisc on the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,7 +35,8 @@ fn drops(count: Count) -> Drops {
 }
 
 /// Devices count dropped packets and not their bytes; where they say that some were dropped, the bytes that are missing are
-/// theirs. Where they say none, missing bytes stay missing.
+/// taken for theirs, and the station is named in [`Conservation::uncounted_bytes`]. Where they say none, missing bytes stay
+/// missing.
 fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
     let missing = entered.minus(left).bytes.get();
     Drops { packets, bytes: if packets > 0 { missing } else { 0 } }
@@ -41,8 +44,12 @@ fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
 
 /// Closes the books.
 pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
-    let rung = totals.sum(|c| c.rung);
     let fetched = totals.sum(|c| c.fetched);
+    // What came without a bell came in as well. Its bytes were announced with others where the kernel has cut a packet behind
+    // the bell, else by nobody: they are what was fetched beyond what was rung.
+    let announced = totals.sum(|c| c.rung);
+    let beyond = if totals.strays > 0 { fetched.minus(announced).bytes } else { Bytes::ZERO };
+    let rung = announced.plus(Count { packets: Packets(totals.strays), bytes: beyond });
     let sent = totals.sum(|c| c.sent);
     let refused = totals.sum(|c| c.refused);
     let held = totals.sum(|c| c.held);
@@ -56,9 +63,14 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
         station("engine and segmentation", ledger(fetched, sent, drops(refused), held)),
         station("uplink", ledger(totals.uplink_writes, totals.uplink_arrived, on_wire, none)),
         station("receive", {
-            let passed = totals.reverse.minus(totals.reverse_refused);
-            ledger(totals.reverse, passed, drops(totals.reverse_refused), none)
+            // Counted by what the reads, and by what the writes say.
+            ledger(totals.reverse, totals.reverse_passed, drops(totals.reverse_refused), none)
         }),
+    ];
+    let uncounted = [
+        ("descriptor rings", lost.packets + totals.strays),
+        ("uplink", on_wire.packets),
+        ("total", lost.packets + totals.strays),
     ];
     let total_dropped =
         Drops { packets: lost.packets + refused.packets.get(), bytes: lost.bytes + refused.bytes.get() };
@@ -74,5 +86,83 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
             .map(|(reason, d)| (reason.to_owned(), d))
             .collect(),
         stations,
+        uncounted_bytes: uncounted
+            .into_iter()
+            .filter(|(_, packets)| *packets > 0)
+            .map(|(station, _)| station.to_owned())
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_nic::nic::ClassTotals;
+    use weft_nic::port::PortDrops;
+
+    fn count(packets: u64, bytes: u64) -> Count {
+        Count { packets: Packets(packets), bytes: Bytes(bytes) }
+    }
+
+    /// Ten packets of 100 bytes that all left, and two that came back.
+    fn totals() -> Totals {
+        let ten = count(10, 1000);
+        Totals {
+            classes: vec![ClassTotals { rung: ten, fetched: ten, sent: ten, ..ClassTotals::default() }],
+            uplink_writes: ten,
+            uplink_arrived: ten,
+            reverse: count(2, 120),
+            reverse_passed: count(2, 120),
+            ..Totals::default()
+        }
+    }
+
+    fn violations(totals: &Totals) -> usize {
+        conservation(totals, QdiscDrops::default()).violations().len()
+    }
+
+    #[test]
+    fn what_one_side_did_not_count_is_seen() {
+        assert_eq!(violations(&totals()), 0);
+        let mut wrong = totals();
+        wrong.reverse_passed = count(2, 119);
+        assert_eq!(violations(&wrong), 1, "a byte is missing on the way back");
+        let mut wrong = totals();
+        wrong.classes[0].rung = count(10, 1001);
+        assert_eq!(violations(&wrong), 2, "a byte is missing before the ring, and in total");
+        let mut wrong = totals();
+        wrong.uplink_arrived = count(9, 900);
+        assert_eq!(violations(&wrong), 1, "a packet that nobody dropped is missing on the uplink");
+    }
+
+    #[test]
+    fn bytes_that_the_kernel_did_not_count_are_not_claimed() {
+        let mut dropped = totals();
+        dropped.classes[0].rung = count(12, 1200);
+        dropped.drops = PortDrops { ring_full: 2, backlog: 0 };
+        let books = conservation(&dropped, QdiscDrops::default());
+        assert_eq!(books.violations(), [""; 0]);
+        assert_eq!(books.uncounted_bytes, ["descriptor rings", "total"]);
+        // Two packets cannot have had so few bytes, nor none so many.
+        dropped.classes[0].rung = count(12, 1020);
+        assert_eq!(violations(&dropped), 2);
+        dropped.classes[0].rung = count(12, 1000 + (3 << 20));
+        assert_eq!(violations(&dropped), 2);
+    }
+
+    #[test]
+    fn what_came_without_a_bell_is_in_the_books() {
+        let mut strayed = totals();
+        let eleven = count(11, 1060);
+        strayed.classes[0].fetched = eleven;
+        strayed.classes[0].sent = eleven;
+        (strayed.uplink_writes, strayed.uplink_arrived) = (eleven, eleven);
+        assert_ne!(violations(&strayed), 0);
+        strayed.strays = 1;
+        let books = conservation(&strayed, QdiscDrops::default());
+        assert_eq!(books.violations(), [""; 0]);
+        assert_eq!(books.uncounted_bytes, ["descriptor rings", "total"]);
+        strayed.classes[0].rung = count(10, 1100);
+        assert_ne!(violations(&strayed), 0, "more bytes rung than came, and nothing dropped");
     }
 }

@@ -1,32 +1,35 @@
 //! A policy enforced on a host's own traffic: a port that applications use, and an uplink on an existing interface. Or a
 //! plain multiqueue NIC in the same place, which knows no policy.
 //!
-//! The port's near end is a network device in the host's or another namespace. Behind it, in a namespace of this run, are
-//! the descriptor rings; the uplink is a macvtap in bridge mode on the user's interface, with the port's hardware address,
-//! so that frames for the port find their way back. The interface itself is not changed. What stands outside our own
-//! namespace carries the run's alias, by which a later run finds what a killed one left.
+//! The port's near end is a network device in the host's or another namespace. Behind it, in a namespace without a name, are
+//! the descriptor rings and the uplink: a macvtap in bridge mode on the user's interface, with the port's hardware address,
+//! so that frames for the port find their way back. The interface itself is not changed. Nothing but this process holds that
+//! namespace, so the kernel removes it with all its devices when the process ends, however it ends, and a port never stays
+//! behind that swallows packets. Interfaces are followed by their number, whatever they are called later.
 
+mod arp;
 mod describe;
 mod ledger;
 
 use core::net::IpAddr;
 use std::time::{Duration, Instant};
 use weft_host::cgroup::CgroupError;
-use weft_host::link::{self, LinkError, Mac};
+use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
-use weft_host::{Hierarchy, RunId, sysctl};
+use weft_host::{OsError, RunId, sysctl};
 use weft_nic::nic::{NicConfig, NicError, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
 use weft_nic::sampler::Sample;
 use weft_nic::worker::Grain;
-use weft_policy::CompiledPolicy;
-use weft_report::run::RunReport;
+use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
+use weft_report::run::{RunDrops, RunReport};
 use weft_sched::queues::Service;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-use crate::cgroups::resolve;
+use crate::cgroups::{self, Follower};
 
+use arp::Arp;
 pub use describe::describe_plan;
 pub use weft_sched::queues::Inner;
 
@@ -36,6 +39,10 @@ pub const RING_PACKETS: u32 = 2000;
 const WINDOW: Nanos = Nanos::from_millis(250);
 /// Windows that the rate "now" is the mean of.
 const WINDOWS: usize = 4;
+
+/// From which part of its time on, in thousandths, the worker counts as what runs short: it is charged to whom it is spent on
+/// from 900 on.
+const WORKER_BOUND: u64 = 950;
 
 /// The policy of a NIC that knows none: all traffic is one class.
 pub const ONE_CLASS: &str = "root = fair of default";
@@ -189,21 +196,16 @@ impl Settings {
     }
 }
 
-/// The policy's cgroups, and the names of those that this host does not have: their rules match nothing.
-fn cgroups(policy: &CompiledPolicy) -> (Vec<Option<weft_nic::doorbell::CgroupEntry>>, Vec<String>) {
-    let found = Hierarchy::detect().ok().and_then(|hierarchy| {
-        let root = hierarchy.open("").ok()?;
-        Some(resolve(policy, &hierarchy, &root))
-    });
-    let found = found.unwrap_or_else(|| vec![None; policy.cgroups.len()]);
-    let missing = policy.cgroups.iter().zip(&found).filter(|(_, entry)| entry.is_none());
-    let missing = missing.map(|(name, _)| name.clone()).collect();
-    (found, missing)
+/// The cgroups of `policy` that this host does not have: their rules match nothing until they are made.
+pub fn missing_cgroups(policy: &CompiledPolicy) -> Vec<String> {
+    let watch = cgroups::watch(policy);
+    let missing = policy.cgroups.iter().zip(watch.places()).filter(|(_, place)| place.is_none());
+    missing.map(|(name, _)| name.clone()).collect()
 }
 
-/// The cgroups of `policy` that this host does not have: their rules match nothing.
-pub fn missing_cgroups(policy: &CompiledPolicy) -> Vec<String> {
-    cgroups(policy).1
+/// Whether this process can see the host's cgroups at all.
+pub fn sees_cgroups() -> bool {
+    weft_host::Hierarchy::detect().is_ok()
 }
 
 /// A class now.
@@ -234,8 +236,12 @@ pub struct Status {
     pub backlogged_rings: u32,
     /// Packets that came back through the uplink.
     pub received: u64,
-    /// Packets that the kernel dropped between the port's egress and its rings.
-    pub dropped: u64,
+    /// Packets that were dropped, by reason.
+    pub dropped: RunDrops,
+    /// Whether the transmit worker, and not the link, is what runs short: with small packets it sends less than the link carries.
+    pub worker_bound: bool,
+    /// Readings of the kernel's counters that failed, and changes of the uplink that the port could not follow.
+    pub failed: u64,
 }
 
 /// A policy that is being enforced. All that was made for it goes when the value is dropped.
@@ -245,6 +251,12 @@ pub struct Operation {
     names: Vec<String>,
     started: Instant,
     recent: Vec<Sample>,
+    uplink: Numbered,
+    /// As the port followed it last.
+    followed: (u32, bool),
+    not_followed: u64,
+    arp: Option<Arp>,
+    _cgroups: Follower,
     // Last: the devices in it go first.
     _namespace: NetNs,
 }
@@ -259,13 +271,19 @@ impl Operation {
         let run = RunId::current();
         let app = namespace(settings.port_netns.as_deref())?;
         let outside = namespace(settings.uplink_netns.as_deref())?;
-        let namespace = NetNs::create(&run.name("nic"))?;
+        let interface = Numbered::named(&outside, &settings.uplink)?;
+        let namespace = NetNs::anonymous()?;
         // Router discovery by the NIC's own devices would reach the applications. A kernel without IPv6 sends none.
         for of in ["all", "default"] {
             let _ = sysctl::set(&namespace, &format!("net.ipv6.conf.{of}.disable_ipv6"), "1");
         }
-        let config = settings.config(policy, cgroups(policy).0);
+        let watch = cgroups::watch(policy);
+        let config = settings.config(policy, cgroups::entries(&watch));
         let plan = SoftwareNic::plan(policy, &config)?;
+        // First, since the kernel may refuse its hardware address.
+        let device = settings.uplink_device();
+        let parent = (&outside, settings.uplink.as_str());
+        let uplink = Uplink::on_interface(parent, (&namespace, &device), settings.mac)?;
         let port = Port::create(&PortConfig {
             app: &app,
             nic: &namespace,
@@ -273,23 +291,54 @@ impl Operation {
             mac: settings.mac,
             rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
             ring_packets: RING_PACKETS,
-            // Queue assignment moves flows between rings by what of them is on its way, which says nothing of the order of
-            // two packets that different cores sent.
-            single_backlog: settings.queues.is_some(),
+            // What a flow leaves behind in a ring is known by counts, which say nothing of the order of two packets that
+            // different cores sent.
+            single_backlog: true,
         })?;
         link::set_alias(&app, &settings.name, &run.alias())?;
-        let device = settings.uplink_device();
-        let uplink = Uplink::on_interface(&outside, &settings.uplink, &device, settings.mac)?;
-        link::set_alias(&outside, &device, &run.alias())?;
-        // The addresses are the port's: the stack around the uplink's device must not speak for it.
-        let _ = sysctl::set(&outside, &format!("net.ipv6.conf.{device}.disable_ipv6"), "1");
+        let state = interface.show()?;
+        port.follow(state.mtu, true)?;
+        let beside = app.inode()? == outside.inode()?;
+        let arp = beside.then(|| Arp::keep_apart(&interface, &settings.name));
         // Before the port comes up: whoever sees it running has routes through it.
         for (address, length) in &settings.addresses {
             link::add_address(&app, &settings.name, *address, *length)?;
         }
+        let mut names: Vec<String> = policy.classes.iter().map(|class| class.name.clone()).collect();
+        names.extend(plan.infrastructure.map(|_| INFRASTRUCTURE.to_owned()));
         let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
-        let names = policy.classes.iter().map(|class| class.name.clone()).collect();
-        Ok(Self { nic, names, started: Instant::now(), recent: Vec::new(), _namespace: namespace })
+        nic.follow(state.mtu, state.running)?;
+        let follower = Follower::start(watch, nic.cgroups())
+            .map_err(|e| CgroupError::from(OsError::new("start the thread that watches cgroups", e)))?;
+        Ok(Self {
+            nic,
+            names,
+            started: Instant::now(),
+            recent: Vec::new(),
+            uplink: interface,
+            followed: (state.mtu, state.running),
+            not_followed: 0,
+            arp,
+            _cgroups: follower,
+            _namespace: namespace,
+        })
+    }
+
+    /// What whoever runs this should know at its start: settings that were changed for its time, and what is missing.
+    pub fn notes(&self) -> Vec<String> {
+        let name = self.uplink.first_name();
+        let down = (!self.followed.1)
+            .then(|| format!("{name} is not running, so the port has no carrier until it is"));
+        down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).collect()
+    }
+
+    /// Lets the port have the MTU and the carrier of its uplink's interface. One that is gone has no carrier.
+    fn follow(&mut self) {
+        let (mtu, _) = self.followed;
+        self.followed = self.uplink.show().map_or((mtu, false), |link| (link.mtu, link.running));
+        if self.nic.follow(self.followed.0, self.followed.1).is_err() {
+            self.not_followed += 1;
+        }
     }
 
     /// Whether it goes on; it ends by itself only when its devices are taken away.
@@ -297,11 +346,12 @@ impl Operation {
         self.nic.is_running()
     }
 
-    /// How it goes.
+    /// How it goes. Follows what has changed about the uplink's interface since the last call: call it often.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// None at present.
     pub fn status(&mut self) -> Result<Status, OperateError> {
+        self.follow();
         self.recent.extend(self.nic.samples().try_iter());
         let old = self.recent.len().saturating_sub(WINDOWS);
         self.recent.drain(..old);
@@ -325,7 +375,9 @@ impl Operation {
             classes: self.names.iter().enumerate().map(class).collect(),
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
             received: totals.reverse.packets.get(),
-            dropped: totals.drops.backlog + totals.drops.ring_full,
+            dropped: ledger::dropped(&totals),
+            worker_bound: totals.worker_busy >= WORKER_BOUND,
+            failed: totals.unread + self.not_followed,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Experiments: all files fit, and a small reproduction says what its cells say.
 
 use weft_lab::reproduce::{self, Options, ReproduceError};
+use weft_report::judgement::Judgement;
 
 fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
     let ids = ids.iter().map(|id| (*id).to_owned()).collect();
@@ -105,4 +106,45 @@ fn seeds_make_the_result() {
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
+}
+
+/// The simulator is deterministic, so that a score that has fallen is a change's doing. With UPDATE_SCORES set the file is written anew.
+#[test]
+fn stored_scores_do_not_fall() {
+    let (seeds, seed, ids) = reproduce::stored_settings().expect("the file");
+    let options = Options {
+        ids: ids.clone(),
+        seeds: Some(seeds),
+        seed,
+        threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        ..Options::default()
+    };
+    let experiments = reproduce::run(&options, &|| false, |_, _| ()).expect("it runs");
+    if std::env::var_os("UPDATE_SCORES").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/scores.toml");
+        std::fs::write(path, reproduce::stored_text(&experiments, seeds, seed)).expect("written");
+        return;
+    }
+    assert_eq!(experiments.len(), ids.len());
+    for experiment in &experiments {
+        let judged =
+            experiment.claims.iter().filter(|claim| claim.statement.starts_with("No score is lower"));
+        let judged: Vec<_> = judged.collect();
+        assert_eq!(judged.len(), 1, "{}", experiment.id);
+        assert!(judged[0].holds, "{}: {}", experiment.id, judged[0].simulated);
+    }
+}
+
+/// The paper's statements hold, and each on its null model does not: a run judges both.
+#[test]
+fn claims_hold_and_their_null_models_do_not() {
+    let ids = ["loom-fig2", "loom-fig4", "titan-atc17-memcached"];
+    let done = reproduce::run(&Options { transfer: None, ..options(&ids, 1, None) }, &|| false, |_, _| ());
+    for experiment in done.expect("it runs") {
+        assert!(experiment.claims.len() >= 2, "{}", experiment.id);
+        for claim in &experiment.claims {
+            assert_eq!(claim.judgement(), Judgement::Holds, "{}: {claim:#?}", experiment.id);
+            assert!(claim.null.is_some(), "{}: {claim:#?}", experiment.id);
+        }
+    }
 }

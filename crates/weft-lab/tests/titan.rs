@@ -13,7 +13,7 @@ use weft_nic::nic::SoftwareNic;
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
 use weft_sched::queues::Inner;
 use weft_titan::device::Titan;
-use weft_titan::page::{Load, Queue};
+use weft_titan::page::Load;
 use weft_titan::settings::Settings;
 use weft_units::{BitsPerSec, Nanos, Packets};
 
@@ -39,6 +39,8 @@ impl Bench {
         let bed = Testbed::create(role).expect("testbed");
         let nic = multiqueue::start(&bed, wanted).expect("nic");
         let titan = Titan::attach(&bed.sender, "port0", &Settings::default()).expect("attached");
+        // Counts are read as the programs made them: nothing puts right what they missed.
+        titan.page().sweep_off.store(1, Ordering::SeqCst);
         Self { titan: Some(titan), nic, bed }
     }
 
@@ -46,27 +48,50 @@ impl Bench {
         self.titan.as_ref().expect("attached")
     }
 
-    /// Waits until no flow is active, and checks that every count says so.
+    /// Waits until nothing is under way, and checks that what was counted in is exactly what was counted out. A flow that stands
+    /// still or was counted out late is one of which the kernel says that it did not report a departure.
     #[track_caller]
     fn settled(&self) {
         let totals = self.titan().totals();
         let until = Instant::now() + Duration::from_secs(10);
-        while self.titan().page().active() > 0 && Instant::now() < until {
+        let books = || self.titan().books().expect("books");
+        while !books().faults().is_empty() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(Duration::from_millis(50));
+        let books = books();
+        println!("{books:?}");
+        if books.missed > 0 {
+            return self.settled_by_the_sweep();
+        }
+        assert!(books.faults().is_empty(), "{:#?}, {books:?}, {totals:?}", books.faults());
         for (number, queue) in self.titan().page().queues.iter().enumerate().take(8) {
-            let Queue { packets, bytes, left_packets, left_bytes, .. } = queue;
             let load = self.titan().page().loads[number].get();
             assert_eq!(load, Load::default(), "queue {number}: {queue:?}, {totals:?}");
-            let (came, left) = ((get(packets), get(bytes)), (get(left_packets), get(left_bytes)));
+            let came = (get(&queue.packets), get(&queue.bytes));
+            let left = (get(&queue.left_packets), get(&queue.left_bytes));
             assert_eq!(came, left, "queue {number}: packets and bytes, {totals:?}");
         }
-        assert_eq!(self.titan().page().active(), 0, "{totals:?}");
-        // The kernel does not report departures to a tracing program that runs on their core already, or was preempted there;
-        // of two copies both miss one now and then, and the sweep finds it.
-        let (repaired, activations) = (get(&totals.repaired), self.titan().page().activations());
-        assert!(repaired * 200 <= activations, "{repaired} of {activations}: {totals:?}");
+        assert_eq!((self.titan().page().active(), get(&totals.repaired)), (0, 0), "{totals:?}");
+    }
+}
+
+impl Bench {
+    /// Lets the sweep find what the programs missed. Where packets are dropped, or the kernel says that it has not reported a departure, a
+    /// few more flows are counted out late than departures are reported as missed: see docs/titan.md, "What is not exact".
+    #[track_caller]
+    fn settled_by_the_sweep(&self) {
+        let page = self.titan().page();
+        page.sweep_off.store(0, Ordering::SeqCst);
+        let until = Instant::now() + Duration::from_secs(20);
+        while page.active() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let (totals, activations) = (self.titan().totals(), page.activations());
+        let books = self.titan().books().expect("books");
+        assert!(books.active == 0 && books.wrong.is_empty(), "{books:?}, {totals:?}");
+        assert!(get(&totals.repaired) * 200 <= activations, "of {activations}: {totals:?}");
     }
 }
 
@@ -117,7 +142,7 @@ fn short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero() {
     println!("{report:?}\n{:?}", bench.titan().totals());
     assert!(report.clients.balances(), "{report:?}");
     assert!(bench.nic.totals().expect("totals").drops.ring_full > 100);
-    bench.settled();
+    bench.settled_by_the_sweep();
 }
 
 /// Mixed traffic until so many packets have been judged.

@@ -97,20 +97,32 @@ pub struct Counters {
     pub classes: Vec<ClassCounters>,
     /// Writes to the uplink and the frame bytes in them.
     pub uplink_writes: Counter,
+    /// Writes that the uplink did not take, and their frame bytes: it had no room yet, or refused.
+    pub uplink_failed: Counter,
+    /// Times that the worker waited for room in the uplink.
+    pub uplink_waits: Counter,
     /// The other direction: read from the uplink and written to the port.
     pub reverse: Counter,
+    /// The other direction: written to the port, by what the writes say.
+    pub reverse_passed: Counter,
     /// The other direction: refused by the port.
     pub reverse_refused: Counter,
     /// Fetches that found the ring empty although its bell had rung: the bell was ahead of its packet.
     pub bell_ahead: Counter,
     /// Packets whose bell had rung and that never came: dropped between bell and ring.
     pub never_came: Counter,
-    /// Packets found in a ring without a bell (counted into their class as well).
+    /// Packets found in a ring of which no bell has spoken, before or after (counted into their class as well).
     pub strays: Counter,
     /// Times that the worker slept waiting for a bell.
     pub sleeps: Counter,
+    /// Sleeps that ended by time although a bell had rung since and nobody had taken the wake-up: the wake-up was lost.
+    pub wakeups_lost: Counter,
+    /// The longest sleep that was begun while a ring's bell was ahead of its packet, in nanoseconds.
+    pub late_sleep_max: Gauge,
     /// Scheduling decisions.
     pub turns: Counter,
+    /// The part of its time in which the worker does not sleep, in thousandths, over the last tenths of a second.
+    pub worker_busy: Gauge,
     /// Processor time that the worker has used, in nanoseconds.
     pub worker_cpu: Gauge,
     /// Link time lost because the worker did not run for longer than the catch-up, in nanoseconds.

@@ -49,6 +49,8 @@ pub(crate) struct Ledger {
     given_up: u64,
     strays: u64,
     last_stray: Nanos,
+    /// Strays whose bells have rung since, until they are asked for.
+    matched: u64,
     shortage: Option<Shortage>,
 }
 
@@ -89,6 +91,7 @@ impl Ledger {
         // The bell of a stray that was behind its packet.
         let late_bells = self.strays.min(rung.saturating_sub(self.done));
         self.strays -= late_bells;
+        self.matched += late_bells;
         self.done += late_bells;
         let missing = rung.saturating_sub(self.done);
         if missing == 0 {
@@ -110,9 +113,16 @@ impl Ledger {
     /// At the end, when the ring has been emptied: how many packets were rung and never came.
     pub(crate) fn close(&mut self, rung: u64) -> u64 {
         let missing = rung.saturating_sub(self.done);
-        let lost = missing.saturating_sub(self.strays);
+        let late_bells = self.strays.min(missing);
+        self.strays -= late_bells;
+        self.matched += late_bells;
         self.done = rung.max(self.done);
-        lost
+        missing - late_bells
+    }
+
+    /// How many packets that came as [`Arrival::Stray`] were none, by bells that have been found since the last call.
+    pub(crate) fn matched(&mut self) -> u64 {
+        core::mem::take(&mut self.matched)
     }
 }
 
@@ -161,8 +171,11 @@ mod tests {
         let mut ledger = Ledger::default();
         assert_eq!(send(&mut ledger, 0), Arrival::Stray);
         assert_eq!(ledger.done(), 0);
+        assert_eq!(ledger.matched(), 0);
         assert_eq!(ledger.empty(1, NOW), Empty::InStep);
         assert_eq!(ledger.done(), 1);
+        assert_eq!(ledger.matched(), 1, "it was no stray");
+        assert_eq!(ledger.matched(), 0);
     }
 
     #[test]

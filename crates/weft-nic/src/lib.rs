@@ -21,6 +21,7 @@ pub mod multiqueue;
 pub mod nic;
 pub mod plan;
 pub mod port;
+mod readings;
 pub mod receive;
 mod records;
 mod reverse;
@@ -28,6 +29,7 @@ mod ring;
 pub mod sampler;
 mod sync;
 pub mod testbed;
+mod tidy;
 mod totals;
 pub mod worker;
 

@@ -1,26 +1,27 @@
-//! The software NIC as a whole: a port, an uplink, a policy, two threads.
+//! The software NIC as a whole: a port, an uplink, a policy, three threads: one sends, one receives, one tidies the flow table.
+
+mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, check};
-use crate::link::Link;
+use crate::link::{Link, piece, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
-use crate::records::FlowClasses;
-use crate::reverse;
+use crate::readings::{LastReadings, Readings};
 use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 pub use crate::totals::{ClassTotals, Totals};
-use crate::worker::{Grain, QueueEngine, Worker, WorkerParts};
+use crate::worker::{Grain, WorkerParts};
 use core::ops::Deref;
 use rustix::io::Errno;
-use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
+use threads::{start_reverse, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_policy::CompiledPolicy;
@@ -89,10 +90,29 @@ pub struct SoftwareNic {
     uplink_device: UplinkWatch,
     samples: Receiver<Sample>,
     departures: Option<Departures>,
+    /// The kernel's counters as they were read last.
+    readings: LastReadings,
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<Result<(), Errno>>>,
     reverse: Option<JoinHandle<()>>,
+    tidy: Option<JoinHandle<()>>,
     plan: RingPlan,
+}
+
+/// The table of a running NIC's cgroups.
+#[derive(Clone, Debug)]
+pub struct CgroupTable {
+    doorbells: Arc<Doorbells>,
+}
+
+impl CgroupTable {
+    /// Says where cgroup `index` of the policy is now: a service that starts again gets another cgroup of the same path.
+    ///
+    /// # Errors
+    /// When the policy has no such cgroup.
+    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
+        self.doorbells.set_cgroup(index, cgroup)
+    }
 }
 
 /// The uplink's device after its descriptor has gone to the worker.
@@ -162,10 +182,12 @@ fn attach_doorbells(
     port: &Port,
 ) -> Result<Arc<Doorbells>, NicError> {
     let doorbells = Arc::new(Doorbells::load(policy, plan, &config.cgroups)?);
+    doorbells.guard().set_link_rate(config.rate);
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let ifindex = port.index()?;
     port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
-    if plan.lanes.iter().any(|lane| lane.qdisc_class != 0) {
+    // A plain multiqueue NIC knows no classes that a packet could escape from.
+    if plan.queues.is_none() {
         let behind = port.behind_index()?;
         port.nic().run(|| doorbells.attach_behind(behind)).map_err(stopped)??;
     }
@@ -192,10 +214,11 @@ impl SoftwareNic {
     pub fn start(
         policy: &CompiledPolicy,
         config: &NicConfig,
-        plan: RingPlan,
+        mut plan: RingPlan,
         mut port: Port,
         uplink: Uplink,
     ) -> Result<Self, NicError> {
+        plan.bound_rings(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);
         let reverse_fd = fds
             .first()
@@ -207,11 +230,13 @@ impl SoftwareNic {
         if let Mode::Multiqueue { queues, .. } = config.mode {
             doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
-        let counters = Arc::new(Counters::new(policy.classes.len()));
+        let classes = plan.classes(policy);
+        let counters = Arc::new(Counters::new(classes));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
+        uplink.bound_queue(queue_below(config.rate, piece(config.grain, uplink.mtu()?)))?;
         let (before, _) = uplink.arrived()?;
         let (out, samples) = channel();
         let now = clock::now();
@@ -223,13 +248,15 @@ impl SoftwareNic {
             link: Link::new(config.rate, config.catch_up, now),
             grain: config.grain,
             counters: Arc::clone(&counters),
-            sampler: Sampler::new(config.window, now, policy.classes.len(), out),
+            sampler: Sampler::new(config.window, now, classes, out),
             default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
             departures: recorder,
+            cut_below: uplink.counts_failed_writes(),
         };
         let shared_rings = plan.rings.iter().any(|ring| ring.class.is_none());
         let worker = start_worker(engine, parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
-        let reverse = start_reverse(&fd, reverse_fd, &counters, &doorbells, &stop)?;
+        let reverse = start_reverse(&fd, reverse_fd, &counters, &stop)?;
+        let tidy = start_tidy(&doorbells, &plan, &stop)?;
         port.up()?;
         Ok(Self {
             port,
@@ -239,11 +266,24 @@ impl SoftwareNic {
             uplink_device: UplinkWatch { device: uplink, before },
             samples,
             departures,
+            readings: LastReadings::new(before),
             stop,
             worker: Some(worker),
             reverse: Some(reverse),
+            tidy: Some(tidy),
             plan,
         })
+    }
+
+    /// Lets the port, and the uplink's own device, follow what the interface behind them has now: its largest packet, and whether
+    /// packets can be sent through it.
+    ///
+    /// # Errors
+    /// When the port is gone.
+    pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
+        // The kernel lowers that of a macvlan with its parent's, and never raises it.
+        let _ = self.uplink_device.device.set_mtu(mtu);
+        Ok(self.port.follow(mtu, carrier)?)
     }
 
     /// Windows of the link's time, as they close.
@@ -254,6 +294,11 @@ impl SoftwareNic {
     /// The port.
     pub fn port(&self) -> &Port {
         &self.port
+    }
+
+    /// The table of the policy's cgroups, which may be written while the NIC runs.
+    pub fn cgroups(&self) -> CgroupTable {
+        CgroupTable { doorbells: Arc::clone(&self.doorbells) }
     }
 
     /// The page of bells: what was rung for each ring and what of it is done.
@@ -295,10 +340,17 @@ impl SoftwareNic {
     /// The totals now.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// None at present: a counter that cannot be read stands as it was read last, and [`Totals::unread`] says so.
     pub fn totals(&self) -> Result<Totals, NicError> {
         let shared = self.doorbells.shared();
+        let pair = |count: &[AtomicU64; 2]| Count {
+            packets: Packets(count[0].load(Ordering::Relaxed)),
+            bytes: Bytes(count[1].load(Ordering::Relaxed)),
+        };
         let class = |(i, c): (usize, &crate::counters::ClassCounters)| ClassTotals {
+            bound: pair(&shared.classes[i].bound),
+            full: pair(&shared.classes[i].full),
+            moving: pair(&shared.classes[i].moving),
             rung: Count {
                 packets: Packets(shared.classes[i].packets.load(Ordering::Relaxed)),
                 bytes: Bytes(shared.classes[i].bytes.load(Ordering::Relaxed)),
@@ -310,24 +362,39 @@ impl SoftwareNic {
             wire: c.wire.get(),
             untracked: Packets(shared.classes[i].untracked.load(Ordering::Relaxed)),
         };
-        let (arrived, uplink_dropped) = self.uplink_device.device.arrived()?;
+        let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed } =
+            self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells);
+        let guard = self.doorbells.guard();
         let c = &self.counters;
+        let uplink_failed = c.uplink_failed.get();
+        let counted = self.uplink_device.device.counts_failed_writes();
+        let ours = if counted { uplink_failed.packets.get() } else { 0 };
         Ok(Totals {
             classes: c.classes.iter().enumerate().map(class).collect(),
-            drops: self.port.drops()?,
-            bpf: self.doorbells.run_stats()?,
+            drops,
+            bpf,
             wakeups: shared.wakeups.load(Ordering::Relaxed),
             records: shared.records.load(Ordering::Relaxed),
             uplink_writes: c.uplink_writes.get(),
+            uplink_failed,
+            uplink_waits: c.uplink_waits.get().packets.get(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
-            uplink_dropped,
+            uplink_dropped: device_dropped.saturating_sub(ours),
             reverse: c.reverse.get(),
+            reverse_passed: c.reverse_passed.get(),
             reverse_refused: c.reverse_refused.get(),
             bell_ahead: c.bell_ahead.get().packets.get(),
             never_came: c.never_came.get().packets.get(),
             strays: c.strays.get().packets.get(),
+            unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
+            obscured_drops: guard.obscured.load(Ordering::Relaxed),
+            infrastructure_excess: guard.excess.load(Ordering::Relaxed),
+            guard: guard_cost,
+            unread: failed,
             sleeps: c.sleeps.get().packets.get(),
+            wakeups_lost: c.wakeups_lost.get().packets.get(),
             turns: c.turns.get().packets.get(),
+            worker_busy: c.worker_busy.get(),
             worker_cpu: Nanos(c.worker_cpu.get()),
             link_lost: Nanos(c.link_lost.get()),
             flows: c.flows.get(),
@@ -373,6 +440,9 @@ impl SoftwareNic {
         if let Some(reverse) = self.reverse.take() {
             reverse.join().map_err(|_| NicError::Stopped("the receiving thread panicked".to_owned()))?;
         }
+        if let Some(tidy) = self.tidy.take() {
+            tidy.join().map_err(|_| NicError::Stopped("the flow table's thread panicked".to_owned()))?;
+        }
         match self.worker.take().map(JoinHandle::join) {
             None | Some(Ok(Ok(()))) => Ok(()),
             Some(Ok(Err(error))) => {
@@ -392,51 +462,4 @@ impl Drop for SoftwareNic {
     fn drop(&mut self) {
         let _ = self.join();
     }
-}
-
-fn start_worker(
-    engine: Scheduler,
-    parts: WorkerParts,
-    doorbells: Arc<Doorbells>,
-    stop: Arc<AtomicBool>,
-    learn_flows: bool,
-) -> Result<JoinHandle<Result<(), Errno>>, NicError> {
-    let run = move || {
-        let flows = RefCell::new(FlowClasses::default());
-        let records = doorbells.records(|record| flows.borrow_mut().learn(record, learn_flows));
-        let Ok(records) = records else { return Err(Errno::NOMEM) };
-        let stop = || stop.load(Ordering::Relaxed);
-        let shared = doorbells.shared();
-        match engine {
-            Scheduler::Policy(tree) => Worker::new(tree, parts, shared, records, &flows).run(stop),
-            Scheduler::Queues(scheduler) => {
-                let engine = QueueEngine::new(scheduler, SharedQueues(Arc::clone(&doorbells)));
-                Worker::new(engine, parts, shared, records, &flows).run(stop)
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("weft-transmit".to_owned())
-        .spawn(run)
-        .map_err(|e| NicError::Stopped(format!("start the transmit thread: {e}")))
-}
-
-fn start_reverse(
-    uplink: &Arc<OwnedFd>,
-    port: OwnedFd,
-    counters: &Arc<Counters>,
-    doorbells: &Arc<Doorbells>,
-    stop: &Arc<AtomicBool>,
-) -> Result<JoinHandle<()>, NicError> {
-    let flows = doorbells.flow_table()?;
-    let (uplink, counters) = (Arc::clone(uplink), Arc::clone(counters));
-    let (doorbells, stop) = (Arc::clone(doorbells), Arc::clone(stop));
-    let run = move || {
-        let stopped = || stop.load(Ordering::Relaxed);
-        reverse::run(&uplink, &port, &counters, doorbells.shared(), &flows, stopped);
-    };
-    std::thread::Builder::new()
-        .name("weft-receive".to_owned())
-        .spawn(run)
-        .map_err(|e| NicError::Stopped(format!("start the receiving thread: {e}")))
 }

@@ -5,17 +5,17 @@
 //! hash, a queue for each flow, all served in turns without regard to the policy.
 
 use crate::doorbell::{LaneEntry, RINGS, Spread};
-use weft_policy::CompiledPolicy;
+use weft_policy::{BOUND_DEFAULT, CompiledPolicy, INFRASTRUCTURE};
 use weft_sched::queues::{Inner, Service};
-use weft_sched::{Child, LaneSpec, LeafDiscipline, LeafSpec, Program};
-use weft_units::{ClassId, LaneId, LeafId, Packets};
+use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
+use weft_units::{ClassId, LaneId, LeafId, NodeId, Packets};
 
 /// How the NIC schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
     /// One transmit queue, first in first out.
     Sq,
-    /// Some queues, flows spread by hash, served in turns (deficit round robin).
+    /// Some queues, flows spread by hash, served in turns: a turn is what is cut at a time, whatever its size.
     Mq {
         /// Number of queues.
         queues: u16,
@@ -54,7 +54,8 @@ impl Mode {
 pub enum PlanError {
     /// More lanes than rings.
     #[error(
-        "the policy has {lanes} lanes (a class for each limit it passes), and a port has {rings} descriptor rings; \
+        "the policy has {lanes} lanes (a class for each limit it passes, and infrastructure), and a port has {rings} \
+         descriptor rings; \
          each lane needs one of its own: merge classes, or split the policy over two ports"
     )]
     Lanes {
@@ -85,6 +86,9 @@ pub struct RingPlan {
     pub program: Program,
     /// A multiqueue NIC has this engine instead.
     pub queues: Option<QueuePlan>,
+    /// The lane of ARP, neighbour discovery, DHCP and the like, which goes before all others: the last of the lanes. `None`
+    /// where the policy has a class of that name, and in modes that know no policy.
+    pub infrastructure: Option<LaneId>,
 }
 
 /// The hardware queues of a multiqueue NIC. Queue q has the rings from q * `rings` on.
@@ -125,10 +129,80 @@ impl RingPlan {
                 Ok(own_rings(policy, &divide(&wanted, budget), turns_program(policy), |_| LaneId(0)))
             }
             Mode::Loom => {
-                let wanted: Vec<usize> =
-                    policy.program.lanes.iter().map(|l| loom_demand(policy, l)).collect();
-                Ok(own_rings(policy, &divide(&wanted, budget), policy.program.clone(), |lane| lane))
+                let mut plan = if policy.names_infrastructure() {
+                    loom(policy, budget)
+                } else if lanes == budget {
+                    return Err(PlanError::Lanes { lanes: lanes + 1, rings: budget });
+                } else {
+                    with_infrastructure(loom(policy, budget - 1), policy)
+                };
+                // The program's lanes are the plan's, in the same order; infrastructure has the bound of any class.
+                for (entry, lane) in plan.lanes.iter_mut().zip(&plan.program.lanes) {
+                    entry.packet_bound =
+                        if lane.packet_bound == Packets::MAX { 0 } else { lane.packet_bound.get() };
+                }
+                Ok(plan)
             }
+        }
+    }
+
+    /// How many classes its packets may have: the policy's, and infrastructure.
+    pub fn classes(&self, policy: &CompiledPolicy) -> usize {
+        policy.classes.len() + usize::from(self.infrastructure.is_some())
+    }
+}
+
+/// The policy's lanes, each with rings of its own.
+fn loom(policy: &CompiledPolicy, budget: usize) -> RingPlan {
+    let wanted: Vec<usize> = policy.program.lanes.iter().map(|l| loom_demand(policy, l)).collect();
+    own_rings(policy, &divide(&wanted, budget), policy.program.clone(), |lane| lane)
+}
+
+/// Adds a lane for infrastructure, of a class of its own behind the policy's, with one ring, above the whole tree. It needs no
+/// limit there: the program at the egress lets no more into it than its share.
+fn with_infrastructure(mut plan: RingPlan, policy: &CompiledPolicy) -> RingPlan {
+    let class = ClassId::from_index(policy.classes.len());
+    let leaf = LeafId::from_index(plan.program.leaves.len());
+    let lane = LaneId::from_index(plan.program.lanes.len());
+    let discipline = LeafDiscipline::Fifo;
+    plan.program.leaves.push(LeafSpec { name: INFRASTRUCTURE.to_owned(), discipline });
+    plan.program.lanes.push(LaneSpec { class, leaf, limits: Vec::new(), packet_bound: BOUND_DEFAULT });
+    let first = Child::Leaf(leaf);
+    let root = match plan.program.root {
+        Child::Node(node) => plan.program.nodes.get_mut(node.index()),
+        Child::Leaf(_) => None,
+    };
+    match root {
+        Some(NodeSpec { discipline: Discipline::Priority, children, .. }) => children.insert(0, first),
+        _ => {
+            let node = NodeId::from_index(plan.program.nodes.len());
+            let children = vec![first, plan.program.root];
+            let name = format!("{INFRASTRUCTURE}+root");
+            plan.program.nodes.push(NodeSpec { name, discipline: Discipline::Priority, children });
+            plan.program.root = Child::Node(node);
+        }
+    }
+    plan.lanes.push(LaneEntry {
+        class: class.0 as u16,
+        first_ring: plan.rings.len() as u16,
+        rings: 1,
+        spread: Spread::Hash,
+        flow_bound: 0,
+        qdisc_class: 0,
+        packet_bound: 0,
+        ring_bound: 0,
+    });
+    plan.rings.push(RingSpec { lane, class: Some(class) });
+    plan.infrastructure = Some(lane);
+    plan
+}
+
+impl RingPlan {
+    /// Lanes whose classes have a bound refuse at the port what their rings, of `packets` packets each, cannot hold: so no
+    /// packet that was let in is dropped behind the bell, and the count of what is done never lags.
+    pub(crate) fn bound_rings(&mut self, packets: u32) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.packet_bound > 0) {
+            lane.ring_bound = u64::from(packets);
         }
     }
 }
@@ -182,11 +256,13 @@ fn own_rings(
             spread: Spread::RoundRobin,
             flow_bound: flow_bound(policy),
             qdisc_class: 0,
+            packet_bound: 0,
+            ring_bound: 0,
         });
         let ring = RingSpec { lane: engine_lane(LaneId::from_index(i)), class: Some(lane.class) };
         rings.extend(core::iter::repeat_n(ring, count));
     }
-    RingPlan { lanes, rings, program, queues: None }
+    RingPlan { lanes, rings, program, queues: None, infrastructure: None }
 }
 
 /// All lanes share all rings.
@@ -198,12 +274,15 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         spread,
         flow_bound: flow_bound(policy),
         qdisc_class: 0,
+        packet_bound: 0,
+        ring_bound: 0,
     };
     RingPlan {
         lanes: policy.program.lanes.iter().map(entry).collect(),
         rings: vec![RingSpec { lane: LaneId(0), class: None }; count],
         program: turns_program(policy),
         queues: None,
+        infrastructure: None,
     }
 }
 

@@ -4,16 +4,17 @@
 //! macvtap's queues, still charged to its socket, until the NIC reads it.
 
 mod backlog;
+mod uplink;
 
 pub use backlog::BacklogError;
+pub use uplink::Uplink;
 
-use crate::counters::Count;
 use std::os::fd::OwnedFd;
-use weft_host::link::{self, LinkError, LinkStats, Mac, VethOptions};
+use weft_host::link::{self, LinkError, Mac, Numbered, VethOptions};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
-use weft_host::tap::{self, TapError};
+use weft_host::tap::TapError;
 
 /// Why a port or an uplink could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,16 @@ pub enum PortError {
     /// The backlogs between the ends of a port.
     #[error(transparent)]
     Backlog(#[from] BacklogError),
+    /// Two devices on one interface cannot have one hardware address.
+    #[error(
+        "the hardware address {mac} is in use on {parent}, by itself or by another port on it; give another with --mac, or none"
+    )]
+    MacTaken {
+        /// The address.
+        mac: Mac,
+        /// The interface.
+        parent: String,
+    },
 }
 
 /// What a port is made of.
@@ -49,7 +60,7 @@ pub struct PortConfig<'a> {
     /// queues lets a flow have two.
     pub ring_packets: u32,
     /// Whether the packets of a flow pass the veth through one core's backlog, whichever core sends them. Without it, a
-    /// flow that sends from two cores may be reordered on its way to the ring.
+    /// flow that sends from two cores may be reordered on its way to the ring, and when it changes rings.
     pub single_backlog: bool,
 }
 
@@ -58,10 +69,12 @@ pub struct PortConfig<'a> {
 pub struct Port {
     app: NetNs,
     nic: NetNs,
-    name: String,
-    behind: String,
-    tap: String,
+    near: Numbered,
+    behind: Numbered,
+    tap: Option<Numbered>,
     pub(crate) rings: Vec<OwnedFd>,
+    /// Packets that a ring holds.
+    pub(crate) ring_packets: u32,
 }
 
 /// What the kernel dropped between the port's egress and its rings.
@@ -77,6 +90,12 @@ pub struct PortDrops {
 
 /// How long the links of a port may take to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
+/// The far end takes packets of any length, so that the near end's MTU alone decides (`is_skb_forwardable` in net/core/dev.c
+/// drops what is longer than the receiving end's). The most that a veth has (`ETH_MAX_MTU`).
+const FAR_MTU: u32 = 65_535;
+/// The longest segment that the near end may be handed, in bytes: what the length fields of IP hold, so that the NIC can cut
+/// it. The kernel's own default; above it is BIG TCP.
+pub const SEGMENT_MAX: u32 = 65_536;
 
 /// Keeps the namespace's own stack from speaking through a link of ours: router and neighbour discovery would reach the
 /// applications, and its loopback the rings. A kernel without IPv6 says nothing.
@@ -97,19 +116,31 @@ impl Port {
         let (behind, tap) = (format!("{stem}-nic"), format!("{stem}-tap"));
         let options = VethOptions { macs: [Some(config.mac), None], ..VethOptions::default() };
         link::create_veth((&app, config.name), (&nic, &behind), &options)?;
-        let mut port = Self { app, nic, name: config.name.to_owned(), behind, tap, rings: Vec::new() };
-        silence(&port.nic, &port.behind);
+        let (near, far) = (Numbered::named(&app, config.name)?, Numbered::named(&nic, &behind)?);
+        let mut port = Self {
+            app,
+            nic,
+            near,
+            behind: far,
+            tap: None,
+            rings: Vec::new(),
+            ring_packets: config.ring_packets,
+        };
+        silence(&port.nic, &behind);
         if config.single_backlog {
-            backlog::by_hash(&port.nic, &port.behind)?;
+            backlog::by_hash(&port.nic, &behind)?;
         }
-        link::set_up(&port.nic, &port.behind)?;
+        port.behind.set_mtu(FAR_MTU)?;
+        port.behind.set_up()?;
         let mode = MacvtapMode::Passthru;
-        macvtap::create(&port.nic, &port.behind, &port.tap, mode, config.rings, config.ring_packets, None)?;
-        silence(&port.nic, &port.tap);
+        macvtap::create(&port.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
+        silence(&port.nic, &tap);
         // Rings first: a packet that finds the link up and no ring would go to the stack of this namespace.
-        port.rings = macvtap::open_queues(&port.nic, &port.tap, config.rings)?;
-        link::set_all_multicast(&port.nic, &port.tap)?;
-        link::set_up(&port.nic, &port.tap)?;
+        port.rings = macvtap::open_queues(&port.nic, &tap, config.rings)?;
+        link::set_all_multicast(&port.nic, &tap)?;
+        let device = Numbered::named(&port.nic, &tap)?;
+        device.set_up()?;
+        port.tap = Some(device);
         Ok(port)
     }
 
@@ -118,7 +149,7 @@ impl Port {
     /// # Errors
     /// When it is gone.
     pub fn index(&self) -> Result<u32, PortError> {
-        Ok(link::index(&self.app, &self.name)?)
+        Ok(self.near.show()?.index)
     }
 
     /// The interface number of the far end, in the NIC's namespace.
@@ -126,7 +157,7 @@ impl Port {
     /// # Errors
     /// When it is gone.
     pub fn behind_index(&self) -> Result<u32, PortError> {
-        Ok(link::index(&self.nic, &self.behind)?)
+        Ok(self.behind.show()?.index)
     }
 
     /// The namespace of the far end and of the rings.
@@ -139,9 +170,9 @@ impl Port {
         &self.app
     }
 
-    /// The name of the near end.
+    /// The name that the near end was given; whatever it is called now, it is the same device.
     pub fn name(&self) -> &str {
-        &self.name
+        self.near.first_name()
     }
 
     /// Brings the near end up, and waits until packets pass in both directions: what is sent before the kernel has noticed
@@ -150,19 +181,37 @@ impl Port {
     /// # Errors
     /// When it is gone, or its links do not come up.
     pub fn up(&self) -> Result<(), PortError> {
-        link::set_up(&self.app, &self.name)?;
-        for (ns, name) in [(&self.app, &self.name), (&self.nic, &self.behind), (&self.nic, &self.tap)] {
-            link::wait_running(ns, name, PATIENCE)?;
+        self.near.set_up()?;
+        for link in [Some(&self.near), Some(&self.behind), self.tap.as_ref()].into_iter().flatten() {
+            link.wait_running(PATIENCE)?;
         }
         Ok(())
     }
 
-    /// Takes the near end down: nothing enters any more.
+    /// Takes the near end down: nothing enters any more. Where it has been moved to another namespace, it loses its carrier
+    /// instead.
     ///
     /// # Errors
     /// When it is gone.
     pub fn down(&self) -> Result<(), PortError> {
-        Ok(link::set_down(&self.app, &self.name)?)
+        Ok(self.near.set_down().or_else(|_| self.behind.set_down())?)
+    }
+
+    /// Lets the near end have the MTU and the carrier of what is behind its uplink, and no segments that the NIC cannot cut
+    /// ([`SEGMENT_MAX`]), whatever was set meanwhile. A veth has a carrier while its other end is up.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), PortError> {
+        let near = self.near.show()?;
+        if near.mtu != mtu {
+            self.near.set_mtu(mtu)?;
+        }
+        self.near.limit_gso_size(SEGMENT_MAX)?;
+        if self.behind.show()?.up != carrier {
+            if carrier { self.behind.set_up() } else { self.behind.set_down() }?;
+        }
+        Ok(())
     }
 
     /// What the kernel has dropped so far, by its own counters.
@@ -170,9 +219,9 @@ impl Port {
     /// # Errors
     /// When a device is gone.
     pub fn drops(&self) -> Result<PortDrops, PortError> {
-        let near: LinkStats = link::stats(&self.app, &self.name)?;
+        let near = self.near.show()?.stats;
         // What the macvtap drops on transmission is the other direction.
-        let ring = link::stats(&self.nic, &self.tap)?;
+        let ring = self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats;
         Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: ring.rx_dropped.get() })
     }
 }
@@ -180,86 +229,8 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         self.rings.clear();
-        // Both ends of the veth and the macvtap go with one of them; an error means that they are gone already.
-        let _ = link::delete(&self.app, &self.name);
-    }
-}
-
-/// Where the NIC sends to.
-#[derive(Debug)]
-pub struct Uplink {
-    pub(crate) fd: OwnedFd,
-    ns: NetNs,
-    name: String,
-    /// Whether the device is ours and goes with us.
-    kind: UplinkKind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum UplinkKind {
-    Tap,
-    Macvtap,
-}
-
-impl Uplink {
-    /// A TAP named `name` in `ns`: what the NIC sends, the stack of that namespace receives.
-    ///
-    /// # Errors
-    /// When the device cannot be made.
-    pub fn tap(ns: &NetNs, name: &str) -> Result<Self, PortError> {
-        let mut fds = tap::create(ns, name, 1)?;
-        let ns = ns.handle().map_err(LinkError::from)?;
-        let fd = fds.pop().ok_or(TapError::Queues { link: name.to_owned(), asked: 1 })?;
-        Ok(Self { fd, ns, name: name.to_owned(), kind: UplinkKind::Tap })
-    }
-
-    /// A macvtap named `name` in bridge mode on the existing interface `parent` of `ns`, with MAC address `mac`: what the
-    /// NIC sends leaves through `parent`. The interface itself is not changed; as with any macvlan, the host reaches the
-    /// port only by way of the network.
-    ///
-    /// # Errors
-    /// When there is no such interface or the device cannot be made on it.
-    pub fn on_interface(ns: &NetNs, parent: &str, name: &str, mac: Mac) -> Result<Self, PortError> {
-        macvtap::create(ns, parent, name, MacvtapMode::Bridge, 1, 1000, Some(mac))?;
-        silence(ns, name);
-        let mut fds = macvtap::open_queues(ns, name, 1)?;
-        link::set_all_multicast(ns, name)?;
-        link::set_up(ns, name)?;
-        let fd = fds.pop().ok_or(MacvtapError::Queues { link: name.to_owned(), asked: 1 })?;
-        let ns = ns.handle().map_err(LinkError::from)?;
-        Ok(Self { fd, ns, name: name.to_owned(), kind: UplinkKind::Macvtap })
-    }
-
-    /// The device's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The device's namespace.
-    pub fn namespace(&self) -> &NetNs {
-        &self.ns
-    }
-
-    /// What the device counts as come in from the NIC, and what of it it dropped. A TAP's stack receives it; a macvtap
-    /// transmits it.
-    ///
-    /// # Errors
-    /// When the device is gone.
-    pub fn arrived(&self) -> Result<(Count, u64), PortError> {
-        let stats = link::stats(&self.ns, &self.name)?;
-        let (packets, bytes, dropped) = match self.kind {
-            UplinkKind::Tap => (stats.rx_packets, stats.rx_bytes, stats.rx_dropped),
-            UplinkKind::Macvtap => (stats.tx_packets, stats.tx_bytes, stats.tx_dropped),
-        };
-        Ok((Count { packets, bytes }, dropped.get()))
-    }
-}
-
-impl Drop for Uplink {
-    fn drop(&mut self) {
-        if self.kind == UplinkKind::Macvtap {
-            // A TAP goes with its descriptor.
-            let _ = link::delete(&self.ns, &self.name);
-        }
+        // Both ends of the veth and the macvtap go with the end that nobody else has; an error means that they are gone
+        // already.
+        let _ = self.behind.delete();
     }
 }

@@ -2,35 +2,21 @@
 //! that wait for the transmit worker let senders run dry (research: T0's p99 halves).
 
 use crate::counters::Counters;
-use crate::doorbell::{FlowTable, Shared};
 use crate::ring::FRAME_BYTES;
 use crate::vnet::VnetHeader;
 use crate::worker::{MODERATION, prefer};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use weft_host::clock;
-use weft_units::Nanos;
 
-/// How often the flow table is tidied, and of how many flows at a time.
-const TIDY_EVERY: Nanos = Nanos::from_secs(1);
-const TIDY_BOUND: usize = 4096;
 /// Packets moved before the thread looks at anything else.
 const BURST: usize = 64;
 
-/// Moves packets from `uplink` to `port` until `stop` says so; tidies the flow table meanwhile.
-pub(crate) fn run(
-    uplink: &OwnedFd,
-    port: &OwnedFd,
-    counters: &Counters,
-    shared: &Shared,
-    flows: &FlowTable,
-    stop: impl Fn() -> bool,
-) {
+/// Moves packets from `uplink` to `port` until `stop` says so.
+pub(crate) fn run(uplink: &OwnedFd, port: &OwnedFd, counters: &Counters, stop: impl Fn() -> bool) {
     prefer();
     let mut buffer = vec![0; FRAME_BYTES];
     let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    let mut tidy_at = clock::now() + TIDY_EVERY;
     while !stop() {
         let mut moved = 0;
         while moved < BURST && forward(uplink, port, &mut buffer, counters) {
@@ -38,10 +24,6 @@ pub(crate) fn run(
         }
         if moved == BURST {
             continue;
-        }
-        if clock::now() >= tidy_at {
-            flows.expire(shared, clock::now(), TIDY_BOUND);
-            tidy_at = clock::now() + TIDY_EVERY;
         }
         if moved > 1 {
             // Acknowledgements come in crowds: rather a short sleep than a wake-up for each.
@@ -66,8 +48,9 @@ fn forward(uplink: &OwnedFd, port: &OwnedFd, buffer: &mut [u8], counters: &Count
     };
     let bytes = (length - VnetHeader::LEN) as u64;
     counters.reverse.add(1, bytes);
-    if rustix::io::write(port, &buffer[..length]).is_err() {
-        counters.reverse_refused.add(1, bytes);
+    match rustix::io::write(port, &buffer[..length]) {
+        Ok(written) => counters.reverse_passed.add(1, written.saturating_sub(VnetHeader::LEN) as u64),
+        Err(_) => counters.reverse_refused.add(1, bytes),
     }
     true
 }

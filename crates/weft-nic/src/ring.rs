@@ -5,11 +5,13 @@ use crate::segment::SuperPacket;
 use crate::vnet::VnetHeader;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use weft_units::{ClassId, FlowId};
+use weft_units::{ClassId, FlowId, Nanos};
 
-/// The largest frame that a macvtap hands out: 64 KB of IP packet, the Ethernet header with two VLAN tags, and slack for
-/// what the kernel may add.
-pub(crate) const FRAME_BYTES: usize = 70_000;
+/// Room for the largest frame that a macvtap hands out: the kernel's largest super-packet (`GSO_MAX_SIZE` in
+/// include/linux/netdevice.h, eight times 64 KB; more than [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) only until the port's
+/// limit is set back), the Ethernet header with two VLAN tags, and slack for what the kernel may add. What a read has no room
+/// for is cut off. Memory is taken only for what was read once.
+pub(crate) const FRAME_BYTES: usize = 8 * 65_536 + 4_464;
 
 /// A packet that has been fetched and not yet been sent to its end.
 #[derive(Debug)]
@@ -46,6 +48,10 @@ pub(crate) struct Ring {
     pub(crate) buffer: Box<[u8]>,
     /// The bell is ahead of its packet: the ring is looked at again soon.
     pub(crate) late: bool,
+    /// What had been rung at a time: when so much is done, all that was rung before has passed.
+    pub(crate) mark: (u64, Nanos),
+    /// Since when its first packet has been ready to be sent, in the link's time.
+    pub(crate) since: Nanos,
 }
 
 /// What a fetch found.
@@ -62,12 +68,24 @@ pub(crate) enum Fetch {
 impl Ring {
     pub(crate) fn new(fd: OwnedFd, flow: FlowId, class: Option<ClassId>) -> Self {
         let (ledger, buffer) = (Ledger::default(), Box::default());
-        Self { fd, flow, class, ledger, unannounced: false, fetched: None, buffer, late: false }
+        Self {
+            fd,
+            flow,
+            class,
+            ledger,
+            unannounced: false,
+            fetched: None,
+            buffer,
+            late: false,
+            mark: (0, Nanos::ZERO),
+            since: Nanos::ZERO,
+        }
     }
 
     /// Reads the next packet into the ring's buffer.
     pub(crate) fn fetch(&mut self) -> Fetch {
         if self.buffer.is_empty() {
+            // Zeroed by the kernel page by page when they are touched.
             self.buffer = vec![0; FRAME_BYTES].into_boxed_slice();
         }
         match rustix::io::read(&self.fd, &mut self.buffer[..]) {

@@ -66,7 +66,8 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Makes a port with `rings` rings of `ring_packets` packets in the sender, and an uplink into the receiver.
+    /// Makes a port with `rings` rings of `ring_packets` packets in the sender, and an uplink into the receiver: for a NIC that
+    /// receives. One that sends wants a single backlog.
     ///
     /// # Errors
     /// When a device cannot be made.

@@ -2,7 +2,10 @@
 
 mod astray;
 mod engine;
+mod pace;
 mod queues;
+mod uplink;
+mod waiting;
 
 pub(crate) use engine::{Engine, Whose};
 pub(crate) use queues::QueueEngine;
@@ -12,15 +15,14 @@ use crate::departures::Recorder;
 use crate::doorbell::{RINGS, Shared, protocol};
 use crate::ledger::Arrival;
 use crate::link::Link;
-use crate::records::{FlowClasses, RecordSource, recorded_key};
+use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{Fetch, Fetched, Ring};
 use crate::sampler::Sampler;
-use crate::segment::{Checksum, ChunkHeader, SuperPacket, wire_bytes_of_frame};
+use crate::segment::{ChunkHeader, SuperPacket};
 use crate::sync::Ordering;
 use crate::vnet::VnetHeader;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::clock;
@@ -60,6 +62,8 @@ pub(crate) struct WorkerParts {
     pub(crate) counters: Arc<Counters>,
     pub(crate) sampler: Sampler,
     pub(crate) default_class: ClassId,
+    /// Whether the kernel cuts what is above [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) before the uplink's device counts it.
+    pub(crate) cut_below: bool,
     /// The departure log, if there is to be one.
     pub(crate) departures: Option<Recorder>,
 }
@@ -77,7 +81,11 @@ pub(crate) struct Worker<'a, R, E> {
     next_late: Nanos,
     late_step: Nanos,
     next_sweep: Nanos,
-    backlogged: u32,
+    pace: pace::Pace,
+    /// Writes that failed for want of memory since one that did not.
+    refusals: u32,
+    /// Packets that were rung and never came, by class, as far as rings have one.
+    never_came: Vec<u64>,
 }
 
 /// A NIC does not wait for the host's processors, so the threads that stand in for one go before what they serve; without
@@ -99,10 +107,21 @@ fn thread_cpu() -> u64 {
 enum Served {
     /// A chunk was sent, or a ring put aside.
     Progress,
+    /// The uplink has no room.
+    Blocked(Room),
     /// All that waits may not go before this time.
     Wait(Nanos),
     /// Nothing waits.
     Idle,
+}
+
+/// What the uplink has no room in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Room {
+    /// The queue below it: it says when there is room again.
+    Queue,
+    /// The kernel's memory, which says nothing.
+    Memory,
 }
 
 impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
@@ -113,6 +132,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         records: R,
         flows: &'a std::cell::RefCell<FlowClasses>,
     ) -> Self {
+        let pace = pace::Pace::new(parts.link.rate(), clock::now(), Nanos::ZERO);
+        let never_came = vec![0; parts.counters.classes.len()];
         Self {
             engine,
             parts,
@@ -124,7 +145,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             next_late: Nanos::ZERO,
             late_step: LATE_RETRY,
             next_sweep: Nanos::ZERO,
-            backlogged: 0,
+            refusals: 0,
+            pace,
+            never_came,
         }
     }
 
@@ -139,7 +162,12 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             self.engine.look(wall, &self.parts.counters);
             let wait = self.send_while_free(wall)?;
             let found = self.housekeeping(wall);
-            self.rest(if found { Served::Progress } else { wait });
+            self.rest(match wait {
+                // What was found cannot be sent either.
+                Served::Blocked(room) => Served::Blocked(room),
+                _ if found => Served::Progress,
+                wait => wait,
+            });
         }
         self.hold_the_rest();
         Ok(())
@@ -158,6 +186,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             }
             match self.serve()? {
                 Served::Progress => {}
+                Served::Blocked(room) => return Ok(Served::Blocked(room)),
                 Served::Wait(until) => {
                     // The link's clock goes to the release, not to when we noticed: a late timer costs no rate.
                     self.parts.link.idle_until(until.min(wall));
@@ -183,8 +212,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 bits &= bits - 1;
                 match self.parts.rings.get(number) {
                     Some(ring) if ring.late => self.next_late = Nanos::ZERO,
-                    Some(ring) => _ = self.engine.activate(ring.flow),
-                    None => {}
+                    Some(ring) if self.engine.activate(ring.flow) => self.ready_from_now(number),
+                    _ => {}
                 }
             }
         }
@@ -200,12 +229,17 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         };
         self.parts.counters.turns.add(1, 0);
         let number = self.parts.ring_of_flow[flow.index()] as usize;
-        let sent = self.serve_ring(number)?;
+        let sent = match self.serve_ring(number)? {
+            Ok(sent) => sent,
+            // The turn is not finished: the engine charges nothing and may choose another when there is room.
+            Err(room) => return Ok(Served::Blocked(room)),
+        };
         let ring = &self.parts.rings[number];
         let behind_stray = ring.unannounced && sent > Bytes::ZERO;
         let rung = self.rung(number) > ring.ledger.done();
         let backlogged = !ring.late && (ring.fetched.is_some() || rung || behind_stray);
-        self.engine.finish(turn, sent, backlogged, now);
+        let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
+        self.engine.finish(turn, sent, share, backlogged, now);
         Ok(Served::Progress)
     }
 
@@ -214,7 +248,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 
     /// Sends the next chunk of ring `number`; returns its bytes on the wire.
-    fn serve_ring(&mut self, number: usize) -> Result<Bytes, Errno> {
+    fn serve_ring(&mut self, number: usize) -> Result<Result<Bytes, Room>, Errno> {
         if self.parts.rings[number].fetched.is_some() {
             return Ok(self.send_chunk(number));
         }
@@ -225,7 +259,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 self.accept(number, length);
                 self.send_chunk(number)
             }
-            Fetch::Empty | Fetch::Failed(_) => Bytes::ZERO,
+            Fetch::Empty | Fetch::Failed(_) => Ok(Bytes::ZERO),
         };
         self.fetch_ends(number);
         match found {
@@ -254,7 +288,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let arrival = self.parts.rings[number].ledger.came(rung, clock::now);
         match arrival {
             Arrival::Belled => {}
-            Arrival::GivenUp => self.parts.counters.never_came.take_back(1),
+            Arrival::GivenUp => {
+                self.parts.counters.never_came.take_back(1);
+                self.count_never_came(number, |n| n.saturating_sub(1));
+            }
             Arrival::Stray => self.parts.counters.strays.add(1, 0),
         }
         let class = self.parts.rings[number].class.unwrap_or_else(|| self.class_of_packet(number, length));
@@ -278,82 +315,11 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         known().or_else(read).unwrap_or(self.parts.default_class)
     }
 
-    /// Sends up to a grain of segments of the packet that ring `number` holds.
-    fn send_chunk(&mut self, number: usize) -> Bytes {
-        let ring = &mut self.parts.rings[number];
-        let Some(fetched) = ring.fetched.as_mut() else { return Bytes::ZERO };
-        let (total, first) = (fetched.packet.map_or(1, |p| p.segments()), fetched.next_segment);
-        let grain = match fetched.packet {
-            Some(packet) => self.engine.grain(ring.flow, &packet).unwrap_or(self.parts.grain),
-            None => Grain::Whole,
-        };
-        let count = match grain {
-            Grain::Segments(most) => most.get().min(total - first),
-            Grain::Whole => total - first,
-        };
-        let buffer = &ring.buffer[..fetched.length];
-        let frame = &buffer[VnetHeader::LEN..];
-        let result = match fetched.packet {
-            Some(packet) if count < total => {
-                let emitted = packet.emit(frame, first, count, Checksum::Partial, &mut self.chunk);
-                emitted.map_err(|_| Errno::INVAL).and_then(|payload| {
-                    let parts = [IoSlice::new(self.chunk.as_bytes()), IoSlice::new(&frame[payload])];
-                    rustix::io::writev(&*self.parts.uplink, &parts)
-                })
-            }
-            _ => rustix::io::write(&*self.parts.uplink, buffer),
-        };
-        let wire = fetched
-            .packet
-            .map_or_else(|| wire_bytes_of_frame(Bytes(frame.len() as u64)), |p| p.wire_bytes(first, count));
-        let (class, bytes) = (fetched.class, frame.len() as u64);
-        let counters = &self.parts.counters.classes[class.index()];
-        let start = self.parts.link.now();
-        let departure = self.parts.link.send(wire);
-        match result {
-            Ok(written) => {
-                self.parts.counters.uplink_writes.add(1, (written.saturating_sub(VnetHeader::LEN)) as u64);
-                counters.wire.add(u64::from(count), wire.get());
-                fetched.next_segment += count;
-                if let Some(log) = self.parts.departures.as_mut() {
-                    let flow = *fetched.flow.get_or_insert_with(|| log.flow(recorded_key(frame)));
-                    log.record((start, departure), self.engine.queue_of(ring.flow), flow, count, wire);
-                }
-            }
-            // The uplink refuses (no buffers, device down): the packet is dropped with that reason, its rest with it.
-            Err(_) => fetched.next_segment = total,
-        }
-        if fetched.next_segment >= total {
-            let station = if result.is_ok() { &counters.sent } else { &counters.refused };
-            station.add(1, bytes);
-            let held = fetched.held;
-            ring.fetched = None;
-            ring.ledger.gone();
-            self.shared.rings[number].done.store(ring.ledger.done(), Ordering::Release);
-            self.engine.release(held);
-        }
-        if self.parts.sampler.due(departure) {
-            self.close_windows(departure);
-        }
-        self.parts.sampler.count(class, wire);
-        wire
-    }
-
     fn close_windows(&mut self, now: Nanos) {
-        let (shared, counters) = (self.shared, &self.parts.counters);
-        let standing = || {
-            let classes = counters.classes.iter().enumerate();
-            classes.map(|(i, class)| {
-                let rung = shared.classes[i].bytes.load(Ordering::Relaxed);
-                let gone = class.sent.get().bytes + class.refused.get().bytes;
-                Bytes(rung).saturating_sub(gone)
-            })
-        };
-        let backlogged = (0..self.parts.rings.len()).filter(|&i| {
-            self.shared.rings[i].packets.load(Ordering::Relaxed) > self.parts.rings[i].ledger.done()
-        });
-        self.backlogged = backlogged.count() as u32;
-        self.parts.sampler.close(now, self.backlogged, || standing().collect());
+        if self.parts.sampler.due(now) {
+            let standing = self.standing();
+            self.parts.sampler.close(now, || standing);
+        }
     }
 
     /// What is not needed for every packet: records, late rings, the sweep, samples. Returns whether it has found packets.
@@ -365,22 +331,32 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.next_sweep = wall + SWEEP;
         self.records.consume();
         found |= self.sweep();
+        self.note_passed(wall);
         let counters = &self.parts.counters;
-        counters.worker_cpu.set(thread_cpu());
+        let cpu = thread_cpu();
+        self.pace.close(wall, Nanos(cpu));
+        counters.worker_busy.set(self.pace.busy());
+        counters.worker_cpu.set(cpu);
         counters.link_lost.set(self.parts.link.lost().get());
         counters.flows.set(self.flows.borrow().known());
-        let link = self.parts.link.now();
-        if self.parts.sampler.due(link) {
-            self.close_windows(link);
-        }
+        self.close_windows(self.parts.link.now());
         found
     }
 
     /// Sleeps as long as there is nothing to do.
     fn rest(&mut self, wait: Served) {
+        if matches!(wait, Served::Progress) {
+            return;
+        }
         let now = clock::now();
+        self.sleep(wait, now);
+        self.pace.slept(clock::now().saturating_sub(now));
+    }
+
+    fn sleep(&mut self, wait: Served, now: Nanos) {
         let (until, for_bells) = match wait {
             Served::Progress => return,
+            Served::Blocked(room) => return self.wait_for_room(room, now),
             // While the link is busy a bell cannot change anything: no wake-up is asked for.
             Served::Wait(until) => (until, self.parts.link.busy_until(now).is_none()),
             Served::Idle => (now + SLEEP_MAX, true),
@@ -394,6 +370,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
         let span = until - now;
         let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
+        if !self.late.is_empty() {
+            let longest = &self.parts.counters.late_sleep_max;
+            longest.set(longest.get().max(span.get()));
+        }
         if !for_bells {
             let span = span.max(MODERATION);
             let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
@@ -405,7 +385,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
         self.parts.counters.sleeps.add(1, 0);
         let wake: BorrowedFd<'_> = self.records.wake_fd();
-        let _ = poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout));
+        let woken = poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout));
+        if woken == Ok(0) && self.wakeup_was_lost() {
+            self.parts.counters.wakeups_lost.add(1, 0);
+        }
         protocol::awake(&self.shared.sleeping);
         self.records.consume();
     }
@@ -433,11 +416,11 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             let rung = self.rung(number);
             let missing = self.parts.rings[number].ledger.close(rung);
             self.parts.counters.never_came.add(missing, 0);
+            self.match_strays(number);
         }
         self.parts.counters.worker_cpu.set(thread_cpu());
         self.parts.counters.link_lost.set(self.parts.link.lost().get());
-        let link = self.parts.link.now();
-        self.close_windows(link);
+        self.close_windows(self.parts.link.now());
     }
 }
 

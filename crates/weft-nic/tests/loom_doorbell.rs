@@ -167,3 +167,147 @@ fn the_model_notices_a_flag_that_every_thread_takes_for_its_own() {
     }
     assert!(fails(1, all_wake, look, protocol::prepare_sleep));
 }
+
+/// Two threads want a place each, twice, while the NIC lets one go: whoever is let in finds no more than `bound` in.
+fn places(take: fn(&AtomicU64, &AtomicU64, u64, u64) -> bool) {
+    const BOUND: u64 = 2;
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let counts = Arc::new((AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(1)));
+        let enter = move |counts: &(AtomicU64, AtomicU64, AtomicU64)| {
+            if take(&counts.0, &counts.1, BOUND, 1) {
+                // What was ever let in, for good; and what of that was gone by then at most.
+                let entered = counts.2.fetch_add(1, Ordering::SeqCst) + 1;
+                let gone = counts.1.load(Ordering::SeqCst);
+                assert!(entered - gone <= BOUND, "{entered} let in, {gone} gone");
+            }
+        };
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let counts = Arc::clone(&counts);
+                thread::spawn(move || {
+                    enter(&counts);
+                    enter(&counts);
+                })
+            })
+            .collect();
+        counts.1.fetch_add(1, Ordering::SeqCst);
+        threads.into_iter().for_each(|thread| thread.join().expect("a sender"));
+        assert_eq!(
+            counts.0.load(Ordering::SeqCst),
+            counts.2.load(Ordering::SeqCst),
+            "what was refused is taken back"
+        );
+        // All is quiet: what is left is given away, and no more.
+        while take(&counts.0, &counts.1, BOUND, 1) {}
+        assert_eq!(counts.0.load(Ordering::SeqCst) - counts.1.load(Ordering::SeqCst), BOUND);
+    });
+}
+
+#[test]
+fn no_place_is_given_twice() {
+    places(protocol::take_places);
+}
+
+#[test]
+fn the_model_notices_a_place_that_is_looked_at_and_then_taken() {
+    fn look_first(let_in: &AtomicU64, done: &AtomicU64, bound: u64, packets: u64) -> bool {
+        if let_in.load(Ordering::SeqCst) + packets - done.load(Ordering::SeqCst) > bound {
+            return false;
+        }
+        let_in.fetch_add(packets, Ordering::SeqCst);
+        true
+    }
+    assert!(std::panic::catch_unwind(|| places(look_first)).is_err());
+}
+
+type Relocate = fn(&AtomicU32, u32, u32, &AtomicU32, &AtomicU32) -> bool;
+
+/// Two threads move a flow from lane 0 to lane 1 and to lane 2 at once; a third may take it off the table. The lanes'
+/// counts are those of where it is.
+fn lanes(relocate: Relocate) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let flow = Arc::new(AtomicU32::new(0));
+        let counts: Arc<[AtomicU32; 4]> = Arc::new([1, 0, 0, 0].map(AtomicU32::new));
+        let threads: Vec<_> = [1, 2, 3]
+            .into_iter()
+            .map(|to: u32| {
+                let (flow, counts) = (Arc::clone(&flow), Arc::clone(&counts));
+                thread::spawn(move || {
+                    let from = flow.load(Ordering::SeqCst);
+                    // Lane 3 stands for the flows that are off the table.
+                    if from != 3 {
+                        relocate(&flow, from, to, &counts[from as usize], &counts[to as usize]);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("a mover"));
+        let mut expected = [0; 4];
+        expected[flow.load(Ordering::SeqCst) as usize] = 1;
+        assert_eq!([0, 1, 2, 3].map(|i: usize| counts[i].load(Ordering::SeqCst)), expected);
+    });
+}
+
+#[test]
+fn the_counts_of_the_lanes_are_those_of_the_places() {
+    lanes(protocol::relocate);
+}
+
+#[test]
+fn the_model_notices_a_mover_that_did_not_decide_and_counts() {
+    fn all_count(place: &AtomicU32, old: u32, new: u32, from: &AtomicU32, to: &AtomicU32) -> bool {
+        if place.load(Ordering::SeqCst) != old {
+            return false;
+        }
+        place.store(new, Ordering::SeqCst);
+        from.fetch_sub(1, Ordering::SeqCst);
+        to.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+    assert!(std::panic::catch_unwind(|| lanes(all_count)).is_err());
+}
+
+/// A sender rings for the old ring while another core moves the flow: one of the two sees the other and lets the flow wait.
+fn moved_meanwhile(look_again: bool) {
+    loom::model(move || {
+        let page = Arc::new((AtomicU32::new(0), AtomicU64::new(0), AtomicU32::new(0)));
+        let sender = thread::spawn({
+            let page = Arc::clone(&page);
+            move || {
+                let place = page.0.load(Ordering::Relaxed);
+                if place != 0 {
+                    return false;
+                }
+                page.1.fetch_add(1, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+                if look_again && page.0.load(Ordering::Relaxed) != place {
+                    page.2.store(1, Ordering::SeqCst);
+                }
+                true
+            }
+        });
+        // The ring was empty when the mover looked.
+        let lanes = [1, 0].map(AtomicU32::new);
+        assert!(protocol::relocate(&page.0, 0, 1, &lanes[0], &lanes[1]));
+        fence(Ordering::SeqCst);
+        if page.1.load(Ordering::Relaxed) != 0 {
+            page.2.store(1, Ordering::SeqCst);
+        }
+        let rang = sender.join().expect("a sender");
+        assert_eq!(rang, page.2.load(Ordering::SeqCst) == 1, "who left something behind waits for it");
+    });
+}
+
+#[test]
+fn a_packet_that_is_rung_during_a_move_is_waited_for() {
+    moved_meanwhile(true);
+}
+
+#[test]
+fn the_model_notices_a_sender_that_does_not_look_again() {
+    assert!(std::panic::catch_unwind(|| moved_meanwhile(false)).is_err());
+}

@@ -8,6 +8,7 @@ mod streams;
 use bench::conserved;
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use streams::{Acceptor, Idle, Streams};
@@ -15,7 +16,7 @@ use weft_host::clock;
 use weft_nic::departures::{Departure, DepartureLog};
 use weft_nic::multiqueue::{Multiqueue, start};
 use weft_nic::nic::{SoftwareNic, Totals};
-use weft_nic::testbed::Testbed;
+use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::{Inner, Service};
 use weft_titan::page::{Load, held_slot};
 use weft_units::{BitsPerSec, Bytes, FlowId, Nanos, QueueId};
@@ -288,4 +289,41 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
         // Three flows at a time have rings of their own.
         assert_eq!(seen.len(), if inner == Inner::Fair { 3 } else { 1 }, "{seen:x?}");
     }
+}
+
+#[test]
+fn a_new_flow_leaves_the_ring_of_one_that_pauses_alone() {
+    if !weft_host::testing::privileged("a_new_flow_leaves_the_ring_of_one_that_pauses_alone") {
+        return;
+    }
+    let _alone = alone();
+    let bed = Testbed::create("mqr").expect("testbed");
+    let wanted = Multiqueue { queues: 2, inner: Inner::Fair, ..Multiqueue::new(BitsPerSec(1_000_000_000)) };
+    let nic = start(&bed, &wanted).expect("nic");
+    let to = SocketAddr::new(RECEIVER, 9000);
+    let _sink = bench::socket(&bed.receiver, to);
+    let rings = || nic.bells().rings.iter();
+    let rung = || -> Vec<u64> { rings().map(|ring| ring.packets.load(Ordering::SeqCst)).collect() };
+    // One datagram, which leaves at once; the ring that it took.
+    let send = |flow: &UdpSocket| -> usize {
+        let before = rung();
+        flow.send_to(&[1; 100], to).expect("sent");
+        let until = clock::now() + Nanos::from_secs(5);
+        let waiting = || rings().any(|r| r.packets.load(Ordering::SeqCst) > r.done.load(Ordering::SeqCst));
+        while rung() == before || waiting() {
+            assert!(clock::now() < until, "it does not leave");
+        }
+        rung().iter().zip(before).position(|(now, before)| *now > before).expect("rung")
+    };
+    let flow = || bench::socket(&bed.sender, bench::unspecified(false));
+    // The first may wait for the receiver's hardware address.
+    send(&flow());
+    let pausing = flow();
+    let own = send(&pausing);
+    // Several times as many as a queue has rings: by turns it would be its ring's turn.
+    for number in 0..200 {
+        assert_ne!(send(&flow()), own, "flow {number}");
+        assert_eq!(send(&pausing), own, "a flow stays in its ring");
+    }
+    conserved(&nic.stop(Nanos::from_secs(1)).expect("stop"));
 }

@@ -177,6 +177,7 @@ fn a_flow_that_waits_for_long_stays_counted() {
     let _alone = alone();
     // 570 ms for a datagram: the sweep has looked at the flow several times before the last has left.
     let assigned = Assigned::start("tes", &slow(15), &Settings::default());
+    assigned.titan().page().sweep_off.store(0, std::sync::atomic::Ordering::SeqCst);
     let (first, flow) = (assigned.flow(), assigned.flow());
     first.send(1);
     // The first flow that ends starts the sweep.

@@ -95,7 +95,8 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
         return;
     }
     let _alone = alone();
-    let mut assigned = Assigned::without("tpu", &slow(1000));
+    // Slow enough that some of it is still under way when the programs are attached, however long that takes: two seconds.
+    let mut assigned = Assigned::without("tpu", &slow(300));
     let (old, new) = (assigned.flow(), assigned.flow());
     old.send(60);
     assigned.attach(&Settings::default());
@@ -212,6 +213,109 @@ fn it_goes_and_comes_again_while_traffic_flows() {
     let (totals, _) = assigned.finish();
     assert_eq!(totals.sum(|class| class.sent).packets.get(), sent);
     assert!(!pinned.exists(), "nothing is left");
+}
+
+/// Gives a link another name.
+fn rename(ns: &NetNs, from: &str, to: &str) {
+    let renamed = ns.run(|| {
+        let set =
+            |args: &[&str]| std::process::Command::new("ip").args(["link", "set", from]).args(args).status();
+        // Where the kernel renames links that are up, the first does it.
+        if set(&["name", to])?.success() {
+            Ok(true)
+        } else {
+            set(&["down"])
+                .and(set(&["name", to]))?
+                .success()
+                .then_some(true)
+                .ok_or_else(|| std::io::Error::other("refused"))
+        }
+    });
+    assert!(renamed.expect("namespace").expect("ip"), "{from} to {to}");
+}
+
+#[test]
+fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
+    if !privileged("it_goes_from_the_device_that_it_came_to_whatever_that_is_called") {
+        return;
+    }
+    let _alone = alone();
+    let mut assigned = Assigned::start("tpn", &slow(50_000), &Settings::default());
+    let sender = assigned.bed.sender.handle().expect("namespace");
+    // Another device has its name now, and a filter of the same priority.
+    rename(&sender, "port0", "port9");
+    link::create_veth((&sender, "port0"), (&sender, "other1"), &VethOptions::default()).expect("veth");
+    tc_filter::add_clsact(&sender, "port0").expect("clsact");
+    let titans = tc_filter::egress_filters(&sender, "port9").expect("filters");
+    let state = assigned.titan().state().clone();
+    let id = titans
+        .iter()
+        .find(|f| f.priority == state.priority)
+        .and_then(|f| f.program.as_ref())
+        .expect("ours")
+        .id;
+    let program = weft_host::bpf::ProgramFd::by_id(id).expect("a program");
+    let foreign = tc_filter::BpfFilter {
+        program: program.as_fd(),
+        name: "another",
+        priority: state.priority,
+        handle: state.handle,
+        direct_action: true,
+        queue_by_hash: None,
+    };
+    tc_filter::add_bpf_egress(&sender, "port0", &foreign).expect("another's filter");
+    drop(program);
+    let named = Titan::all(Some(&sender)).expect("all");
+    assert_eq!(named.iter().map(|state| state.device.as_str()).collect::<Vec<_>>(), ["port9"]);
+    assigned.detach();
+    let left = |link: &str| tc_filter::egress_filters(&sender, link).expect("filters");
+    let ours = left("port9")
+        .iter()
+        .filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::device::FILTER))
+        .count();
+    assert_eq!((left("port0").len(), ours), (1, 0), "another's stays, ours is gone");
+    link::delete(&sender, "port0").expect("deleted");
+    rename(&sender, "port9", "port0");
+    assigned.finish();
+}
+
+#[test]
+fn a_classifier_that_nobody_knows_of_is_not_joined_by_a_second() {
+    if !privileged("a_classifier_that_nobody_knows_of_is_not_joined_by_a_second") {
+        return;
+    }
+    let _alone = alone();
+    let assigned = Assigned::start("tpk", &slow(50_000), &Settings::default());
+    let sender = &assigned.bed.sender;
+    let state = assigned.titan().state().clone();
+    // As a process leaves it that is killed before it says what it did.
+    state.remove(std::path::Path::new(weft_titan::state::FOLDER));
+    let twice = Titan::attach(sender, "port0", &Settings::default()).err();
+    let said = twice.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(matches!(twice, Some(TitanError::Unknown { .. })), "{twice:?}");
+    assert!(said.contains(&format!("tc filter del dev port0 egress prio {}", state.priority)), "{said}");
+    let filters = tc_filter::egress_filters(sender, "port0").expect("filters");
+    let ours =
+        filters.iter().filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::device::FILTER));
+    assert_eq!(ours.count(), 1);
+    assigned.finish();
+}
+
+#[test]
+fn another_number_of_queues_and_much_forwarded_traffic_are_said() {
+    if !privileged("another_number_of_queues_and_much_forwarded_traffic_are_said") {
+        return;
+    }
+    let _alone = alone();
+    let assigned = Assigned::start("tpq", &slow(50_000), &Settings::default());
+    let said = |word: &str| assigned.titan().notes().expect("notes").iter().any(|note| note.contains(word));
+    assert!(!said("queues by now") && !said("without a socket"));
+    assigned.titan().page().nic_queues.store(4, Ordering::Release);
+    assert!(said("has 4 queues by now, and flows are assigned to 8") && said("weft titan detach port0"));
+    assigned.titan().page().nic_queues.store(8, Ordering::Release);
+    assigned.titan().totals().without_socket.store(5000, Ordering::Relaxed);
+    assert!(said("5000 packets came without a socket"));
+    assigned.finish();
 }
 
 #[test]

@@ -189,6 +189,60 @@ fn queues_are_served_by_the_weights_of_their_flows() {
     assert!(stale.mean() < Nanos::from_millis(6), "{stale:?}");
 }
 
+/// How long datagrams of a flow that sends one at a time are under way, the 99th percentile, while two flows keep their queues
+/// filled. All have the weight `default`.
+fn ping_p99(role: &str, default: u32) -> Duration {
+    let wanted = Multiqueue { queues: 3, ring_packets: 8000, ..Multiqueue::new(BitsPerSec(50_000_000)) };
+    let parts = Parts { dqa: true, dqwa: true, dsos: false };
+    let weights = table(&format!("default = {default}\n"));
+    let assigned = Assigned::start(role, &wanted, &Settings { parts, weights, ..Settings::default() });
+    let (busy, probe) = ([assigned.flow(), assigned.flow()], assigned.flow());
+    let echo = socket(&assigned.bed.receiver, SocketAddr::new(RECEIVER, 6003));
+    echo.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+    probe.socket.connect((RECEIVER, 6003)).expect("connected");
+    let mut times = std::thread::scope(|scope| {
+        let probing = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            let ping = |_| {
+                let begin = std::time::Instant::now();
+                probe.send(1);
+                echo.recv(&mut [0; 2000]).expect("the probe comes");
+                let time = begin.elapsed();
+                std::thread::sleep(Duration::from_millis(3));
+                time
+            };
+            (0..100).map(ping).collect::<Vec<Duration>>()
+        });
+        while !probing.is_finished() {
+            for flow in &busy {
+                let waiting = assigned.find(flow).map_or(0, |record| record.segments.get());
+                flow.send(400_usize.saturating_sub(waiting as usize));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        probing.join().expect("the probe")
+    });
+    assigned.quiet();
+    assigned.finish();
+    times.sort_unstable();
+    println!("default = {default}: {:?} in the median, {:?} the 99th percentile", times[50], times[98]);
+    times[98]
+}
+
+#[test]
+fn a_ping_waits_as_long_with_large_weights_as_with_small() {
+    if !privileged("a_ping_waits_as_long_with_large_weights_as_with_small") {
+        return;
+    }
+    let _alone = alone();
+    let small = ping_p99("twp", 1);
+    for (role, weight) in [("twq", 1000), ("twx", 65_535)] {
+        let large = ping_p99(role, weight);
+        // A visit of 1000 times 3072 bytes takes half a second at this rate; the machine may keep the worker for some milliseconds.
+        assert!(large <= small * 3 + Duration::from_millis(60), "{large:?} with {weight}, {small:?} with 1");
+    }
+}
+
 /// A backlogged connection, and its threads.
 struct Stream {
     out: TcpStream,

@@ -5,6 +5,8 @@ use core::fmt;
 /// How bad a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
+    /// The policy compiles and says what it says; its author may not know what that means.
+    Note,
     /// The policy compiles, but probably does not say what its author meant.
     Warning,
     /// The policy is refused.
@@ -12,9 +14,10 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// `error` or `warning`.
+    /// `error`, `warning` or `note`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Note => "note",
             Self::Warning => "warning",
             Self::Error => "error",
         }
@@ -30,7 +33,7 @@ impl fmt::Display for Severity {
 /// Declares the codes: the variant, its stable text, and what it stands for.
 macro_rules! codes {
     ($($name:ident $text:literal $meaning:literal;)*) => {
-        /// A stable code: `E....` refuses the policy, `W....` warns. A code is never given another meaning.
+        /// A stable code: `E....` refuses the policy, `W....` warns, `N....` notes. A code is never given another meaning.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Code {
             $(#[doc = $meaning] $name,)*
@@ -108,12 +111,15 @@ codes! {
     LimitAboveLink "W0002" "A limit is above the link's rate, so that it never holds anything back.";
     ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";
     NeverTrue "W0004" "No packet can pass all tests of this class.";
+
+    AnyonesPriority "N0001" "A class goes by a priority that any program may give its packets.";
 }
 
 impl Code {
-    /// Whether the code refuses the policy or warns.
+    /// Whether the code refuses the policy, warns or notes.
     pub const fn severity(self) -> Severity {
         match self.as_str().as_bytes()[0] {
+            b'N' => Severity::Note,
             b'W' => Severity::Warning,
             _ => Severity::Error,
         }
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn codes_are_unique_and_in_order_within_their_severity() {
-        for severity in [Severity::Error, Severity::Warning] {
+        for severity in [Severity::Error, Severity::Warning, Severity::Note] {
             let codes: Vec<&str> =
                 Code::ALL.iter().filter(|c| c.severity() == severity).map(|c| c.as_str()).collect();
             assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");

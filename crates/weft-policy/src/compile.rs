@@ -65,6 +65,10 @@ pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
     let mut pass = Pass { findings: Vec::new(), lines: &lines };
     let policy = pass.run(source.text, options);
     let refused = pass.failed();
+    // What a policy does is no matter while there is none.
+    if refused {
+        pass.findings.retain(|finding| !finding.is_note());
+    }
     let diagnostics = located(pass.findings, source.name, &lines);
     Compilation { policy: policy.filter(|_| !refused), diagnostics }
 }

@@ -5,6 +5,10 @@ use weft_sched::program::{Child, Discipline};
 use weft_steer::Match;
 use weft_units::{BitsPerSec, LaneId, PacketMeta};
 
+/// The class of ARP, neighbour discovery, DHCP and the like: without it a network ends, so it has a place above the policy's
+/// tree, unless the policy has a class of this name.
+pub const INFRASTRUCTURE: &str = "infrastructure";
+
 /// A traffic class of the policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassInfo {
@@ -41,6 +45,11 @@ impl CompiledPolicy {
     /// The lane of a packet: the first row that matches.
     pub fn classify(&self, meta: &PacketMeta) -> LaneId {
         self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(LaneId(0), |rule| rule.lane)
+    }
+
+    /// Whether the policy has a class `infrastructure` of its own. Where it has not, what runs the policy adds one.
+    pub fn names_infrastructure(&self) -> bool {
+        self.classes.iter().any(|class| class.name == INFRASTRUCTURE)
     }
 
     /// Asserts what the engine relies on: every id names something, every leaf and node has one parent, every node has

@@ -33,6 +33,15 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     out
 }
 
+/// What whoever runs `policy` puts above its tree, as a line; nothing where the policy has a class `infrastructure`.
+pub fn describe_infrastructure(policy: &CompiledPolicy) -> &'static str {
+    if policy.names_infrastructure() {
+        return "";
+    }
+    "above the tree: infrastructure (ARP, neighbour discovery, group membership, DHCP, link protocols), up to a hundredth of the \
+     link; what is beyond goes by the rules\n"
+}
+
 fn line(out: &mut String, level: usize, text: &str) {
     for _ in 0..level {
         out.push_str("  ");

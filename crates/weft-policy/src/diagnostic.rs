@@ -135,6 +135,11 @@ impl Finding {
         (self.span, self.code)
     }
 
+    /// Whether it says no more than what the policy does.
+    pub(crate) fn is_note(&self) -> bool {
+        self.code.severity() == Severity::Note
+    }
+
     /// Whether it refuses the policy.
     pub(crate) fn is_error(&self) -> bool {
         self.code.severity() == Severity::Error

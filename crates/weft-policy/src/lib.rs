@@ -26,8 +26,8 @@ pub mod syntax;
 
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
-pub use compiled::{ClassInfo, CompiledPolicy, Rule};
-pub use describe::{describe, describe_match, to_dot};
+pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};
+pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Position, Span};
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;

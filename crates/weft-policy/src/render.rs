@@ -17,6 +17,7 @@ pub fn render(diagnostic: &Diagnostic, source: &str, color: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
     };
     let snippet = Snippet::source(&source[window])
         .path(&diagnostic.file)

@@ -23,6 +23,27 @@ pub struct BenchReport {
     pub cases: Vec<BenchCase>,
 }
 
+/// Of what a speed is a number per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Packets.
+    #[default]
+    Packets,
+    /// Events of a simulator.
+    Events,
+}
+
+impl Unit {
+    /// A speed, written.
+    fn write(self, per_second: f64) -> String {
+        match self {
+            Unit::Packets => human::pps(per_second),
+            Unit::Events => format!("{} events/s", human::short(per_second)),
+        }
+    }
+}
+
 /// One case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenchCase {
@@ -30,9 +51,12 @@ pub struct BenchCase {
     pub case: String,
     /// The peer it is compared with; null without one.
     pub peer: Option<String>,
-    /// Our median speed in packets per second.
+    /// Of what the speeds are a number per second.
+    #[serde(default)]
+    pub unit: Unit,
+    /// Our median speed in packets per second, or in what `unit` says.
     pub ours_pps: f64,
-    /// The peer's median speed in packets per second; null without a peer.
+    /// The peer's median speed, in the same; null without a peer.
     pub peer_pps: Option<f64>,
     /// Median of `ratio_runs`; null without a peer. Above 1, we are faster.
     pub ratio_median: Option<f64>,
@@ -92,10 +116,10 @@ impl Document for BenchReport {
             let spread = stats::min(&c.ratio_runs).zip(stats::max(&c.ratio_runs));
             table.row([
                 Cell::plain(&c.case),
-                human::pps(c.ours_pps).into(),
+                c.unit.write(c.ours_pps).into(),
                 human::or_none(c.ours_bps, human::rate).into(),
                 c.peer.as_deref().unwrap_or(human::NONE).into(),
-                human::or_none(c.peer_pps, human::pps).into(),
+                human::or_none(c.peer_pps, |pps| c.unit.write(pps)).into(),
                 human::or_none(c.ratio_median, human::times).into(),
                 human::or_none(spread, |(a, b)| format!("{a:.2} .. {b:.2}")).into(),
                 c.limited_by.as_deref().unwrap_or(human::NONE).into(),

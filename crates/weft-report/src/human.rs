@@ -55,6 +55,17 @@ pub fn pps(packets_per_second: f64) -> String {
     format!("{:.2} {unit}", packets_per_second / factor)
 }
 
+/// A number of anything with two decimals, for example `17.25 M`.
+pub fn short(number: f64) -> String {
+    let (factor, unit) = match number {
+        n if n >= 1e9 => (1e9, " G"),
+        n if n >= 1e6 => (1e6, " M"),
+        n if n >= 1e3 => (1e3, " k"),
+        _ => (1.0, ""),
+    };
+    format!("{:.2}{unit}", number / factor)
+}
+
 /// `value` written by `write`, or [`NONE`].
 pub fn or_none<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)

@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`stats`] | percentiles, fairness (Jain, FM, NFM), share errors: pure functions on slices |
+//! | [`judgement`] | how a verdict or claim stands, and the exit code of `--strict` |
 //! | [`record`] | what every document shares: the host, the [`record::Document`] trait, packet and byte ledgers |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
 //! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`steer`] | the documents of the other commands |
@@ -21,6 +22,7 @@
 
 pub mod stats;
 
+pub mod judgement;
 pub mod record;
 
 pub mod demo;

@@ -18,8 +18,65 @@ pub struct RunReport {
     pub duration_s: f64,
     /// The classes of the policy in its order.
     pub classes: Vec<RunClass>,
+    /// Packets dropped, by reason.
+    #[serde(default)]
+    pub dropped: RunDrops,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
+}
+
+/// Packets that were dropped while it ran, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunDrops {
+    /// The uplink refused them: it is down, or does not take such a packet. One that only has no room yet is waited for.
+    pub refused: u64,
+    /// Their ring was full.
+    pub ring_full: u64,
+    /// The receive backlog between the ends of the port was full.
+    pub backlog: u64,
+    /// Their class had no room for them by its bound.
+    pub bound: u64,
+    /// Their flow was changing its class, and waited for what it had left in its old ring.
+    #[serde(default)]
+    pub moving: u64,
+    /// No bell announced them, or their class could not be told.
+    pub stray: u64,
+    /// The uplink's device dropped them after it had taken them.
+    pub uplink: u64,
+    /// Their bell rang, they never came, and no counter knows of them: sent before the link had its carrier, or multicast to which
+    /// nobody listens.
+    pub lost: u64,
+}
+
+impl RunDrops {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_reason().iter().map(|(_, packets)| packets).sum()
+    }
+
+    /// Each reason in a word or two, and how many packets.
+    pub fn by_reason(&self) -> [(&'static str, u64); 8] {
+        [
+            ("refused", self.refused),
+            ("ring full", self.ring_full),
+            ("backlog", self.backlog),
+            ("bound", self.bound),
+            ("moving", self.moving),
+            ("stray", self.stray),
+            ("uplink", self.uplink),
+            ("lost", self.lost),
+        ]
+    }
+}
+
+impl core::fmt::Display for RunDrops {
+    /// `12 dropped (ring full 10, stray 2)`.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} dropped", self.total())?;
+        let reasons = self.by_reason().into_iter().filter(|(_, packets)| *packets > 0);
+        let reasons: Vec<_> = reasons.map(|(reason, packets)| format!("{reason} {packets}")).collect();
+        if reasons.is_empty() { Ok(()) } else { write!(f, " ({})", reasons.join(", ")) }
+    }
 }
 
 /// The counters of one class.
@@ -61,5 +118,17 @@ impl Document for RunReport {
             ]);
         }
         vec![table, self.conservation.table("Conservation")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_told_with_their_reasons() {
+        assert_eq!(RunDrops::default().to_string(), "0 dropped");
+        let drops = RunDrops { ring_full: 10, stray: 2, ..RunDrops::default() };
+        assert_eq!((drops.total(), drops.to_string()), (12, "12 dropped (ring full 10, stray 2)".into()));
     }
 }

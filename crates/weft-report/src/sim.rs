@@ -254,7 +254,7 @@ fn by_kind(all: &Conservation) -> Conservation {
             None => stations.push(Station { name: kind.to_owned(), ledger: station.ledger }),
         }
     }
-    Conservation { total: all.total, drops: all.drops.clone(), stations }
+    Conservation { total: all.total, drops: all.drops.clone(), stations, ..Conservation::default() }
 }
 
 /// A station's name without the number of its host or switch.

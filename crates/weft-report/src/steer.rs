@@ -79,6 +79,9 @@ pub struct SteerPlan {
     pub contexts: Vec<SteerContext>,
     /// What was given up, in sentences.
     pub degraded: Vec<String>,
+    /// Facts of the model that nobody has looked up and that this plan rests on, in sentences.
+    #[serde(default)]
+    pub unverified: Vec<String>,
     /// Changes against what was there, in their order, in sentences.
     pub changes: Vec<String>,
     /// Where each flow goes, in the order of the flow file.
@@ -168,8 +171,11 @@ pub struct VerifiedFlow {
     pub counted: BTreeMap<u32, u64>,
     /// Packets that a rule dropped.
     pub dropped: u64,
-    /// Whether all were counted there.
+    /// Whether all were counted there, and the planner has it there too.
     pub ok: bool,
+    /// What the planner says, where that is not what the model says; null where they agree.
+    #[serde(default)]
+    pub planned_elsewhere: Option<String>,
 }
 
 /// The document of `weft steer import`: what is set in a device.
@@ -314,6 +320,9 @@ impl SteerPlan {
         table.row(["search took".to_owned(), human::time(self.wall_s)]);
         for sentence in &self.degraded {
             table.note(format!("given up: {sentence}"));
+        }
+        for sentence in &self.unverified {
+            table.note(format!("rests on what nobody has looked up: {sentence}"));
         }
         table
     }

@@ -10,6 +10,7 @@ use weft_report::demo::{
     DemoReport, LatencySummary, Mode, Sample, demo_tables, full_load, full_load_mean, limit_report,
     link_use_min, link_use_p5, published_statements, share_error_p95, verdicts,
 };
+use weft_report::judgement::Judgement;
 
 fn window(t_s: f64, bps: &[(&str, f64)], steady: bool) -> Sample {
     Sample {
@@ -119,7 +120,7 @@ fn latencies_from_seconds_and_from_a_histogram_agree() {
 
 /// The names of the verdicts that do not hold.
 fn short(report: &DemoReport) -> Vec<String> {
-    verdicts(report).into_iter().filter(|v| !v.ok).map(|v| v.name).collect()
+    verdicts(report).into_iter().filter(|v| v.judgement != Judgement::Holds).map(|v| v.name).collect()
 }
 
 #[test]
@@ -172,6 +173,39 @@ fn published_statements_say_where_we_differ() {
     let mut alone = fixture::demo_report();
     alone.modes.retain(|m| m.mode == Mode::Loom);
     assert!(published_statements(&alone).iter().all(|s| s.agrees.is_none()), "nothing to compare with");
+}
+
+#[test]
+fn what_cannot_be_shown_says_why_in_table_and_page() {
+    let mut report = fixture::demo_report_measured();
+    report.modes[3].fine = Some(weft_report::demo::FineSamples {
+        window_s: 0.01,
+        tenants: vec!["T1".to_owned()],
+        bytes: vec![vec![0]; 9],
+        waiting: vec![0; 9],
+        ..Default::default()
+    });
+    report.summarise();
+    let why = "cannot be shown here, because no tenant had packets waiting";
+    assert!(demo_tables(&report).contains(why), "{}", demo_tables(&report));
+    assert!(weft_report::demo::demo_html(&report).contains(why));
+}
+
+#[test]
+fn the_lag_and_the_trial_are_shown() {
+    let report = fixture::demo_report_measured();
+    let tables = demo_tables(&report);
+    assert!(tables.contains("largest lag behind ideal"), "{tables}");
+    assert!(tables.contains("Loom: largest lag behind the ideal schedule"), "{tables}");
+    let trial = report.rate_trial.as_ref().expect("a trial");
+    assert_eq!(trial.rate_bps(), 500_000_000);
+    let sentence = trial.sentence();
+    assert!(
+        sentence.starts_with("the largest of 300, 500, 1000 Mb/s that is at most a third of"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("340 flows and 1000 requests a second in mode Loom"), "{sentence}");
+    assert!(sentence.contains("the median of 3 windows after"), "{sentence}");
 }
 
 #[test]
@@ -244,10 +278,10 @@ fn tables_read_well() {
 
         Conservation, Loom
         station                   in                  out          dropped            held  balance
-        ───────  ───────────────────  ───────────────────  ───────────────  ──────────────  ───────
-        rings    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact
+        ───────  ───────────────────  ───────────────────  ───────────────  ──────────────  ────────────────
+        rings    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
         wire     412 330 pkt, 624 MB  412 330 pkt, 624 MB       0 pkt, 0 B      0 pkt, 0 B  exact
-        total    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact
+        total    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
         dropped, ring full: 12 packets, 18.2 kB
     "#]].assert_eq(&demo_tables(&fixture::demo_report_figure_11()));
 }

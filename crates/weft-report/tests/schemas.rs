@@ -42,6 +42,7 @@ fn check<T: Document + PartialEq + std::fmt::Debug>(document: &T) {
 #[test]
 fn documents_are_what_their_schemas_say() {
     check(&fixture::demo_report());
+    check(&fixture::demo_report_measured());
     check(&fixture::demo_report_figure_11());
     check(&fixture::bench_report());
     check(&fixture::replay_report());
@@ -50,12 +51,30 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::run_report());
     check(&fixture::simulated::sim_report());
     check(&fixture::simulated::reproduce_report());
+    check(&fixture::simulated::cross_report());
     check(&fixture::steer::models());
     check(&fixture::steer::plan());
     check(&fixture::steer::verify());
     check(&fixture::steer::import());
     check(&fixture::steer::probe());
     check(&fixture::titan::status());
+}
+
+/// The simulator's events are not packets.
+#[test]
+fn a_benchmark_says_of_what_its_speeds_are() {
+    let report = fixture::bench_report();
+    let value = serde_json::to_value(&report).expect("JSON");
+    let units = [0, 1, 2].map(|i| value["cases"][i]["unit"].clone());
+    assert_eq!(units, ["packets", "packets", "events"]);
+    let table = report.tables()[0].render(false);
+    let line = |case: &str| table.lines().find(|l| l.starts_with(case)).expect("the case").to_owned();
+    assert!(line("hold-100").contains("17.25 M events/s") && !line("hold-100").contains("pps"), "{table}");
+    assert!(line("classify").contains("2.50 Mpps"), "{table}");
+    let old =
+        r#"{"case":"c","peer":null,"ours_pps":1.0,"peer_pps":null,"ratio_median":null,"ratio_runs":[]}"#;
+    let old: weft_report::bench::BenchCase = serde_json::from_str(old).expect("a document from before");
+    assert_eq!(old.unit, weft_report::bench::Unit::Packets);
 }
 
 /// What `CONTRACT` promises to readers from outside, by path.

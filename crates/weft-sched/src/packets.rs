@@ -256,7 +256,7 @@ impl PacketScheduler {
         let (flow, lane) = (turn.flow(), turn.lane());
         let descriptor = self.queues[flow.index()].first.descriptor;
         let next = self.advance(flow);
-        let finished = self.tree.finish_at(turn, descriptor.len, next, now);
+        let finished = self.tree.finish_at(turn, (descriptor.len, descriptor.len), next, now);
         debug_assert!(finished.is_ok(), "a turn begun here is the outstanding one");
         self.lanes[lane.index()].counters.dequeued.add(descriptor.len);
         Dequeue::Packet(Departure { flow, lane, descriptor })

@@ -256,7 +256,7 @@ fn packet_step(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16384, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16384, ..ProptestConfig::default() })]
 
     #[test]
     fn turns_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {

@@ -1,7 +1,6 @@
 //! Weights in batches: never too often, nothing lost, ages as they are.
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use weft_sched::WeightUpdates;
 use weft_sched::queues::{Staleness, Update};
 use weft_units::{Nanos, QueueId};
@@ -30,7 +29,7 @@ impl Page {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn batches_keep_their_distance_and_lose_nothing(

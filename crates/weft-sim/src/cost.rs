@@ -148,6 +148,9 @@ pub struct Costs {
 pub struct Contention {
     /// Nanoseconds for a queue's lock that another core held since, per operation (a cache line from another core).
     pub lock_transfer_ns: f64,
+    /// Nanoseconds for a connection's socket that another core has touched since, per unit of work that touches it: a write, a
+    /// segment sent or freed, an acknowledgement processed.
+    pub socket_transfer_ns: f64,
     /// Share of the copies' loads that miss the last-level cache when one flow is active.
     pub miss_base: f64,
     /// What each further active flow on the host adds to that share.
@@ -169,6 +172,7 @@ impl Costs {
         table: [[0.0; 8]; 17],
         contention: Contention {
             lock_transfer_ns: 0.0,
+            socket_transfer_ns: 0.0,
             miss_base: 0.0,
             miss_per_flow: 0.0,
             miss_max: 0.0,

@@ -1,6 +1,7 @@
 //! Discrete-event models that drive the same engine as the real data path.
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod assignment;
 pub mod byte_queue_limit;
 pub mod congestion;

@@ -161,7 +161,7 @@ fn overflow_has_one_queue_for_all_that_find_none_empty() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(7), ..ProptestConfig::default() })]
+
 
     /// Flows come, and when they have nothing outstanding they leave their queue. As long as they only come, no two queues differ by
     /// more than one, so none is empty while another has two.

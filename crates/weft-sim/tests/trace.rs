@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use weft_sim::segment::FlowIndex;
 use weft_sim::trace::csv::COLUMNS;
 use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PacketEventKind, PcapTrace, Point};
+use weft_units::testing::skip;
 use weft_units::{Bytes, Nanos, QueueId};
 
 const KINDS: [PacketEventKind; 5] = [
@@ -151,8 +152,7 @@ fn tshark_finds_nothing_malformed() {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut child) = command else {
-            println!("skipped: tshark is not installed");
-            return;
+            return skip("tshark_finds_nothing_malformed", "no tshark (Debian package tshark)");
         };
         let mut stdin = child.stdin.take().expect("piped");
         let writer = std::thread::spawn(move || stdin.write_all(&capture(Point::Both, snaplen)));

@@ -85,7 +85,12 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
     nic.weight_interval = pick(random, &[Nanos::ZERO, Nanos::from_micros(100)]);
     nic.receive_steering = pick(
         random,
-        &[ReceiveSteering::Rss, ReceiveSteering::ToApplication, ReceiveSteering::AwayFromApplication],
+        &[
+            ReceiveSteering::Rss,
+            ReceiveSteering::ToTransmitQueue,
+            ReceiveSteering::ToApplication,
+            ReceiveSteering::AwayFromApplication,
+        ],
     );
     nic.scheduler = pick(
         random,
@@ -261,20 +266,25 @@ fn poisson_datagrams_wait_for_the_wire_as_theory_says() {
     }
 }
 
-/// Loss p and a long round trip without queues: Reno's rate is MSS / RTT x sqrt(3 / (2 p)) (Mathis et al. 1997).
+/// Random loss p and a long round trip without queues: the rate of Reno that counts every packet is MSS / RTT x C / sqrt(p), with C of 1.31
+/// for losses that are independent (Mathis et al. 1997, table 1; Ott, Kemperman and Mathis 1996). The law knows no recovery, no timeouts
+/// and no whole packets: there is a loss in every 1 / (1.31 sqrt(p)) rounds, and at most two rounds of each are lost to them.
 #[test]
 fn reno_under_random_loss_follows_the_square_root_law() {
-    for loss in [1e-3, 1e-2] {
+    /// The error of a mean of four runs: their deviation is below 3 %.
+    const CHANCE: f64 = 0.04;
+    for (loss, seconds) in [(3e-4, 400), (1e-3, 200), (1e-2, 100)] {
         let mut scenario = bulk(1);
         scenario.network.loss = loss;
         scenario.network.delay = Nanos::from_millis(10);
-        (scenario.warm_up, scenario.duration) = (Nanos::from_secs(5), Nanos::from_secs(100));
+        (scenario.warm_up, scenario.duration) = (Nanos::from_secs(5), Nanos::from_secs(seconds));
         for host in &mut scenario.hosts {
             host.stack.congestion_control = "reno".to_owned();
         }
         let measured: f64 = (0..4).map(|seed| bits(&run(&scenario, seed))).sum::<f64>() / 4.0;
-        let expected = 1448.0 * 8.0 / 0.02 * (1.5f64 / loss).sqrt();
-        assert!((measured / expected - 1.0).abs() < 0.35, "loss {loss}: {measured} against {expected}");
+        let of_law = measured / (1448.0 * 8.0 / 0.02 * 1.31 / loss.sqrt());
+        let lost = 2.0 * 1.31 * loss.sqrt();
+        assert!((1.0 - lost - CHANCE..=1.0 + CHANCE).contains(&of_law), "loss {loss}: {of_law} of the law");
     }
 }
 
@@ -355,4 +365,91 @@ fn a_full_receive_ring_drops_and_counts() {
         outcome.books.iter().find(|station| station.name == "host 1 receive rings").expect("it is there");
     assert!(ring.dropped.packets.0 > 0);
     assert!(outcome.flows.iter().map(|flow| flow.retransmitted).sum::<u64>() > 0);
+}
+
+/// Limits by destination hold each for what goes there, and what goes elsewhere is not limited (Loom, section 4: sibling limits).
+#[test]
+fn limits_by_destination_hold_for_their_destinations_only() {
+    let mut scenario = bulk(0);
+    scenario.hosts = vec![Host::default(); 4];
+    scenario.network.topology = Topology::Star;
+    scenario.classes = vec!["a".to_owned()];
+    scenario.flows = (1..4)
+        .map(|to| FlowGroup { name: to.to_string(), count: 3, from: 0, to, ..FlowGroup::default() })
+        .collect();
+    let sender = &mut scenario.hosts[0];
+    sender.nic.transmit_queues = 0;
+    sender.nic.scheduler = SchedulerKind::PolicyTree;
+    // Hosts are 192.0.2.1, .2 and so on.
+    sender.stack.policy = Some(
+        "class a = cgroup \"a\"\nroot = limit by destination { 192.0.2.2/32: 1gbps, 192.0.2.3/32: 300mbps } of fair of a\n"
+            .to_owned(),
+    );
+    let outcome = run(&scenario, 1);
+    check_books(&outcome, "limits");
+    let to = |host: u32| {
+        let flows = outcome.flows.iter().filter(|flow| flow.group == host - 1);
+        flows.map(|flow| flow.received.0).sum::<u64>() as f64 * 8.0 / outcome.measured.as_secs_f64()
+    };
+    // Payload of full frames of 1538 bytes on the wire.
+    for (host, limit) in [(1, 1e9), (2, 0.3e9)] {
+        let expected = limit * 1448.0 / 1538.0;
+        assert!((to(host) / expected - 1.0).abs() < 0.02, "to host {host}: {} of {expected}", to(host));
+    }
+    assert!(to(3) > 7.5e9, "what goes elsewhere is not limited: {}", to(3));
+}
+
+/// A policy's conditions decide, and not the name of a class alone.
+#[test]
+fn conditions_of_a_policy_are_tested() {
+    let mut scenario = bulk(0);
+    scenario.hosts = vec![Host::default(); 3];
+    scenario.network.topology = Topology::Star;
+    scenario.classes = vec!["a".to_owned()];
+    scenario.flows = (1..3)
+        .map(|to| FlowGroup { name: to.to_string(), count: 2, from: 0, to, ..FlowGroup::default() })
+        .collect();
+    let sender = &mut scenario.hosts[0];
+    sender.nic.transmit_queues = 0;
+    sender.nic.scheduler = SchedulerKind::PolicyTree;
+    sender.stack.policy = Some(
+        "class b = cgroup \"a\" and to 192.0.2.2/32\nclass a = cgroup \"a\"\nroot = wfq { fair of a: 3, fair of b: 1 }\n"
+            .to_owned(),
+    );
+    let outcome = run(&scenario, 1);
+    let received = |group: u32| {
+        outcome.flows.iter().filter(|flow| flow.group == group).map(|flow| flow.received.0).sum::<u64>()
+            as f64
+    };
+    let ratio = received(1) / received(0);
+    assert!((ratio / 3.0 - 1.0).abs() < 0.02, "{ratio}");
+}
+
+/// Under DCB a flow of a traffic class keeps to this class's queues: strict priority lets the urgent class's flows go first.
+#[test]
+fn a_traffic_class_has_its_own_queues() {
+    let mut scenario = bulk(0);
+    let group = |name: &str, traffic_class| FlowGroup {
+        name: name.to_owned(),
+        count: 6,
+        traffic_class: Some(traffic_class),
+        ..FlowGroup::default()
+    };
+    scenario.flows = vec![group("urgent", 0), group("other", 1)];
+    for strict in [true, false] {
+        for host in &mut scenario.hosts {
+            host.nic.transmit_queues = 8;
+            host.nic.scheduler = SchedulerKind::Dcb { classes: 2, strict };
+        }
+        let outcome = run(&scenario, 1);
+        let received = |group: u32| -> u64 {
+            outcome.flows.iter().filter(|flow| flow.group == group).map(|flow| flow.received.0).sum()
+        };
+        let share = received(1) as f64 / (received(0) + received(1)) as f64;
+        let expected = if strict { 0.0 } else { 0.5 };
+        assert!((share - expected).abs() < 0.02, "strict {strict}: the other class has {share}");
+    }
+    scenario.flows[0].traffic_class = Some(2);
+    let refused = simulate(&scenario, 1).expect_err("two classes only").to_string();
+    assert!(refused.contains("urgent") && refused.contains("traffic class"), "{refused}");
 }

@@ -106,7 +106,7 @@ fn some_policy() -> impl Strategy<Value = fn() -> PolicyFile> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
     fn flows_are_received_where_the_plan_says(

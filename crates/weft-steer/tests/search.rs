@@ -359,7 +359,7 @@ fn some_policy() -> impl Strategy<Value = fn() -> PolicyFile> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn as_good_as_any_assignment(

@@ -6,7 +6,7 @@
 use crate::device::Titan;
 use crate::error::TitanError;
 use crate::page::QueuePage;
-use crate::state::SegmentLimits;
+use crate::segments;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use weft_host::clock;
@@ -109,6 +109,8 @@ pub struct Actuator {
     rule: Option<SegmentRule>,
     small: bool,
     changes: u64,
+    /// Held as long as this lives.
+    _hold: std::fs::File,
 }
 
 impl core::fmt::Debug for Actuator {
@@ -122,7 +124,14 @@ impl Actuator {
     ///
     /// # Errors
     /// When the device is the software NIC's, or neither weights nor segment sizes are to be kept.
-    pub fn new(titan: Titan) -> Result<Self, TitanError> {
+    pub fn new(mut titan: Titan) -> Result<Self, TitanError> {
+        let hold = {
+            let (ns, folder, known) = titan.segments();
+            let hold = segments::hold(folder, known)?;
+            // What one that was killed has left.
+            segments::restore(folder, known, ns)?;
+            hold
+        };
         let state = titan.state();
         let refuse =
             |reason: &str| TitanError::Idle { device: state.device.clone(), reason: reason.to_owned() };
@@ -145,7 +154,7 @@ impl Actuator {
         }
         let updates = WeightUpdates::new(state.queues as usize, Nanos(state.update_interval_ns));
         titan.page().use_weights.store(u32::from(weights.is_some()), Ordering::Release);
-        Ok(Self { titan, updates, weights, without_weights, rule, small: false, changes: 0 })
+        Ok(Self { titan, updates, weights, without_weights, rule, small: false, changes: 0, _hold: hold })
     }
 
     /// What is kept in step, and what cannot be.
@@ -201,17 +210,13 @@ impl Actuator {
 
     fn set_segments(&mut self, small: bool) -> Result<String, TitanError> {
         let state = self.titan.state().clone();
-        let (ns, device) = (self.titan.netns().handle()?, state.device.clone());
+        let (ns, folder, known) = self.titan.segments();
         if small {
-            let before = link::gso_sizes(&ns, &device)?;
-            // Written down first: whoever detaches after we were killed restores it.
-            self.titan
-                .remember_segments(Some(SegmentLimits { max: before.max, ipv4_max: before.ipv4_max }))?;
-            link::limit_gso_size(&ns, &device, state.segment_bytes)?;
+            segments::lower(folder, known, ns, state.segment_bytes)?;
         } else {
-            self.titan.restore_segments()?;
+            segments::restore(folder, known, ns)?;
         }
-        link::flush_routes(&ns)?;
+        link::flush_routes(ns)?;
         self.small = small;
         let to =
             if small { format!("at most {} bytes", state.segment_bytes) } else { "large again".to_owned() };

@@ -1,46 +1,37 @@
 //! Switching queue assignment on and off at a device.
 
+use crate::books::Books;
 use crate::error::TitanError;
+use crate::found::{self, Found, find};
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
 use crate::leftovers::{self, drop_pins, pins_of};
 use crate::match_table::encode;
 use crate::page::{self, QueuePage};
 use crate::programs::{Loaded, Pins, is_loaded, map_of};
+use crate::segments::{self, name_of};
 use crate::settings::{Pool, Settings};
-use crate::state::{self, SegmentLimits, State};
+use crate::state::{self, State};
+use crate::undo::Undo;
 use crate::weights::find_cgroup;
 use core::sync::atomic::Ordering;
-use std::path::PathBuf;
-use weft_host::bpf::{MapFd, RunStats, SharedLayout, SharedValue, program_info};
+use std::path::{Path, PathBuf};
+use weft_host::bpf::{RunStats, SharedLayout, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
 use weft_host::clock;
-use weft_host::ethtool::Nic as Ethtool;
 use weft_host::link;
 use weft_host::netns::NetNs;
-use weft_host::tc_filter::{self, BpfFilter, Filter};
+use weft_host::tc_filter::{self, BpfFilter};
 use weft_host::xps;
 use weft_units::{Nanos, QueueId};
 
 /// The name by which our filter is known at a device.
 pub const FILTER: &str = "weft_titan";
 /// The handle of our filter.
-const HANDLE: u32 = 1;
-/// The program of the software NIC's port (`bpf/doorbell.bpf.c`).
-const DOORBELL: &str = "weft_egress";
+pub(crate) const HANDLE: u32 = 1;
 /// How long programs may take to go, and how often that is looked at.
 const UNLOAD_PATIENCE: Nanos = Nanos::from_secs(1);
 const UNLOAD_LOOK: core::time::Duration = core::time::Duration::from_millis(1);
 type Result<T> = core::result::Result<T, TitanError>;
-
-/// What was found about a device.
-#[derive(Debug)]
-struct Found {
-    ifindex: u32,
-    queues: u32,
-    /// The map of the page, when the device is our NIC's port.
-    nic_page: Option<MapFd>,
-    filters: Vec<Filter>,
-}
 
 /// Queue assignment at a device.
 #[derive(Debug)]
@@ -68,37 +59,25 @@ impl Titan {
         if let Some(state) = State::read(&folder, netns, found.ifindex)? {
             return Err(TitanError::Attached { device: device.to_owned(), since: state.since() });
         }
+        found.refuse_unknown(device)?;
         let pools = pools(ns, device, &settings.pool, &found)?;
         let pins = pins_of(BpfFs::open()?.root(), netns, found.ifindex);
         let loaded = load(settings, &found, &pools)?;
         // Without a state these are nobody's: a run that was killed in between, or a namespace of the same number before.
         Pins::new(&pins).remove();
-        let mut undo =
-            Undo { ns: ns.handle()?, device: device.to_owned(), pins: Some(pins.clone()), filter: None };
+        let mut undo = Undo {
+            ns: ns.handle()?,
+            device: device.to_owned(),
+            pins: Some(pins.clone()),
+            filter: None,
+            state: None,
+        };
         if let Some(map) = &found.nic_page {
             map.shared::<QueuePage>()?.empty();
         }
         let programs = loaded.pin(&pins)?;
         let clsact_added = !tc_filter::has_clsact(ns, device)?;
-        if clsact_added {
-            tc_filter::add_clsact(ns, device)?;
-        }
-        undo.filter = Some((None, clsact_added));
         let priority = tc_filter::free_priority(&found.filters).unwrap_or(1);
-        let action = found.nic_page.is_none();
-        tc_filter::add_bpf_egress(
-            ns,
-            device,
-            &BpfFilter {
-                program: loaded.classifier().as_fd(),
-                name: FILTER,
-                priority,
-                handle: HANDLE,
-                direct_action: !action,
-                queue_by_hash: action.then(|| 0..=(found.queues - 1) as u16),
-            },
-        )?;
-        undo.filter = Some((Some(priority), clsact_added));
         let state = State {
             device: device.to_owned(),
             ifindex: found.ifindex,
@@ -119,7 +98,14 @@ impl Titan {
             pins,
             since: state::seconds_since_1970(),
         };
+        // Before the filter is there: a process that is killed in between leaves nothing that nobody knows of.
+        undo.state = Some((folder.clone(), state.clone()));
         state.write(&folder)?;
+        if clsact_added {
+            tc_filter::add_clsact(ns, device)?;
+        }
+        undo.filter = Some((None, clsact_added));
+        add_filter(ns, device, &loaded, &found, priority)?;
         undo.keep();
         let titan = Self::with_maps(ns, state, folder)?;
         titan.ask_nic(settings);
@@ -136,7 +122,8 @@ impl Titan {
         leftovers::forget(&folder)?;
         let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
         match State::read(&folder, netns, ifindex)? {
-            Some(state) => Self::with_maps(ns, state, folder),
+            // Its name may be another by now; its number is not.
+            Some(state) => Self::with_maps(ns, State { device: device.to_owned(), ..state }, folder),
             None => {
                 let others: Vec<String> = State::all(&folder)?.into_iter().map(|s| s.device).collect();
                 let others = if others.is_empty() {
@@ -160,6 +147,11 @@ impl Titan {
         let netns = ns.map(NetNs::inode).transpose()?;
         let mut states = State::all(&folder)?;
         states.retain(|state| netns.is_none_or(|netns| state.netns == netns));
+        for state in states.iter_mut().filter(|_| ns.is_some()) {
+            if let Some(name) = ns.map(|ns| name_of(ns, state.ifindex)).transpose()?.flatten() {
+                state.device = name;
+            }
+        }
         Ok(states)
     }
 
@@ -172,6 +164,7 @@ impl Titan {
     fn ask_nic(&self, settings: &Settings) {
         let interval = settings.update_interval.get();
         self.page.update_interval_ns.store(interval, Ordering::Relaxed);
+        self.page.sweep_off.store(0, Ordering::Relaxed);
         self.page.segment_all.store(u32::from(settings.segment_all), Ordering::Relaxed);
         self.page.segment_bytes.store(self.state.segment_bytes, Ordering::Relaxed);
         self.page.use_weights.store(u32::from(settings.parts.dqwa), Ordering::Release);
@@ -250,6 +243,21 @@ impl Titan {
         self.state.programs.iter().map(read).collect()
     }
 
+    /// How the counts stand. They are exact when nothing is under way.
+    ///
+    /// # Errors
+    /// When the kernel does not tell of the programs.
+    pub fn books(&self) -> Result<Books> {
+        let mut books = Books::read(&self.page, &self.flows(), self.state.queues as usize);
+        books.repaired = self.totals.repaired.load(Ordering::SeqCst);
+        books.given_up = self.totals.given_up.load(Ordering::SeqCst);
+        // The classifier is no tracing program: the first.
+        for id in self.state.programs.iter().skip(1) {
+            books.missed += program_info(*id)?.recursion_misses;
+        }
+        Ok(books)
+    }
+
     /// What does not work here, and why.
     ///
     /// # Errors
@@ -263,7 +271,9 @@ impl Titan {
                     .to_owned(),
             );
         }
-        let filters = tc_filter::egress_filters(&self.ns, &self.state.device)?;
+        notes.extend(self.queues_note()?);
+        notes.extend(self.forwarded_note());
+        let filters = tc_filter::egress_filters(&self.ns, &self.name()?)?;
         if filters.iter().any(|filter| filter.chain == 0 && filter.priority < self.state.priority) {
             notes.push(format!(
                 "a filter at {} runs before ours (priority {}): what it does not pass on is not assigned",
@@ -282,19 +292,50 @@ impl Titan {
         Ok(notes)
     }
 
-    /// Writes down what the device's limits of segments were, before they are changed.
-    pub(crate) fn remember_segments(&mut self, before: Option<SegmentLimits>) -> Result<()> {
-        self.state.segments_before = before;
-        Ok(self.state.write(&self.folder)?)
+    /// What to do when the device has another number of queues by now (`ethtool -L`).
+    fn queues_note(&self) -> Result<Option<String>> {
+        let now = match self.state.software_nic {
+            true => self.page.nic_queues.load(Ordering::Acquire) as u32,
+            false => found::queues_of(&self.ns, &self.name()?)?,
+        };
+        let (assigned, device) = (self.state.queues, &self.state.device);
+        Ok((now != assigned).then(|| {
+            let what = if now < assigned {
+                "packets of the others go to the first"
+            } else {
+                "the others get no flows"
+            };
+            format!(
+                "{device} has {now} queues by now, and flows are assigned to {assigned}: {what}; \
+                 `weft titan detach {device}` and attach it again"
+            )
+        }))
     }
 
-    /// Restores the device's limits of segments, if they were changed.
-    pub(crate) fn restore_segments(&mut self) -> Result<()> {
-        if let Some(SegmentLimits { max, ipv4_max }) = self.state.segments_before {
-            link::set_gso_sizes(&self.ns, &self.state.device, link::GsoSizes { max, ipv4_max })?;
-            self.remember_segments(None)?;
-        }
-        Ok(())
+    /// Whether much of the traffic cannot be assigned.
+    fn forwarded_note(&self) -> Option<String> {
+        let without = self.totals.without_socket.load(Ordering::Relaxed);
+        let assigned: u64 = self.page.queues.iter().map(|queue| queue.packets.load(Ordering::Relaxed)).sum();
+        (without > 1000 && without * 10 > assigned).then(|| {
+            format!(
+                "{without} packets came without a socket and were not assigned ({assigned} were): routing takes them from their \
+                 sockets, so what containers and virtual machines send through this host's routing cannot be; attach inside \
+                 their namespaces, or join them by a bridge"
+            )
+        })
+    }
+
+    /// The device's name now.
+    fn name(&self) -> Result<String> {
+        name_of(&self.ns, self.state.ifindex)?.ok_or_else(|| TitanError::Gone {
+            device: self.state.device.clone(),
+            ifindex: self.state.ifindex,
+        })
+    }
+
+    /// The namespace, and what was done, to change the device's limits of segments.
+    pub(crate) fn segments(&mut self) -> (&NetNs, &Path, &mut State) {
+        (&self.ns, &self.folder, &mut self.state)
     }
 
     /// Switches queue assignment off and takes back all that was done.
@@ -305,7 +346,7 @@ impl Titan {
         let _lock = state::lock(&self.folder)?;
         self.page.use_weights.store(0, Ordering::Release);
         self.page.segment_bytes.store(0, Ordering::Release);
-        let device = &self.state.device.clone();
+        let device = &self.name()?;
         let mut outcome = tc_filter::delete_egress(&self.ns, device, self.state.priority, self.state.handle)
             .map_err(TitanError::from);
         let others = tc_filter::egress_filters(&self.ns, device)?.len()
@@ -313,7 +354,7 @@ impl Titan {
         if self.state.clsact_added && others == 0 {
             outcome = outcome.and(tc_filter::delete_clsact(&self.ns, device).map_err(TitanError::from));
         }
-        outcome = outcome.and(self.restore_segments());
+        outcome = outcome.and(segments::restore_known(&self.folder, &mut self.state, &self.ns));
         drop_pins(&self.state.pins);
         // Until the last program has ended packets are counted in and out.
         wait_unloaded(&self.state.programs);
@@ -321,6 +362,20 @@ impl Titan {
         self.state.remove(&self.folder);
         outcome
     }
+}
+
+/// Puts the classifier at the device's egress. Where the device is not our NIC's port, an action behind it chooses the queue.
+fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Found, priority: u16) -> Result<()> {
+    let action = found.nic_page.is_none();
+    let filter = BpfFilter {
+        program: loaded.classifier().as_fd(),
+        name: FILTER,
+        priority,
+        handle: HANDLE,
+        direct_action: !action,
+        queue_by_hash: action.then(|| 0..=(found.queues - 1) as u16),
+    };
+    Ok(tc_filter::add_bpf_egress(ns, device, &filter)?)
 }
 
 /// A map of a device's programs, where it is pinned; else the classifier's own, so that what is on can be switched off when
@@ -334,36 +389,6 @@ fn map<T: SharedLayout>(state: &State, name: &str) -> Result<SharedValue<T>> {
     classifier.flatten().map_or(Err(missing.into()), |map| Ok(map.shared()?))
 }
 
-/// Takes back what was done when a later step fails.
-struct Undo {
-    ns: NetNs,
-    device: String,
-    pins: Option<PathBuf>,
-    filter: Option<(Option<u16>, bool)>,
-}
-
-impl Undo {
-    fn keep(mut self) {
-        (self.pins, self.filter) = (None, None);
-    }
-}
-
-impl Drop for Undo {
-    fn drop(&mut self) {
-        if let Some((priority, clsact_added)) = self.filter.take() {
-            if let Some(priority) = priority {
-                let _ = tc_filter::delete_egress(&self.ns, &self.device, priority, HANDLE);
-            }
-            if clsact_added {
-                let _ = tc_filter::delete_clsact(&self.ns, &self.device);
-            }
-        }
-        if let Some(pins) = self.pins.take() {
-            drop_pins(&pins);
-        }
-    }
-}
-
 /// Waits until programs that nothing holds any more are gone: the kernel unlinks and frees them behind our back
 /// (`bpf_link_put`, kernel/bpf/syscall.c). Whoever else holds one, such as a debugger, is not waited for longer than
 /// [`UNLOAD_PATIENCE`].
@@ -372,51 +397,6 @@ fn wait_unloaded(programs: &[u32]) {
     while programs.iter().any(|id| is_loaded(*id)) && clock::now() < until {
         std::thread::sleep(UNLOAD_LOOK);
     }
-}
-
-fn find(ns: &NetNs, device: &str) -> Result<Found> {
-    let ifindex = link::index(ns, device)?;
-    let filters =
-        if tc_filter::has_clsact(ns, device)? { tc_filter::egress_filters(ns, device)? } else { Vec::new() };
-    // A filter's name is what its maker gave it; the program's own name says what it is.
-    let programs = filters.iter().filter_map(|filter| filter.program.as_ref());
-    let is_doorbell = |id: &u32| program_info(*id).is_ok_and(|info| info.name == DOORBELL);
-    if let Some(program) = programs.map(|program| program.id).find(is_doorbell) {
-        let map = map_of(program, page::MAP)?
-            .ok_or_else(|| TitanError::PolicyPort { device: device.to_owned() })?;
-        let page: SharedValue<QueuePage> = map.shared()?;
-        let queues = page.nic_queues.load(Ordering::Acquire) as u32;
-        if queues == 0 {
-            return Err(TitanError::PolicyPort { device: device.to_owned() });
-        }
-        let found = Found { ifindex, queues, nic_page: Some(map), filters };
-        return enough(device, found, "; start the software NIC with more queues");
-    }
-    let kind = link::kind(ns, device)?.unwrap_or_default();
-    if kind == "tun" {
-        return Err(TitanError::Orphans { device: device.to_owned(), kind });
-    }
-    let queues = in_use(ns, device, xps::tx_queues(ns, device)?.count).min(page::QUEUES as u32);
-    enough(device, Found { ifindex, queues, nic_page: None, filters }, "; `ethtool -L` may give it more")
-}
-
-/// The transmit queues that are in use. A driver may show more in sysfs than it uses (igb shows 8 of 4), and what is put
-/// into another one goes to the first (`netdev_cap_txqueue`); its channels say how many they are.
-fn in_use(ns: &NetNs, device: &str, shown: u32) -> u32 {
-    let channels = Ethtool::open(ns, device).and_then(|mut nic| nic.channels());
-    match channels {
-        Ok(Some(channels)) if channels.tx.count + channels.combined.count > 0 => {
-            shown.min(channels.tx.count + channels.combined.count)
-        }
-        _ => shown,
-    }
-}
-
-fn enough(device: &str, found: Found, hint: &str) -> Result<Found> {
-    if found.queues < 2 {
-        return Err(TitanError::OneQueue { device: device.to_owned(), hint: hint.to_owned() });
-    }
-    Ok(found)
 }
 
 /// The queues that each core may choose from; empty for all.
@@ -477,10 +457,11 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Lo
 fn cgroup(path: &str) -> [u8; 16] {
     let mut element = [0; 16];
     if let Some(cgroup) = find_cgroup(path)
-        && let Ok(id) = cgroup.id()
+        && let Ok(place) = cgroup.place()
     {
-        element[..8].copy_from_slice(&id.to_ne_bytes());
-        element[8..12].copy_from_slice(&cgroup.level().to_ne_bytes());
+        element[..8].copy_from_slice(&place.id.to_ne_bytes());
+        // WEFT_LEVEL_ANY where the root of the hierarchy cannot be seen.
+        element[8..12].copy_from_slice(&place.level.unwrap_or(u32::MAX).to_ne_bytes());
     }
     element
 }

@@ -67,6 +67,31 @@ pub enum TitanError {
         /// How long.
         since: String,
     },
+    /// A classifier that no file knows of.
+    #[error(
+        "a classifier of queue assignment is at {device} that no file of /run/weftline/titan knows of (another /run may); \
+         `tc filter del dev {device} egress prio {priority}` removes it"
+    )]
+    Unknown {
+        /// The device.
+        device: String,
+        /// The priority of its filter.
+        priority: u16,
+    },
+    /// The device has gone.
+    #[error("{device} (number {ifindex}) is gone from its network namespace")]
+    Gone {
+        /// The device's last name.
+        device: String,
+        /// Its number.
+        ifindex: u32,
+    },
+    /// Another process keeps the device in step.
+    #[error("another `weft titan actuate {device}` runs; end that one first")]
+    Actuated {
+        /// The device.
+        device: String,
+    },
     /// It is not on.
     #[error("queue assignment is not on at {device}{others}")]
     NotAttached {

@@ -16,18 +16,7 @@ const PEER: &str = "weft-try1";
 
 /// Tries the programs, and the action that puts packets into queues of other devices than the software NIC.
 pub fn survey() -> Vec<Facility> {
-    let config = Config {
-        queues: 2,
-        least_occupied: true,
-        pooled: false,
-        rules: 1,
-        cgroups: 1,
-        most_flows: 1,
-        with_action: true,
-        device_holds: false,
-        default_weight: 1,
-    };
-    let loaded = Loaded::load(&config, None).map_err(|error| error.to_string());
+    let loaded = Loaded::load(&Config::TRIAL, None).map_err(|error| error.to_string());
     let queues = match &loaded {
         Ok(loaded) => try_action(loaded).map_or_else(State::Missing, |()| State::PRESENT),
         Err(_) => State::Missing("could not be tried: the programs do not load".to_owned()),

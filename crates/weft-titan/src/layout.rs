@@ -1,5 +1,6 @@
 //! What the programs share besides the page of queues: `bpf/titan.h` in Rust. Both sides assert the sizes.
 
+use crate::flow_word;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 use weft_units::{Bytes, Packets, QueueId};
@@ -33,6 +34,19 @@ pub struct Config {
 }
 
 impl Config {
+    /// The least that can be loaded, to try whether it can.
+    pub(crate) const TRIAL: Self = Self {
+        queues: 2,
+        least_occupied: true,
+        pooled: false,
+        rules: 1,
+        cgroups: 1,
+        most_flows: 1,
+        with_action: true,
+        device_holds: false,
+        default_weight: 1,
+    };
+
     /// As the programs read it.
     pub fn to_bytes(self) -> [u8; 36] {
         let words = [
@@ -72,19 +86,19 @@ pub const FLOWS: usize = 1 << 18;
 pub struct Flow {
     /// The address of its socket in the kernel; 0 when the entry is free.
     pub socket: AtomicU64,
-    /// Bits 0..31 segments outstanding, 32..39 queue, 40..63 weight.
+    /// See [`flow_word`].
     pub state: AtomicU64,
     /// Assigned so far.
     pub bytes: AtomicU64,
     bytes_out: AtomicU64,
+    weighed: AtomicU64,
     idle_since: AtomicU32,
     swept: AtomicU32,
-    cgroup: AtomicU64,
-    mark: AtomicU32,
+    claim: AtomicU32,
     hash: AtomicU32,
     /// Local port in the lower half, remote in the upper.
     pub ports: AtomicU32,
-    passing: AtomicU32,
+    pad: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Flow>() == 64);
@@ -118,7 +132,8 @@ pub struct Totals {
     pub swept: AtomicU64,
     /// Another core took the same queue between look and claim.
     pub retries: AtomicU64,
-    pad: AtomicU64,
+    /// Words that other cores changed so often in between that a departure or its bytes stayed uncounted.
+    pub given_up: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Totals>() == 64);
@@ -152,13 +167,15 @@ impl FlowRecord {
         if id == 0 {
             return None;
         }
-        let state = flow.state.load(Ordering::Relaxed);
+        let state = flow.state.load(Ordering::SeqCst);
+        // With a flag no segment counts.
+        let segments = if flow_word::is_active(state) { flow_word::out(state) } else { 0 };
         let ports = flow.ports.load(Ordering::Relaxed);
         Some(Self {
             id,
-            segments: Packets(state & 0xffff_ffff),
-            queue: QueueId((state >> 32 & 0xff) as u32),
-            weight: (state >> 40) as u32,
+            segments: Packets(segments),
+            queue: QueueId(flow_word::queue(state) as u32),
+            weight: flow_word::weight(state) as u32,
             bytes: Bytes(flow.bytes.load(Ordering::Relaxed)),
             local_port: ports as u16,
             remote_port: (ports >> 16) as u16,
@@ -179,16 +196,16 @@ mod tests {
         let word = |value| AtomicU64::new(value);
         Flow {
             socket: word(socket),
-            state: word(45 | 6 << 32 | 3 << 40),
+            state: word(45 | flow_word::place(6, 3)),
             bytes: word(65_000),
             bytes_out: word(0),
+            weighed: word(0),
             idle_since: AtomicU32::new(0),
             swept: AtomicU32::new(0),
-            cgroup: word(0),
-            mark: AtomicU32::new(0),
+            claim: AtomicU32::new(0),
             hash: AtomicU32::new(0),
             ports: AtomicU32::new(40_000 | 5201 << 16),
-            passing: AtomicU32::new(0),
+            pad: AtomicU32::new(0),
         }
     }
 
@@ -205,6 +222,12 @@ mod tests {
         };
         assert_eq!(FlowRecord::read(&flow(7)), Some(expected));
         assert!(expected.is_active());
+        let passing = flow(7);
+        passing.state.fetch_or(flow_word::PASSING, Ordering::Relaxed);
+        assert!(
+            FlowRecord::read(&passing).is_some_and(|record| !record.is_active()),
+            "what is added is taken back"
+        );
         assert_eq!(FlowRecord::read(&flow(0)), None);
     }
 

@@ -3,6 +3,7 @@
 use crate::device::FILTER;
 use crate::error::TitanError;
 use crate::programs::{Pins, is_loaded};
+use crate::segments::{namespace_of, restore_known};
 use crate::state::State;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{MapFd, program_maps, programs_named};
@@ -33,6 +34,8 @@ pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
         // The filter holds the classifier, and goes with the device.
         let gone = !state.programs.first().is_some_and(|id| is_loaded(*id));
         if gone && state.pins.starts_with(&root) {
+            let mut state = state;
+            restore(folder, &mut state);
             drop_pins(&state.pins);
             state.remove(folder);
         }
@@ -44,6 +47,17 @@ pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
         }
     }
     Ok(())
+}
+
+/// Gives a device back its limit of segments: its classifier may be gone and the device not, when somebody has deleted the filter. A
+/// namespace that has no name any more took its devices with it.
+pub(crate) fn restore(folder: &Path, state: &mut State) {
+    if state.segments_before.is_some()
+        && let Some(ns) = namespace_of(state)
+    {
+        // A device that has gone has no limit.
+        let _ = restore_known(folder, state, &ns);
+    }
 }
 
 fn folders(root: &Path) -> Vec<PathBuf> {
@@ -75,18 +89,7 @@ mod tests {
         }
         let _lock = crate::state::lock(Path::new(crate::state::FOLDER)).expect("the lock");
         let empty = tempfile::tempdir().expect("a folder");
-        let config = Config {
-            queues: 2,
-            least_occupied: true,
-            pooled: false,
-            rules: 1,
-            cgroups: 1,
-            most_flows: 1,
-            with_action: true,
-            device_holds: false,
-            default_weight: 1,
-        };
-        let loaded = Loaded::load(&config, None).expect("loads");
+        let loaded = Loaded::load(&Config::TRIAL, None).expect("loads");
         let filesystem = BpfFs::open().expect("a bpf file system");
         // Of a namespace number that the kernel does not give.
         let pins = pins_of(filesystem.root(), 7, std::process::id());

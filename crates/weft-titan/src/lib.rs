@@ -4,15 +4,20 @@
 //! [`page`] is what the eBPF programs, the software NIC and this process share.
 
 pub mod actuator;
+pub mod books;
 pub mod device;
 pub mod error;
 pub mod facilities;
+pub mod flow_word;
+mod found;
 pub mod layout;
 mod leftovers;
 pub mod match_table;
 pub mod page;
 pub mod programs;
+mod segments;
 pub mod settings;
 pub mod state;
 pub mod status;
+mod undo;
 pub mod weights;

@@ -24,11 +24,15 @@ pub struct Queue {
     /// Flows that became active here.
     pub activations: AtomicU64,
     pad0: [AtomicU64; 4],
-    /// Left, in segments.
+    /// Left, in segments, and was seen to leave.
     pub left_packets: AtomicU64,
     /// Left, frame bytes.
     pub left_bytes: AtomicU64,
-    pad1: [AtomicU64; 6],
+    /// That left without being seen, in segments, and were found to have left.
+    pub unseen_packets: AtomicU64,
+    /// The same in frame bytes.
+    pub unseen_bytes: AtomicU64,
+    pad1: [AtomicU64; 4],
 }
 
 /// The page.
@@ -45,7 +49,8 @@ pub struct QueuePage {
     pub nic_queues: AtomicU64,
     /// 1: all queues send pieces while any has more than one flow.
     pub segment_all: AtomicU32,
-    pad1: AtomicU32,
+    /// 1: flows whose departures were missed stay counted, for tests, which then see each one.
+    pub sweep_off: AtomicU32,
     pad0: [AtomicU64; 4],
     /// Written by the NIC. A queue's number plus 1: a packet is just being taken off a ring of it, and it is not known whose;
     /// 0: none is.
@@ -129,7 +134,7 @@ impl QueuePage {
     pub fn empty(&self) {
         for queue in &self.queues {
             let counts = [&queue.packets, &queue.bytes, &queue.moves, &queue.activations];
-            let others = [&queue.left_packets, &queue.left_bytes];
+            let others = [&queue.left_packets, &queue.left_bytes, &queue.unseen_packets, &queue.unseen_bytes];
             counts.into_iter().chain(others).for_each(|count| count.store(0, Ordering::Relaxed));
         }
         self.loads.iter().for_each(|load| load.set(Load::default()));
@@ -145,7 +150,7 @@ impl Default for QueuePage {
             update_interval_ns: AtomicU64::default(),
             nic_queues: AtomicU64::default(),
             segment_all: AtomicU32::default(),
-            pad1: AtomicU32::default(),
+            sweep_off: AtomicU32::default(),
             pad0: Default::default(),
             fetching: AtomicU64::default(),
             holding: AtomicU64::default(),

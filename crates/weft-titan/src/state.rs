@@ -154,7 +154,9 @@ impl State {
 
     /// Removes the file. One that is gone already is no error.
     pub fn remove(&self, folder: &Path) {
-        let _ = std::fs::remove_file(path(folder, self.netns, self.ifindex));
+        let path = path(folder, self.netns, self.ifindex);
+        let _ = std::fs::remove_file(path.with_extension("actuator"));
+        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -176,10 +178,10 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn state() -> State {
+    pub(crate) fn state() -> State {
         State {
             device: "eth0".to_owned(),
             ifindex: 7,

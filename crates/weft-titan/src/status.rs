@@ -103,7 +103,8 @@ impl Watch {
                     bytes,
                     bps: (bytes.saturating_sub(*before) as f64 * 8.0 / seconds) as u64,
                     // The two sides are counted at different times: a packet that leaves in between may be ahead.
-                    standing_bytes: bytes.saturating_sub(read(&queue.left_bytes)),
+                    standing_bytes: bytes
+                        .saturating_sub(read(&queue.left_bytes).wrapping_add(read(&queue.unseen_bytes))),
                     moves: read(&queue.moves),
                 }
             })

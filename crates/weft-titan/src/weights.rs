@@ -21,6 +21,7 @@
 //! policy, where classes are named, and has the weight of its class.
 
 use serde::Deserialize;
+use std::io::Read;
 use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
@@ -144,6 +145,19 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
+/// Bytes of a file of weights or of its policy, at most: more than the rows of a match table need by far.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// Reads a file up to its limit, and no further.
+fn read_at_most(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+    if read as u64 > LARGEST_FILE {
+        return Err(std::io::Error::other(format!("it has more than {LARGEST_FILE} bytes")));
+    }
+    Ok(text)
+}
+
 impl WeightTable {
     /// Reads the file at `path`, and the policy that it names.
     ///
@@ -151,7 +165,7 @@ impl WeightTable {
     /// When a file cannot be read or something in it is wrong, with line and column.
     pub fn load(path: &Path) -> Result<Self, WeightsError> {
         let read = |path: &Path| {
-            std::fs::read_to_string(path)
+            read_at_most(path)
                 .map_err(|e| WeightsError::Read { file: path.display().to_string(), reason: e.to_string() })
         };
         let text = read(path)?;
@@ -419,5 +433,11 @@ mod tests {
             1,
             "the policy gives port 80 to another class, of the default weight"
         );
+    }
+
+    #[test]
+    fn a_file_without_end_is_read_to_its_limit() {
+        let error = WeightTable::load(Path::new("/dev/zero")).expect_err("too long").to_string();
+        assert!(error.contains("/dev/zero") && error.contains("more than 1048576 bytes"), "{error}");
     }
 }

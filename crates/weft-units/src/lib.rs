@@ -8,6 +8,8 @@
 mod ids;
 mod packet;
 mod quantity;
+#[doc(hidden)]
+pub mod testing;
 
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, NodeId, QueueId};
 pub use packet::{FlowKey, PacketMeta, Protocol};

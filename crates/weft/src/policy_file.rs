@@ -3,9 +3,10 @@
 use crate::failure::Reported;
 use crate::output;
 use anyhow::anyhow;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
-use weft_policy::{Compilation, CompileOptions, CompiledPolicy, Source, compile, render};
+use weft_policy::syntax::TEXT_MAX;
+use weft_policy::{Code, Compilation, CompileOptions, CompiledPolicy, Source, compile, render};
 
 /// A policy's text and its name.
 #[derive(Clone, Debug)]
@@ -20,7 +21,17 @@ impl PolicyText {
     /// Reads the file at `path`.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|e| anyhow!("cannot read the policy {name}: {e}"))?;
+        // Never more than a policy may have: the file may be another, or a device that has no end.
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path);
+        file.and_then(|file| file.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|e| anyhow!("cannot read the policy {name}: {e}"))?;
+        if bytes.len() > TEXT_MAX {
+            let code = Code::TooLarge.as_str();
+            return Err(anyhow!(
+                "{name}: error[{code}]: the file has more than {TEXT_MAX} bytes; check that this is the right file"
+            ));
+        }
         let text = String::from_utf8(bytes).map_err(|e| {
             anyhow!("the policy {name} is not UTF-8 text: see byte {}", e.utf8_error().valid_up_to())
         })?;

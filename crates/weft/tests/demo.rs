@@ -5,7 +5,7 @@ mod common;
 use common::{Running, assert_conserved, assert_head, json, left_by, until, weft};
 use rustix::process::Signal;
 use std::time::Duration;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, skip};
 
 /// A demo as short as it can be.
 const SHORT: [&str; 11] = [
@@ -109,4 +109,58 @@ fn json_alone_on_standard_output() {
     let document = serde_json::from_str(&said.out).expect("only JSON on standard output");
     assert_head(&document, "weft-demo/1");
     assert!(said.err.contains("Verdicts"), "{}", said.err);
+}
+
+/// The demo with all that it promises, as short as it shows that: exit code 0, or 3 where this machine cannot show it.
+#[test]
+fn a_short_demo_holds_all_its_verdicts() {
+    const NAME: &str = "a_short_demo_holds_all_its_verdicts";
+    if !privileged(NAME) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("demo.json");
+    let mut weft = weft();
+    weft.args(["demo", "--strict", "--plain", "--no-html", "--modes", "qpf,loom", "--rate", "50mbps"]);
+    weft.args(["--flows", "4,8,16,64", "--duration", "10", "--json"]).arg(&path);
+    let said = Running(weft.spawn().expect("start weft")).wait(Duration::from_secs(90));
+    let unseen: Vec<&str> = said.out.lines().filter(|line| line.contains("cannot be shown here")).collect();
+    assert!(!said.out.contains("SHORT"), "{}", said.out);
+    match said.code {
+        0 => assert!(unseen.is_empty(), "{}", said.out),
+        3 => {
+            assert!(!unseen.is_empty(), "exit code 3 without a reason: {}", said.out);
+            skip(NAME, unseen.join("; "));
+        }
+        code => panic!("exit code {code}: {}{}", said.out, said.err),
+    }
+    let document = json(&path);
+    for mode in document["modes"].as_array().expect("modes") {
+        assert_conserved(&mode["conservation"]);
+        // Backlog and departures are there, from which everything is judged.
+        let fine = &mode["fine"];
+        let windows = fine["bytes"].as_array().expect("windows").len();
+        assert!(windows >= 900 && fine["waiting"].as_array().expect("sets").len() == windows, "{windows}");
+    }
+}
+
+/// The null model on real packets: a policy that gives T1 three times as much is not the equal sharing that the demo judges.
+#[test]
+fn an_unfair_policy_fails_the_strict_demo() {
+    if !privileged("an_unfair_policy_fails_the_strict_demo") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = folder.path().join("unfair.weft");
+    let tenants = [0, 1, 2, 3, 4];
+    let classes = tenants.map(|i| format!("class T{i} = cgroup \"T{i}\"\n")).concat();
+    let parts = tenants.map(|i| format!("fair of T{i}: {}", if i == 1 { 3 } else { 1 })).join(", ");
+    std::fs::write(&policy, format!("{classes}root = wfq {{ {parts} }}\n")).expect("policy");
+    let demo = start(&["--strict", "--policy", policy.to_str().expect("UTF-8")]);
+    let said = demo.wait(Duration::from_secs(40));
+    let lag = said.out.lines().find(|line| line.contains("largest lag behind the ideal schedule"));
+    assert!(lag.is_some_and(|line| line.starts_with("SHORT")), "{}{}", said.out, said.err);
+    assert_eq!(said.code, 1, "{}", said.err);
+    let lenient = start(&["--policy", policy.to_str().expect("UTF-8")]).wait(Duration::from_secs(40));
+    assert_eq!(lenient.code, 0, "{}", lenient.err);
 }

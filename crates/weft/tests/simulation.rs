@@ -53,7 +53,7 @@ fn wrong_settings_and_options_say_what_is_wrong() {
         (&["reproduce", "titan", "--rate", "500mbps"], 2, "--measured"),
         (&["reproduce", "titan", "--measured", "--duration", "900ms"], 2, "second"),
         (&["reproduce", "titan", "--measured", "--rate", "1kbps"], 2, "1 Mb/s"),
-        (&["reproduce", "loom-fig2", "--measured"], 1, "titan-tr-table3"),
+        (&["reproduce", "loom-fig3", "--measured"], 1, "titan-tr-table3"),
         (&["reproduce", "titan-weights"], 1, "--measured"),
     ] {
         let said = run(args);

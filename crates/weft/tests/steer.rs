@@ -5,7 +5,7 @@ mod common;
 use common::{Running, assert_head, file, json, run, until, weft, weft_without_rights};
 use rustix::process::Signal;
 use std::time::Duration;
-use weft_host::testing::{privileged, unique};
+use weft_host::testing::{has_program, privileged, unique};
 use weft_host::{NetNs, link};
 
 fn flows(folder: &tempfile::TempDir) -> String {
@@ -48,24 +48,41 @@ fn a_plan_s_json_has_the_promised_fields() {
 #[test]
 fn plans_are_written_as_commands() {
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
-    for (nic, script, begin) in [
-        ("ethtool-generic", "ethtool", "ethtool -N dev7 flow-type "),
-        ("e810", "flower", "tc filter add dev dev7 ingress "),
-        ("mlx5", "rte-flow", "flow create 0 "),
+    let own = flows(&folder);
+    let plain = std::fs::read_to_string(&own).expect("flows");
+    // Of a whole network: what the flow director of e810 cannot compare.
+    let networks = "tcp,192.0.2.0/24,*,198.51.100.2,443,hp\ntcp,192.0.3.0/24,*,198.51.100.2,443,be\n";
+    let flows = file(&folder, "networks.csv", format!("{plain}{networks}"));
+    let models = run(&["steer", "models", "--json", "-"]);
+    let models: serde_json::Value = serde_json::from_str(&models.out).expect("JSON");
+    for (nic, interface, script, begin) in [
+        ("ethtool-generic", "ethtool ntuple rules", "ethtool", "ethtool -N dev7 flow-type "),
+        ("e810", "tc flower", "flower", "tc filter add dev dev7 ingress "),
+        ("intel-82599", "DPDK's rte_flow", "rte-flow", "flow create 0 "),
     ] {
-        let policy = "static { hp: 0..1, be: 2..3 }";
-        let said = run(&[
-            "steer", "plan", "--nic", nic, "--flows", &flows, "--policy", policy, "--queues", "4",
-            "--script", script, "--device", "dev7",
-        ]);
+        let plan = folder.path().join("plan.json");
+        // Which has no masks of addresses: the policy would reject the plan.
+        let flows = if nic == "intel-82599" { &own } else { &flows };
+        let args = ["steer", "plan", "--nic", nic, "--flows", flows, "--queues", "4"];
+        let policy = ["--policy", "static { hp: 0..1, be: 2..3 }", "--json", plan.to_str().expect("UTF-8")];
+        let said = run(&[&args[..], &policy, &["--script", script, "--device", "dev7"]].concat());
         assert_eq!(said.code, 0, "{nic}: {}", said.err);
-        assert!(
-            said.out.lines().any(|line| line.starts_with(begin))
-                || said.out.lines().any(|line| line.starts_with("# not expressible")),
-            "{nic}: {}",
-            said.out
-        );
+        // Each rule of a table that the dialect can set is a command.
+        let model = models["models"].as_array().and_then(|all| all.iter().find(|m| m["name"] == nic));
+        let tables = model.expect("the model")["tables"].as_array().expect("tables");
+        let settable = |rule: &&serde_json::Value| {
+            tables.iter().any(|table| table["name"] == rule["table"] && table["interface"] == interface)
+        };
+        let plan = json(&plan);
+        let rules = plan["filters"].as_array().expect("filters");
+        let commands = said.out.lines().filter(|line| line.starts_with(begin)).count();
+        // DPDK drives a NIC's tables itself, whatever Linux offers of them.
+        let expected = if script == "rte-flow" { rules.len() } else { rules.iter().filter(settable).count() };
+        assert!(commands > 0 && commands == expected, "{nic}: {expected} of: {}", said.out);
+        // And each other one is told.
+        let told =
+            said.out.lines().filter(|line| line.starts_with("# not expressible") && line.contains(", add "));
+        assert_eq!(told.count(), rules.len() - commands, "{nic}: {}", said.out);
     }
 }
 
@@ -234,8 +251,7 @@ fn commands_are_ones_that_the_tools_understand() {
         ("ethtool", "ethtool-generic", "ethtool", "Operation not supported"),
         ("tc", "e810", "flower", "Error: "),
     ] {
-        if weft_host::programs::find(tool).is_none() {
-            println!("skipped: there is no {tool}");
+        if !has_program("commands_are_ones_that_the_tools_understand", tool) {
             continue;
         }
         let policy = "static { a: 3..3 }";

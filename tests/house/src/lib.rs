@@ -6,6 +6,7 @@ pub mod documents;
 pub mod literals;
 pub mod manifests;
 pub mod mask;
+pub mod skips;
 pub mod sources;
 pub mod unsafe_code;
 pub mod workspace;

@@ -3,7 +3,7 @@
 
 use house::documents::mentions;
 use house::workspace::{files, is_for_tests, read, root, test_modules};
-use house::{Finding, literals, manifests, sources, unsafe_code};
+use house::{Finding, literals, manifests, skips, sources, unsafe_code};
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Table;
@@ -191,6 +191,65 @@ fn documents_name_files_that_exist() {
         missing.map(|m| Finding::at(m.line, format!("{} does not exist", m.path))).collect::<Vec<_>>()
     };
     none("paths in documents", each(&documents, check));
+}
+
+#[test]
+fn skipped_tests_are_counted() {
+    let mut tests = all_sources();
+    let product = product_sources();
+    tests.retain(|path| {
+        !product.contains(path) && !path.ends_with("/testing.rs") && !path.contains("/examples/")
+    });
+    assert!(tests.len() > 50, "only {} sources of tests found", tests.len());
+    tests.retain(|path| path != "tests/house/src/skips.rs");
+    none("skips", each(&tests, |_, source| skips::ad_hoc(source)));
+}
+
+/// What the scripts build is what `Cargo.lock` says.
+#[test]
+fn cargo_is_locked_wherever_it_builds() {
+    let files = [files("scripts", ""), files(".ci", ""), vec!["Makefile".to_owned()]].concat();
+    let check = |_: &str, text: &str| {
+        let builds = ["build", "check", "test", "clippy", "doc", "bench", "run", "deny", "install"];
+        let says = |line: &str| {
+            ["die ", "say ", " --version", "fuzz/Cargo.toml"].iter().any(|word| line.contains(word))
+        };
+        let comment = |line: &str| line.trim_start().starts_with('#');
+        let lines = text.lines().enumerate().filter(|(_, line)| !comment(line) && !says(line));
+        let found = lines.filter(|(_, line)| {
+            let after = line.split("cargo ").skip(1).chain(line.split("$(CARGO) ").skip(1));
+            after.map(str::trim_start).any(|rest| builds.iter().any(|verb| rest.starts_with(verb)))
+                && !line.contains("--locked")
+        });
+        found.map(|(index, _)| Finding::at(index + 1, "cargo without --locked")).collect::<Vec<_>>()
+    };
+    none("--locked", each(&files, check));
+}
+
+#[test]
+fn the_toolchain_file_agrees_with_the_manifest() {
+    let file = table("rust-toolchain.toml");
+    let toolchain = &file["toolchain"];
+    // A fixed release would be fetched where a later one is installed.
+    assert_eq!(toolchain["channel"].as_str(), Some("stable"));
+    let components = toolchain["components"].as_array().expect("components");
+    assert!(["rustfmt", "clippy"].iter().all(|name| components.iter().any(|c| c.as_str() == Some(name))));
+}
+
+/// `make audit` runs cargo-deny over it; here it is only read.
+#[test]
+fn the_rules_for_dependencies_can_be_read() {
+    let deny = table("deny.toml");
+    let licences = deny["licenses"]["allow"].as_array().expect("licences");
+    let own = table("Cargo.toml")["workspace"]["package"]["license"].as_str().expect("ours").to_owned();
+    for licence in own.split(" OR ") {
+        assert!(licences.iter().any(|l| l.as_str() == Some(licence)), "{licence}");
+    }
+    for (section, key) in [("sources", "unknown-registry"), ("sources", "unknown-git"), ("bans", "wildcards")]
+    {
+        assert_eq!(deny[section][key].as_str(), Some("deny"), "{section}.{key}");
+    }
+    assert_eq!(deny["advisories"]["yanked"].as_str(), Some("deny"));
 }
 
 /// The fuzz targets are outside the workspace, and a nightly compiler builds them. That what they call exists is checked

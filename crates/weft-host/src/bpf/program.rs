@@ -54,6 +54,27 @@ impl ProgramFd {
         pin("pin program at", self.fd.as_fd(), path)
     }
 
+    /// Runs the program once, in the calling thread, on `context`, which it may change: a program of type `syscall`.
+    ///
+    /// # Errors
+    /// When it is of another type, or the kernel refuses to run it.
+    pub fn run(&self, context: &mut [u8]) -> Result<u32, BpfError> {
+        let mut options = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+            ctx_in: context.as_mut_ptr().cast(),
+            ctx_size_in: context.len() as u32,
+            ..Default::default()
+        };
+        // SAFETY: the kernel reads and writes at most `ctx_size_in` bytes at `ctx_in`, which are those of `context`, borrowed for
+        // writing; the other pointers are null.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.fd.as_raw_fd(), &raw mut options) };
+        if result != 0 {
+            let reason = std::io::Error::from_raw_os_error(-result);
+            return Err(refused("run program number", &self.id.to_string(), reason.into()));
+        }
+        Ok(options.retval)
+    }
+
     /// The number by which the kernel knows the program.
     pub fn id(&self) -> u32 {
         self.id

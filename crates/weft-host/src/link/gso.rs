@@ -15,6 +15,22 @@ pub struct GsoSizes {
     pub ipv4_max: Option<u32>,
 }
 
+impl GsoSizes {
+    /// These limits, or `size` where that is less.
+    #[must_use]
+    pub fn at_most(self, size: u32) -> Self {
+        Self { max: self.max.min(size), ipv4_max: self.ipv4_max.map(|max| max.min(size)) }
+    }
+}
+
+/// A message that sets both limits.
+pub(super) fn message(sizes: GsoSizes) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::GsoMaxSize(sizes.max));
+    message.attributes.extend(sizes.ipv4_max.map(LinkAttribute::GsoIpv4MaxSize));
+    message
+}
+
 /// The link's limits.
 ///
 /// # Errors
@@ -32,7 +48,7 @@ pub fn gso_sizes(ns: &NetNs, link: &str) -> Result<GsoSizes> {
 /// When there is no such link, or the kernel refuses the size.
 pub fn limit_gso_size(ns: &NetNs, link: &str, size: u32) -> Result<GsoSizes> {
     let before = gso_sizes(ns, link)?;
-    let limits = GsoSizes { max: before.max.min(size), ipv4_max: before.ipv4_max.map(|max| max.min(size)) };
+    let limits = before.at_most(size);
     if limits != before {
         set_gso_sizes(ns, link, limits)?;
     }
@@ -45,10 +61,7 @@ pub fn limit_gso_size(ns: &NetNs, link: &str, size: u32) -> Result<GsoSizes> {
 /// # Errors
 /// When there is no such link, or the kernel refuses a size (above the device's `tso_max_size`).
 pub fn set_gso_sizes(ns: &NetNs, link: &str, sizes: GsoSizes) -> Result<()> {
-    let mut message = LinkMessage::default();
-    message.attributes.push(LinkAttribute::GsoMaxSize(sizes.max));
-    message.attributes.extend(sizes.ipv4_max.map(LinkAttribute::GsoIpv4MaxSize));
-    change(ns, link, message, |ns| format!("set link {link} of {ns}: gso_max_size to {}", sizes.max))
+    change(ns, link, message(sizes), |ns| format!("set link {link} of {ns}: gso_max_size to {}", sizes.max))
 }
 
 /// Makes every IPv4 socket of the namespace look its route up again with its next packet. A connected TCP socket then takes

@@ -5,6 +5,7 @@
 mod address;
 mod gso;
 mod mac;
+mod numbered;
 mod query;
 mod veth;
 
@@ -19,6 +20,7 @@ use crate::netns::{NetNs, NetNsError};
 pub use address::{Route, add_address, add_neighbor, add_route};
 pub use gso::{GsoSizes, flush_routes, gso_sizes, limit_gso_size, set_gso_sizes};
 pub use mac::{Mac, ParseMacError};
+pub use numbered::Numbered;
 pub use query::{Link, LinkStats, alias, exists, get_mac, index, kind, list, show, stats, wait_running};
 pub use veth::{VethOptions, create_veth};
 
@@ -143,6 +145,12 @@ pub fn set_txqueuelen(ns: &NetNs, link: &str, packets: u32) -> Result<()> {
     set(ns, link, LinkAttribute::TxQueueLen(packets), &format!("txqueuelen to {packets}"))
 }
 
+/// Gives the link another name. Kernels before 6.2 refuse that for a link that is up.
+pub fn rename(ns: &NetNs, link: &str, name: &str) -> Result<()> {
+    check_name(name)?;
+    set(ns, link, LinkAttribute::IfName(name.to_string()), &format!("name to {name}"))
+}
+
 /// Sets the alias: a free text, shown by `ip link`.
 pub fn set_alias(ns: &NetNs, link: &str, alias: &str) -> Result<()> {
     set(ns, link, LinkAttribute::IfAlias(alias.to_string()), &format!("alias to {alias:?}"))
@@ -179,6 +187,16 @@ fn change(
 ) -> Result<()> {
     let mut netlink = Netlink::open(ns)?;
     message.header.index = query::index_by(&mut netlink, ns, link)?;
+    change_by(&mut netlink, ns, message, action)
+}
+
+/// Changes the link whose number the message says.
+fn change_by(
+    netlink: &mut Netlink,
+    ns: &NetNs,
+    message: LinkMessage,
+    action: impl FnOnce(&NetNs) -> String,
+) -> Result<()> {
     netlink.request(RouteNetlinkMessage::SetLink(message), 0).map_err(|e| e.during(action(ns)))?;
     Ok(())
 }

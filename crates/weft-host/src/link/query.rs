@@ -161,6 +161,17 @@ fn show_by(netlink: &mut Netlink, ns: &NetNs, name: &str) -> Result<Link> {
     check_name(name)?;
     let mut message = LinkMessage::default();
     message.attributes.push(LinkAttribute::IfName(name.to_string()));
+    ask(netlink, ns, message, name)
+}
+
+/// The link of number `index`; `name` is what an error calls it.
+pub(super) fn show_number(netlink: &mut Netlink, ns: &NetNs, index: u32, name: &str) -> Result<Link> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    ask(netlink, ns, message, name)
+}
+
+fn ask(netlink: &mut Netlink, ns: &NetNs, message: LinkMessage, name: &str) -> Result<Link> {
     match netlink.request(RouteNetlinkMessage::GetLink(message), 0) {
         Ok(answers) => answers
             .iter()

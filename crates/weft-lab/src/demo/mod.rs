@@ -3,6 +3,7 @@
 //! Real applications in cgroups of their own send through a software NIC between network namespaces of this run; the NIC
 //! runs as SQ, MQ, QPF and Loom in turn, and the same policy file is what Loom enforces in all of them.
 
+mod core_waits;
 mod qdisc;
 mod run;
 mod scenario;
@@ -10,14 +11,17 @@ pub mod simulated;
 mod summary;
 
 mod traffic;
+mod trial;
 
 pub use run::{Outcome, Window};
 pub use scenario::{Bulk, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
 pub use summary::report;
 
 pub use traffic::Request;
+pub use trial::trial;
 
 pub(crate) use run::Bench;
+pub(crate) use trial::{Carried, carry};
 use weft_host::cgroup::CgroupError;
 use weft_host::htb::HtbError;
 use weft_host::process::ProcessError;
@@ -28,6 +32,7 @@ use weft_nic::sampler::Sample;
 use weft_nic::testbed::{Testbed, TestbedError};
 use weft_nic::worker::Grain;
 use weft_policy::CompiledPolicy;
+use weft_report::demo::RateTrial;
 use weft_units::{BitsPerSec, Nanos};
 
 /// How the demo is to run.
@@ -37,7 +42,7 @@ pub struct DemoOptions {
     pub scenario: Scenario,
     /// The modes, in order.
     pub modes: Vec<Mode>,
-    /// The link's rate; `None` lets the demo choose one below what the machine carries.
+    /// The link's rate; `None` lets a [`trial`] choose one below what the machine carries.
     pub rate: Option<BitsPerSec>,
     /// TCP congestion control of the bulk flows, by its name in the kernel.
     pub congestion: String,
@@ -58,12 +63,12 @@ pub struct DemoOptions {
 pub enum DemoEvent<'a> {
     /// The machine is being measured, to choose the link's rate.
     Calibrating,
-    /// The link's rate has been chosen, `carried` being what the machine carried.
+    /// The link's rate is known.
     Rate {
         /// The link's rate.
         rate: BitsPerSec,
-        /// What the machine carried without a limit; `None` when the user gave the rate.
-        carried: Option<BitsPerSec>,
+        /// The trial that chose it; `None` when the user gave the rate.
+        trial: Option<&'a RateTrial>,
     },
     /// A mode begins: number `index` of `count`.
     ModeStarts {
@@ -171,19 +176,19 @@ pub fn run(
     stop: &dyn Fn() -> bool,
     on_event: &mut dyn FnMut(DemoEvent<'_>),
 ) -> Result<Vec<Outcome>, DemoError> {
+    let rate = match options.rate {
+        Some(rate) => {
+            on_event(DemoEvent::Rate { rate, trial: None });
+            rate
+        }
+        None => {
+            let trial = trial(policy, options, stop, on_event)?;
+            let rate = BitsPerSec(trial.rate_bps());
+            on_event(DemoEvent::Rate { rate, trial: Some(&trial) });
+            rate
+        }
+    };
     with_bench(policy, &options.scenario.names(), stop, |bench| {
-        let rate = match options.rate {
-            Some(rate) => {
-                on_event(DemoEvent::Rate { rate, carried: None });
-                rate
-            }
-            None => {
-                on_event(DemoEvent::Calibrating);
-                let (rate, carried) = calibrate(bench, options)?;
-                on_event(DemoEvent::Rate { rate, carried: Some(carried) });
-                rate
-            }
-        };
         let mut outcomes = Vec::new();
         for (index, &mode) in options.modes.iter().enumerate() {
             on_event(DemoEvent::ModeStarts { mode, index, count: options.modes.len() });
@@ -202,27 +207,11 @@ fn prepare_sender(testbed: &Testbed) {
     let _ = weft_host::sysctl::set(&testbed.sender, "net.ipv4.tcp_tso_rtt_log", "0");
 }
 
-/// The rates that the demo chooses from.
-const RATES_MBPS: [u64; 8] = [50, 100, 200, 300, 500, 1000, 2000, 5000];
-
-/// Measures what the machine carries in MTU-size segments, and takes the largest rate that is at most a third of that: the
-/// applications, the requests and the NIC share the same processors, and hundreds of flows cost more than the few measured.
-/// Where the processors are the limit, latencies tell of them and not of the NIC.
-fn calibrate(bench: &Bench<'_>, options: &DemoOptions) -> Result<(BitsPerSec, BitsPerSec), DemoError> {
-    let mut scenario = options.scenario.clone();
-    scenario.duration = Nanos::from_millis(2000);
-    scenario.bulk.truncate(3);
-    for bulk in &mut scenario.bulk {
-        (bulk.start, bulk.stop) = (Nanos::ZERO, scenario.duration);
+/// How super-packets are cut, in words.
+pub(crate) fn grain_in_words(grain: Grain) -> String {
+    match grain {
+        Grain::Segments(n) if n.get() == 1 => "one MTU-size segment in turn".to_owned(),
+        Grain::Segments(n) => format!("{n} segments in turn"),
+        Grain::Whole => "super-packets whole".to_owned(),
     }
-    let unlimited = BitsPerSec(100_000_000_000);
-    let outcome = bench.run(&scenario, Mode::Loom, unlimited, options, &mut |_| {})?;
-    let best = outcome.windows.iter().skip(1).map(|w| {
-        let bytes = w.wire.iter().copied().sum();
-        BitsPerSec::from_bytes_over(bytes, w.span)
-    });
-    let carried = best.min().unwrap_or(BitsPerSec::ZERO);
-    let fits = |mbps: &&u64| **mbps * 1_000_000 * 3 <= carried.get();
-    let mbps = RATES_MBPS.iter().filter(fits).max().copied().unwrap_or(RATES_MBPS[0]);
-    Ok((BitsPerSec(mbps * 1_000_000), carried))
 }

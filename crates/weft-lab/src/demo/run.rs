@@ -1,5 +1,6 @@
 //! One run of a scenario on a software NIC in one mode.
 
+use super::core_waits::Reading;
 use super::qdisc;
 use super::scenario::Scenario;
 use super::traffic::{BulkRun, LatencyRun, Request, SOCKPERF_LEAD};
@@ -14,19 +15,24 @@ use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::sampler::Sample;
 use weft_nic::testbed::Testbed;
+use weft_nic::worker::Grain;
 use weft_policy::CompiledPolicy;
+use weft_report::demo::{CoreWaits, FineSamples};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// Length of the windows in which the NIC reports departures; the paper's throughput window (section 6).
-pub(super) const FINE: Nanos = Nanos::from_millis(50);
-/// Fine windows in a window of the report: 500 ms.
-const FINE_PER_WINDOW: usize = 10;
+/// Length of the windows in which the NIC reports what left and what waited.
+const FINE: Nanos = Nanos::from_millis(10);
+/// Fine windows in one that is shown live: 50 ms, the paper's throughput window (section 6).
+const FINE_PER_LIVE: usize = 5;
+/// The largest packet on the wire at an MTU of 1500 bytes, and a super-packet of 64 KB in segments of that.
+const SEGMENT_WIRE: u64 = 1538;
+const WHOLE_WIRE: u64 = 45 * SEGMENT_WIRE;
 /// Packets that a ring holds: more than twice the flows that may share one.
 const RING_PACKETS: u32 = 2000;
 /// Descriptor rings of the port.
 const RINGS: usize = 256;
 
-/// A 500 ms window of the link's time.
+/// A window of about 500 ms of the link's time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
     /// Its start, since the beginning of the run.
@@ -37,9 +43,7 @@ pub struct Window {
     pub wire: Vec<Bytes>,
     /// Standing bytes by class of the policy, mean of its fine windows.
     pub standing: Vec<Bytes>,
-    /// Bulk senders meant to send in all of it.
-    pub active: Vec<&'static str>,
-    /// Whether nothing came or went and all flows of the active senders were there.
+    /// Whether the same senders had packets waiting throughout, and nobody else sent ([`FineSamples::spans`]).
     pub steady: bool,
 }
 
@@ -50,8 +54,12 @@ pub struct Outcome {
     pub mode: Mode,
     /// The link's rate.
     pub rate: BitsPerSec,
-    /// Windows, in order.
+    /// What left and what waited at a fine grain, by sender of the scenario.
+    pub fine: FineSamples,
+    /// Windows that follow from them, in order.
     pub windows: Vec<Window>,
+    /// For how long what carries the traffic was ready to run and had no core, while the senders sent.
+    pub core_waits: Option<CoreWaits>,
     /// The latency tenant's requests, times since the beginning of the run.
     pub requests: Vec<Request>,
     /// The NIC's counters at the end.
@@ -85,6 +93,12 @@ impl Bench<'_> {
         found.map(|(_, cgroup)| cgroup).ok_or_else(|| DemoError::NoClass { name: name.to_owned() })
     }
 
+    /// The number of a sender's class in the policy.
+    fn class_of(&self, name: &str) -> Result<usize, DemoError> {
+        let class = self.policy.classes.iter().position(|c| c.name == name);
+        class.ok_or_else(|| DemoError::NoClass { name: name.to_owned() })
+    }
+
     fn start_nic(
         &self,
         scenario: &Scenario,
@@ -105,7 +119,7 @@ impl Bench<'_> {
             departures: None,
         };
         let mut plan = SoftwareNic::plan(self.policy, &config)?;
-        let (port, uplink) = self.testbed.devices(plan.rings.len() as u32, RING_PACKETS)?;
+        let (port, uplink) = self.testbed.devices_with(plan.rings.len() as u32, RING_PACKETS, true)?;
         if mode == Mode::Sq && options.sq_qdisc {
             qdisc::install(self.policy, &mut plan, rate, &port)?;
         }
@@ -130,7 +144,12 @@ impl Bench<'_> {
         let mut run = Run::prepare(self, scenario, options, &nic)?;
         let result = run.play(self, scenario, mode, options, on_event);
         let requests = run.end(result.is_ok());
-        let Run { windows, origin, notes, worker_cpu, .. } = run;
+        let (origin, worker_cpu) = (run.origin, run.worker_cpu);
+        let core_waits = run.core_waits();
+        let fine = run.fine_samples(self, scenario, options);
+        let windows = windows(&fine, &run.fine);
+        let notes = core::mem::take(&mut run.notes);
+        drop(run);
         let (qdisc, qdisc_drops) = qdisc::read(nic.port());
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
@@ -142,7 +161,9 @@ impl Bench<'_> {
         Ok(Outcome {
             mode,
             rate,
+            fine,
             windows,
+            core_waits,
             requests: requests.collect(),
             worker_share: match worker_cpu {
                 [Some(begin), Some(end)] => {
@@ -165,13 +186,15 @@ struct Run<'a> {
     bulk: Vec<BulkRun>,
     latency: Option<LatencyRun>,
     origin: Nanos,
+    /// Windows of the NIC since the beginning.
     fine: Vec<Sample>,
-    windows: Vec<Window>,
+    /// The first of them that nobody has been shown.
+    shown: usize,
     notes: Vec<String>,
-    /// Class numbers of the bulk senders.
-    classes: Vec<usize>,
     /// The worker's processor time when the run began and when it ended.
     worker_cpu: [Option<Nanos>; 2],
+    /// The counts of waits for a core, likewise.
+    readings: [Option<Reading>; 2],
 }
 
 impl<'a> Run<'a> {
@@ -182,11 +205,9 @@ impl<'a> Run<'a> {
         nic: &'a SoftwareNic,
     ) -> Result<Self, DemoError> {
         let mut bulk = Vec::new();
-        let mut classes = Vec::new();
         for (i, sender) in scenario.bulk.iter().enumerate() {
             bulk.push(BulkRun::prepare(sender, i as u32, bench.testbed)?);
-            let class = bench.policy.classes.iter().position(|c| c.name == sender.name);
-            classes.push(class.ok_or_else(|| DemoError::NoClass { name: sender.name.to_owned() })?);
+            bench.class_of(sender.name)?;
         }
         let now = clock::now();
         let latency = match scenario.latency {
@@ -203,9 +224,9 @@ impl<'a> Run<'a> {
         };
         let lead = if latency.is_some() { SOCKPERF_LEAD } else { Nanos::from_millis(300) };
         let origin = now + lead;
-        let (fine, windows, notes) = (Vec::new(), Vec::new(), Vec::new());
-        let worker_cpu = [None, None];
-        Ok(Self { nic, bulk, latency, origin, fine, windows, notes, classes, worker_cpu })
+        let (fine, notes) = (Vec::new(), Vec::new());
+        let (worker_cpu, readings) = ([None, None], [None, None]);
+        Ok(Self { nic, bulk, latency, origin, fine, shown: 0, notes, worker_cpu, readings })
     }
 
     /// Starts and stops the senders by the time line, and collects windows.
@@ -223,16 +244,13 @@ impl<'a> Run<'a> {
             }
             let at = clock::now().saturating_sub(self.origin);
             self.follow_time_line(bench, at, options)?;
-            for sample in self.nic.samples().try_iter().collect::<Vec<_>>() {
-                let live = Live { mode, at: sample.start.saturating_sub(self.origin), sample: &sample };
-                on_event(DemoEvent::Live(live));
-                self.take(sample, scenario);
-            }
+            self.fine.extend(self.nic.samples().try_iter());
+            self.show(mode, on_event);
             if at > Nanos::ZERO && self.worker_cpu[0].is_none() {
-                self.worker_cpu[0] = Some(self.nic.worker_cpu());
+                self.read_clocks(0);
             }
             if at >= scenario.duration && self.worker_cpu[1].is_none() {
-                self.worker_cpu[1] = Some(self.nic.worker_cpu());
+                self.read_clocks(1);
             }
             if at >= scenario.duration + Nanos::from_millis(100) {
                 return Ok(());
@@ -241,6 +259,63 @@ impl<'a> Run<'a> {
                 return Err(DemoError::NicEnded);
             }
             std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Shows what has come, in windows of 50 ms.
+    fn show(&mut self, mode: Mode, on_event: &mut dyn FnMut(DemoEvent<'_>)) {
+        while let Some(five) = self.fine.get(self.shown..self.shown + FINE_PER_LIVE) {
+            let sample = together(five);
+            let at = sample.start.saturating_sub(self.origin);
+            on_event(DemoEvent::Live(Live { mode, at, sample: &sample }));
+            self.shown += FINE_PER_LIVE;
+        }
+    }
+
+    /// Reads the worker's processor time and the waits for a core: at the beginning (0) and at the end (1).
+    fn read_clocks(&mut self, which: usize) {
+        self.worker_cpu[which] = Some(self.nic.worker_cpu());
+        let probe = self.latency.as_ref().map(LatencyRun::pids).unwrap_or_default();
+        self.readings[which] = Reading::take(clock::now(), &probe);
+    }
+
+    fn core_waits(&self) -> Option<CoreWaits> {
+        let [begin, end] = &self.readings;
+        Some(begin.as_ref()?.until(end.as_ref()?))
+    }
+
+    /// The NIC's windows since the origin, by sender of the scenario.
+    fn fine_samples(&mut self, bench: &Bench<'_>, scenario: &Scenario, options: &DemoOptions) -> FineSamples {
+        let origin = self.origin;
+        self.fine
+            .retain(|fine| fine.start >= origin && fine.start + fine.window <= origin + scenario.duration);
+        let classes = scenario.names().into_iter();
+        let senders: Vec<(&str, usize)> =
+            classes.filter_map(|name| Some((name, bench.class_of(name).ok()?))).collect();
+        let probe = scenario.latency.and_then(|name| bench.class_of(name).ok());
+        let waiting = |fine: &Sample| {
+            let bit = |(i, (_, class)): (usize, &(&str, usize))| u64::from(fine.waited[*class]) << i;
+            senders.iter().enumerate().map(bit).sum()
+        };
+        let lost = self.fine.iter().enumerate().filter(|(_, fine)| fine.lost > Nanos::ZERO);
+        FineSamples {
+            window_s: FINE.as_secs_f64(),
+            from_s: self.fine.first().map_or(0.0, |f| f.start.saturating_sub(origin).as_secs_f64()),
+            chunk_bytes: match options.grain {
+                Grain::Segments(n) => (u64::from(n.get()) * SEGMENT_WIRE).min(WHOLE_WIRE),
+                Grain::Whole => WHOLE_WIRE,
+            },
+            tenants: senders.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            bytes: self
+                .fine
+                .iter()
+                .map(|fine| senders.iter().map(|(_, class)| fine.wire[*class].get()).collect())
+                .collect(),
+            waiting: self.fine.iter().map(waiting).collect(),
+            lost_s: lost.map(|(i, fine)| (i, fine.lost.as_secs_f64())).collect(),
+            probe_wait_s: probe.map_or_else(Vec::new, |class| {
+                self.fine.iter().map(|fine| fine.longest_wait[class].as_secs_f64()).collect()
+            }),
         }
     }
 
@@ -266,57 +341,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Collects fine windows into one of the report.
-    fn take(&mut self, sample: Sample, scenario: &Scenario) {
-        let origin = self.origin;
-        if sample.start < origin {
-            return;
-        }
-        let since = |fine: &Sample| fine.start.saturating_sub(origin);
-        // A change, and the end of the settling after it, begin a window: none straddles them, and none is wasted.
-        let begins = |fine: &Sample| scenario.begins_window(since(fine), since(fine) + fine.window);
-        if !self.fine.is_empty() && begins(&sample) {
-            self.close_window(scenario);
-        }
-        self.fine.push(sample);
-        if self.fine.len() == FINE_PER_WINDOW {
-            self.close_window(scenario);
-        }
-    }
-
-    /// Makes a window of the report of the fine ones collected; one that was cut short is not judged.
-    fn close_window(&mut self, scenario: &Scenario) {
-        let fine = core::mem::take(&mut self.fine);
-        let (first, last) = (&fine[0], &fine[fine.len() - 1]);
-        let from = first.start.saturating_sub(self.origin);
-        let to = (last.start + last.window).saturating_sub(self.origin);
-        let classes = first.wire.len();
-        let sum = |pick: fn(&Sample) -> &Vec<Bytes>, class: usize| -> Bytes {
-            fine.iter().map(|s| pick(s)[class]).sum()
-        };
-        let mean = |class: usize| Bytes(sum(|s| &s.standing, class).get() / fine.len() as u64);
-        self.windows.push(Window {
-            at: from,
-            span: to - from,
-            wire: (0..classes).map(|c| sum(|s| &s.wire, c)).collect(),
-            standing: (0..classes).map(mean).collect(),
-            active: scenario.active(from, to),
-            steady: fine.len() == FINE_PER_WINDOW
-                && scenario.steady(from, to)
-                && self.all_flows_there(scenario, from, to),
-        });
-    }
-
-    /// Whether the NIC has seen every flow of the senders that are active: a sender still opening its flows is "coming".
-    fn all_flows_there(&self, scenario: &Scenario, from: Nanos, to: Nanos) -> bool {
-        let seen = self.nic.flows_by_class();
-        let active = scenario.active(from, to);
-        let there = |(run, &class): (&BulkRun, &usize)| {
-            !active.contains(&run.bulk.name) || seen.get(class).is_some_and(|&n| n >= run.bulk.flows)
-        };
-        self.bulk.iter().zip(&self.classes).all(there)
-    }
-
     /// Ends the applications; reads the requests if the run was `complete`.
     fn end(&mut self, complete: bool) -> Result<Vec<Request>, DemoError> {
         self.bulk.iter_mut().for_each(BulkRun::stop);
@@ -325,4 +349,43 @@ impl<'a> Run<'a> {
             _ => Ok(Vec::new()),
         }
     }
+}
+
+/// Neighbouring windows of the NIC as one.
+fn together(fine: &[Sample]) -> Sample {
+    let mut all = fine[0].clone();
+    for next in &fine[1..] {
+        all.window += next.window;
+        all.lost += next.lost;
+        all.wire.iter_mut().zip(&next.wire).for_each(|(sum, more)| *sum += *more);
+        all.waited.iter_mut().zip(&next.waited).for_each(|(all, too)| *all &= too);
+        all.longest_wait
+            .iter_mut()
+            .zip(&next.longest_wait)
+            .for_each(|(most, wait)| *most = (*most).max(*wait));
+        all.standing.clone_from(&next.standing);
+        all.backlogged_rings = next.backlogged_rings;
+    }
+    all
+}
+
+/// The windows that follow from the fine ones, by class of the policy.
+fn windows(samples: &FineSamples, fine: &[Sample]) -> Vec<Window> {
+    let start = |index: usize| Nanos((samples.start_s(index) * 1e9).round() as u64);
+    let window = |span: weft_report::demo::FineSpan| {
+        let within = &fine[span.windows.clone()];
+        let all = together(within);
+        let mean = |class: usize| {
+            let sum: Bytes = within.iter().map(|s| s.standing[class]).sum();
+            Bytes(sum.get() / within.len() as u64)
+        };
+        Window {
+            at: start(span.windows.start),
+            span: all.window,
+            standing: (0..all.wire.len()).map(mean).collect(),
+            wire: all.wire,
+            steady: span.steady,
+        }
+    };
+    samples.spans().into_iter().map(window).collect()
 }

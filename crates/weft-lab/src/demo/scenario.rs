@@ -85,7 +85,7 @@ impl Scenario {
         self.latency.iter().copied().chain(self.bulk.iter().map(|b| b.name)).collect()
     }
 
-    /// The bulk senders that are meant to send during all of `from..to`.
+    /// The bulk senders that are meant to send during all of `from..to`: what the simulated demo goes by.
     pub fn active(&self, from: Nanos, to: Nanos) -> Vec<&'static str> {
         self.bulk.iter().filter(|b| b.start <= from && to <= b.stop).map(|b| b.name).collect()
     }
@@ -95,14 +95,6 @@ impl Scenario {
         let before = from.saturating_sub(SETTLE);
         let quiet = |t: Nanos| t <= before || t >= to;
         to <= self.duration && self.bulk.iter().all(|b| quiet(b.start) && quiet(b.stop))
-    }
-
-    /// Whether a window begins with the time slice `from..to`: the first slice that lies wholly behind a change, or behind
-    /// the settling after one.
-    pub fn begins_window(&self, from: Nanos, to: Nanos) -> bool {
-        let slice = to.saturating_sub(from);
-        let behind = |t: Nanos| t <= from && from < t + slice;
-        self.bulk.iter().flat_map(|b| [b.start, b.stop]).any(|t| behind(t) || behind(t + SETTLE))
     }
 
     /// The time in which all bulk senders are active, without the first second, in which the last one's flows open and
@@ -153,16 +145,6 @@ mod tests {
         assert!(!s.steady(ms(3800), ms(4300)), "T2 starts within");
         assert!(s.steady(ms(3500), ms(4000)));
         assert!(!s.steady(ms(19_800), ms(20_300)), "beyond the end");
-    }
-
-    #[test]
-    fn windows_begin_behind_changes_and_behind_settling() {
-        let s = Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(10));
-        let begins = |from: u64| s.begins_window(ms(from), ms(from + 50));
-        // T1 starts at 1000 ms; slices need not be aligned with that.
-        assert!(!begins(960) && begins(1010) && !begins(1060));
-        assert!(begins(1400) && !begins(1450));
-        assert!(s.steady(ms(1400), ms(1900)), "a second between changes holds one steady window");
     }
 
     #[test]

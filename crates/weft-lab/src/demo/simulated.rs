@@ -45,6 +45,7 @@ pub fn report(policy: &str, options: &DemoOptions, seed: u64) -> Result<DemoRepo
         figure: timeline.figure as u8,
         link_bps: rate.get(),
         link_bps_source: "simulated; no packet was sent".to_owned(),
+        rate_trial: None,
         flows,
         congestion_control: options.congestion.clone(),
         duration_s: timeline.duration.as_secs_f64(),

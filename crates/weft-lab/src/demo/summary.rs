@@ -2,27 +2,26 @@
 
 use super::run::{Outcome, Window};
 use super::scenario::Scenario;
-use super::{DemoOptions, Request};
+use super::{DemoOptions, Request, grain_in_words};
 use crate::host_facts;
 use crate::ledger::conservation;
 use std::collections::BTreeMap;
 use weft_nic::plan;
-use weft_nic::worker::Grain;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::{
-    Cost, DemoReport, LatencySample, LatencySummary, LimitReport, Mode, ModeReport, QueueSample, Sample,
-    limit_report,
+    Cost, DemoReport, LatencySample, LatencySummary, LimitReport, Mode, ModeReport, QueueSample, RateTrial,
+    Sample, limit_report,
 };
 use weft_report::record::Document;
 use weft_report::stats;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Nanos};
 
 /// Loom's Figure 10 shows a 90th percentile for each interval of 250 ms.
 const LATENCY_INTERVAL_S: f64 = 0.25;
 /// Windows in which a rate limit is judged.
 const LIMIT_WINDOW_S: f64 = 1.0;
 
-fn mode_of(mode: plan::Mode) -> Mode {
+pub(super) fn mode_of(mode: plan::Mode) -> Mode {
     match mode {
         plan::Mode::Sq => Mode::Sq,
         // The demo runs only the first; both are queues filled by hash.
@@ -32,12 +31,12 @@ fn mode_of(mode: plan::Mode) -> Mode {
     }
 }
 
-/// The report of a demo. `rate_source` says where the link's rate comes from.
+/// The report of a demo. `trial` is what chose the link's rate, unless the user gave it.
 pub fn report(
     policy: &CompiledPolicy,
     options: &DemoOptions,
     outcomes: &[Outcome],
-    rate_source: String,
+    trial: Option<RateTrial>,
 ) -> DemoReport {
     let scenario = &options.scenario;
     let mut flows: BTreeMap<String, u32> =
@@ -51,7 +50,8 @@ pub fn report(
         command: None,
         figure: scenario.figure as u8,
         link_bps: outcomes.first().map_or(0, |o| o.rate.get()),
-        link_bps_source: rate_source,
+        link_bps_source: trial.as_ref().map_or_else(|| "--rate".to_owned(), RateTrial::sentence),
+        rate_trial: trial,
         flows,
         congestion_control: options.congestion.clone(),
         duration_s: scenario.duration.as_secs_f64(),
@@ -65,11 +65,7 @@ pub fn report(
 
 /// What the mode is, in a sentence.
 fn description(options: &DemoOptions, outcome: &Outcome) -> String {
-    let grain = match options.grain {
-        Grain::Segments(n) if n.get() == 1 => "one MTU-size segment in turn".to_owned(),
-        Grain::Segments(n) => format!("{n} segments in turn"),
-        Grain::Whole => "super-packets whole".to_owned(),
-    };
+    let grain = grain_in_words(options.grain);
     match (outcome.mode, outcome.qdisc.as_deref()) {
         (plan::Mode::Sq, Some(qdisc)) => {
             format!("one transmit queue; the policy as the kernel's qdisc in front of it: {qdisc}")
@@ -106,9 +102,13 @@ fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &Outcome
     let scenario = &options.scenario;
     let named: Vec<(&str, usize)> = classes(policy, scenario).collect();
     let mut report = ModeReport::new(mode_of(outcome.mode), description(options, outcome));
-    report.samples = outcome.windows.iter().map(|w| sample(w, &named)).collect();
+    report.samples = outcome.fine.samples();
+    report.fine = Some(outcome.fine.clone());
+    report.core_waits = outcome.core_waits;
     report.latency_samples = latency_over_time(&outcome.requests);
-    if let Some((from, to)) = scenario.full_load() {
+    let all_wait = |load: &(f64, f64, u32)| load.2 as usize == scenario.bulk.len();
+    if let Some((from, to, _)) = outcome.fine.full_load().filter(all_wait) {
+        let (from, to) = (Nanos((from * 1e9) as u64), Nanos((to * 1e9) as u64));
         let loaded = outcome.requests.iter().filter(|r| r.at >= from && r.at < to);
         let loaded: Vec<f64> = loaded.map(|r| r.round_trip_s).collect();
         report.latency_s = LatencySummary::from_seconds(&loaded);
@@ -130,21 +130,6 @@ fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &Outcome
         report.limits = limits(policy, scenario, outcome, &report.samples);
     }
     report
-}
-
-fn sample(window: &Window, named: &[(&str, usize)]) -> Sample {
-    let bps = |bytes: Bytes| bytes.get() as f64 * 8.0 / seconds(window.span);
-    let mut active: Vec<String> = window.active.iter().map(|name| (*name).to_owned()).collect();
-    if named.iter().any(|(name, _)| *name == weft_report::demo::LATENCY_TENANT) {
-        active.insert(0, weft_report::demo::LATENCY_TENANT.to_owned());
-    }
-    Sample {
-        t_s: seconds(window.at),
-        window_s: seconds(window.span),
-        bps: named.iter().map(|&(name, class)| (name.to_owned(), bps(window.wire[class]))).collect(),
-        active,
-        steady: window.steady,
-    }
 }
 
 fn latency_over_time(requests: &[Request]) -> Vec<LatencySample> {

@@ -145,6 +145,11 @@ impl LatencyRun {
         Ok(Self { server, client, log, origin: now + Nanos::from_millis(200) })
     }
 
+    /// Its processes: client and server.
+    pub(super) fn pids(&self) -> Vec<i32> {
+        [&self.client, &self.server].map(|process| process.pid().as_raw_nonzero().get()).to_vec()
+    }
+
     /// Waits for the client to write its log, and reads it.
     pub(super) fn finish(mut self, grace: Duration) -> Result<Vec<Request>, DemoError> {
         let ended = self.client.wait_timeout(grace)?;

@@ -294,7 +294,8 @@ pub fn measure(
         return Err(KernelTcpError::Late("the last flows to connect"));
     }
     std::thread::sleep(from.saturating_sub(clock::now()).into());
-    let steady = sample(&mut reader, &mut flows, (from, to), progress)?;
+    let frame = Bytes(u64::from(bottleneck.mtu)) + ETHERNET_HEADER;
+    let steady = sample((&mut reader, frame), &mut flows, (from, to), progress)?;
     progress(Progress::Ending);
     let seen = flows.finish(&bottleneck.congestion_control, from, to)?;
     let (offered, lost_before) = path.offered()?;
@@ -330,9 +331,24 @@ struct Steady {
     ends: [(Nanos, TbfStats); 2],
 }
 
+/// The queue's counters, and when they were read. The kernel reads bytes and packets one after the other while packets leave: a reading
+/// with more bytes than its packets can have, of at most `frame` bytes each, was torn and is taken anew. One that is so each time
+/// is no torn one.
+fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Nanos, TbfStats), KernelTcpError> {
+    const READINGS: usize = 3;
+    let mut reading = (clock::now(), reader.read()?);
+    for _ in 1..READINGS {
+        if reading.1.backlog.get() <= reading.1.waiting.get() * frame.get() {
+            break;
+        }
+        reading = (clock::now(), reader.read()?);
+    }
+    Ok(reading)
+}
+
 /// Samples the queue until the steady part ends.
 fn sample(
-    reader: &mut Reader,
+    (reader, frame): (&mut Reader, Bytes),
     flows: &mut Flows,
     (from, to): (Nanos, Nanos),
     progress: &mut dyn FnMut(Progress),
@@ -344,7 +360,7 @@ fn sample(
     loop {
         next = (next + SAMPLE_INTERVAL).max(clock::now());
         std::thread::sleep(Duration::from(next.saturating_sub(clock::now())));
-        let (at, stats) = (clock::now(), reader.read()?);
+        let (at, stats) = whole_reading(reader, frame)?;
         if at >= to {
             return Ok(steady);
         }

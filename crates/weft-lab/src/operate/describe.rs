@@ -2,10 +2,9 @@
 
 use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
-use weft_host::RunId;
 use weft_nic::plan::{QueuePlan, RingPlan};
 use weft_nic::worker::Grain;
-use weft_policy::{CompiledPolicy, describe};
+use weft_policy::{CompiledPolicy, INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
 
 /// The policy or the hardware queues, the rings of each, and every device and program that `settings` would make. Touches
@@ -24,10 +23,10 @@ pub fn describe_plan(policy: &CompiledPolicy, settings: &Settings, plan: &RingPl
 
 /// The policy, and the rings of each lane.
 fn lanes(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> String {
-    let mut out = describe(policy);
+    let mut out = describe(policy) + describe_infrastructure(policy);
     let _ = writeln!(out, "rings, {} of the port's {} at most", plan.rings.len(), settings.rings);
     for (number, lane) in plan.lanes.iter().enumerate() {
-        let class = policy.classes.get(usize::from(lane.class)).map_or("?", |class| &class.name);
+        let class = policy.classes.get(usize::from(lane.class)).map_or(INFRASTRUCTURE, |class| &class.name);
         let rings = numbers("ring", usize::from(lane.first_ring), usize::from(lane.rings));
         let _ = writeln!(out, "  lane {number} ({class}): {rings}");
     }
@@ -80,9 +79,9 @@ fn numbers(what: &str, first: usize, count: usize) -> String {
 fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     let (port, mac) = (&settings.name, settings.mac);
     let here = place(settings.port_netns.as_deref());
-    let nic = RunId::current().name("nic");
+    let nic = "that namespace";
     let mut lines = vec![
-        format!("network namespace {nic} (named after the process that runs)"),
+        "a network namespace without a name, which goes with the process that runs".to_owned(),
         format!("port {port}, a veth in {here} with hardware address {mac}"),
     ];
     lines.extend(
@@ -97,7 +96,7 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     }
     lines.push(format!("eBPF program `doorbell` at the egress of {port}, with its maps"));
     lines.push(format!(
-        "uplink {}, a macvtap in bridge mode on {} of {}, with hardware address {mac}",
+        "uplink {} in {nic}, a macvtap in bridge mode on {} of {}, with hardware address {mac}",
         settings.uplink_device(),
         settings.uplink,
         place(settings.uplink_netns.as_deref())

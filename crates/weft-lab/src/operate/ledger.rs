@@ -3,7 +3,7 @@
 use std::time::Duration;
 use weft_nic::nic::Totals;
 use weft_report::record::Document;
-use weft_report::run::{RunClass, RunReport};
+use weft_report::run::{RunClass, RunDrops, RunReport};
 
 use crate::host_facts;
 use crate::ledger::{QdiscDrops, conservation};
@@ -11,8 +11,10 @@ use crate::ledger::{QdiscDrops, conservation};
 /// The document of a run that lasted `duration`.
 pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> RunReport {
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
-        // What rang and was neither fetched nor sent was dropped by the kernel on its way to the ring.
-        let dropped = c.rung.minus(c.fetched).plus(c.refused);
+        // What rang and was neither fetched nor sent was dropped by the kernel on its way to the ring; what the port refused
+        // never rang.
+        let let_in = c.rung.minus(c.fetched).plus(c.refused);
+        let dropped = let_in.plus(c.bound).plus(c.full).plus(c.moving);
         RunClass {
             class: name.clone(),
             packets: c.sent.packets.get(),
@@ -21,12 +23,16 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
             dropped_bytes: dropped.bytes.get(),
         }
     });
-    let conservation = conservation(totals, never_came(totals));
+    let mut entered = totals.clone();
+    // Beyond what was rung and never came, the kernel dropped packets of which no bell had spoken.
+    entered.strays += counted(totals).saturating_sub(totals.never_came);
+    let conservation = conservation(&entered, never_came(totals));
     RunReport {
         schema: RunReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
         duration_s: duration.as_secs_f64(),
         classes: classes.collect(),
+        dropped: dropped(totals),
         conservation,
     }
 }
@@ -34,6 +40,24 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
 /// Packets whose bell rang and that never came, beyond those that the kernel's devices count as dropped: a host's own
 /// traffic has some that no counter knows, sent before the link had its carrier, or multicast to which nobody listens.
 fn never_came(totals: &Totals) -> QdiscDrops {
-    let counted = totals.drops.backlog + totals.drops.ring_full;
-    QdiscDrops { packets: totals.never_came.saturating_sub(counted) }
+    QdiscDrops { packets: totals.never_came.saturating_sub(counted(totals)) }
+}
+
+/// What the kernel's counters say was dropped on the way to the rings.
+fn counted(totals: &Totals) -> u64 {
+    totals.drops.backlog + totals.drops.ring_full
+}
+
+/// What has been dropped so far, by reason.
+pub(super) fn dropped(totals: &Totals) -> RunDrops {
+    RunDrops {
+        refused: totals.sum(|c| c.refused).packets.get(),
+        ring_full: totals.drops.ring_full + totals.sum(|c| c.full).packets.get(),
+        backlog: totals.drops.backlog,
+        bound: totals.sum(|c| c.bound).packets.get(),
+        moving: totals.sum(|c| c.moving).packets.get(),
+        stray: totals.unannounced_drops + totals.obscured_drops,
+        uplink: totals.uplink_dropped,
+        lost: never_came(totals).packets,
+    }
 }

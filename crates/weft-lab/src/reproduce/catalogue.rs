@@ -68,6 +68,7 @@ files! {
     "kernel-tcp-parameters.toml",
     "kernel-tcp.toml",
     "published/dragonet.csv",
+    "scores.toml",
 }
 
 /// The experiments, in the order in which they run.

@@ -1,11 +1,13 @@
 //! The files of experiments.
 
 use super::catalogue;
+use super::claim::Null;
 use crate::overlay;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
 use toml::{Table, Value};
+use weft_sim::scenario::{SourcedFile, sources};
 
 /// Why an experiment's files cannot be used. They are part of the program, so this is a defect of ours, found by a test.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -63,9 +65,11 @@ pub(super) struct ExperimentFile {
     pub(super) plots: Vec<Plot>,
     #[serde(default)]
     pub(super) notes: Vec<String>,
-    /// Measured values, by `row/column/flows`; the file's comments say where and how.
+    /// Measured values, by `row/column/flows`, and where and when they were measured.
     #[serde(default)]
     pub(super) measured: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub(super) measured_on: Option<String>,
     /// Why single cells are off, by `row/column/flows`.
     #[serde(default)]
     pub(super) cell_notes: BTreeMap<String, String>,
@@ -90,6 +94,9 @@ pub(super) struct Column {
 pub(super) struct AllToAll {
     /// Bytes of each pair; bulk flows without it.
     pub(super) size: Option<String>,
+    /// Between all pairs of cores of two hosts instead; the varied number is that of cores at each.
+    #[serde(default)]
+    pub(super) cores: bool,
 }
 
 /// A statement of the paper in words, and what it asks of the cells.
@@ -99,6 +106,8 @@ pub(super) struct ClaimText {
     pub(super) statement: String,
     /// Conditions, all of which must hold: see `claim`.
     pub(super) holds: Vec<String>,
+    /// What the cells would be if the statement were false; the conditions must not hold then.
+    pub(super) null: Null,
 }
 
 /// A plot.
@@ -127,6 +136,9 @@ pub(super) struct Parameters {
     /// By preset, then configuration: settings that hold for the one in the other only.
     #[serde(default)]
     pub(super) in_preset: BTreeMap<String, BTreeMap<String, Table>>,
+    /// Where the settings come from; read by `weft_sim::scenario::sources`.
+    #[serde(default, rename = "source")]
+    _source: Vec<Table>,
 }
 
 pub(super) fn experiment(id: &str) -> Result<ExperimentFile, FileError> {
@@ -134,11 +146,21 @@ pub(super) fn experiment(id: &str) -> Result<ExperimentFile, FileError> {
     parse(&file, catalogue::text(&file)?)
 }
 
+/// A parameter file; each of its settings must have a source.
 pub(super) fn parameters(file: &str) -> Result<Parameters, FileError> {
-    parse(file, catalogue::text(file)?)
+    let text = catalogue::text(file)?;
+    let parameters = parse(file, text)?;
+    sourced(file, text, SourcedFile::Parameters)?;
+    Ok(parameters)
 }
 
-fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, FileError> {
+/// Refuses a file with a key that has no source.
+fn sourced(file: &str, text: &str, kind: SourcedFile) -> Result<(), FileError> {
+    let wrong = |reason: String| FileError::Wrong { file: file.to_owned(), reason };
+    sources(text, file, kind).map(|_| ()).map_err(|error| wrong(error.to_string()))
+}
+
+pub(super) fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, FileError> {
     toml::from_str(text)
         .map_err(|error| FileError::Wrong { file: file.to_owned(), reason: error.to_string() })
 }
@@ -146,8 +168,26 @@ fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, FileEr
 impl Parameters {
     /// The scenario's document with the settings of a preset and a configuration.
     pub(super) fn document(&self, preset: Option<&str>, configuration: &str) -> Result<Table, FileError> {
+        self.over(self.base()?, preset, configuration)
+    }
+
+    /// The scenario's document alone; each of its keys must have a source.
+    pub(super) fn base(&self) -> Result<Table, FileError> {
         let text = catalogue::text(&self.scenario)?;
+        sourced(&self.scenario, text, SourcedFile::Scenario)?;
         let mut document: Table = parse(&self.scenario, text)?;
+        // What is put over it has its sources elsewhere.
+        document.remove("source");
+        Ok(document)
+    }
+
+    /// A document with the settings of a preset and a configuration.
+    pub(super) fn over(
+        &self,
+        mut document: Table,
+        preset: Option<&str>,
+        configuration: &str,
+    ) -> Result<Table, FileError> {
         if let Some(preset) = preset {
             let settings =
                 self.presets.get(preset).ok_or_else(|| self.wrong(format!("there is no preset {preset}")))?;

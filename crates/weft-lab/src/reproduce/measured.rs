@@ -1,6 +1,6 @@
 //! `--measured`: Titan's tables and figures with what this machine shows on real packets.
 
-use super::{Options, ReproduceError, catalogue, native};
+use super::{Options, ReproduceError, catalogue, here, native};
 use crate::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
 use crate::titan::measured::run::MeasuredError;
 use crate::titan::measured::settings::RunSettings;
@@ -56,10 +56,12 @@ pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> 
             (TITAN, None) => {
                 all().filter(|id| id.starts_with("titan-") && native::of(id).is_none()).collect()
             }
-            (other, Some(_)) if !MEASURABLE.contains(&other) && other != WEIGHTS_ID => {
+            (other, Some(_))
+                if !MEASURABLE.contains(&other) && other != WEIGHTS_ID && here::of(other).is_none() =>
+            {
                 return Err(ReproduceError::NotMeasured {
                     given: other.to_owned(),
-                    known: [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().join(", "),
+                    known: known().join(", "),
                 });
             }
             (WEIGHTS_ID, None) => return Err(ReproduceError::OnlyMeasured(WEIGHTS_ID)),
@@ -72,6 +74,12 @@ pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> 
         }
     }
     Ok(ids)
+}
+
+/// What `--measured` knows.
+fn known() -> Vec<&'static str> {
+    let here = here::HERE.iter().map(|here| here.id);
+    [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().into_iter().chain(here).collect()
 }
 
 /// The options by which the cells are simulated that are measured too: as many seeds, or none.
@@ -87,6 +95,32 @@ pub(super) fn simulated_options(options: &Options) -> Options {
 /// How many runs [`measure`] makes of each row and flow count.
 fn runs(options: &Options) -> u32 {
     options.seeds.unwrap_or(RUNS)
+}
+
+/// Measures the experiments that are measured in a way of their own. `progress` is told how many runs are done, of how many.
+///
+/// # Errors
+/// Rights are missing, something failed, or `cancelled` said so.
+pub(super) fn fill_here(
+    experiments: &mut [Experiment],
+    options: &Options,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), ReproduceError> {
+    let Some(how) = &options.measured else { return Ok(()) };
+    for experiment in experiments {
+        let Some(here) = here::of(&experiment.id) else { continue };
+        weft_host::require_network_rights().map_err(|missing| ReproduceError::NotHere {
+            id: here.id.to_owned(),
+            reason: missing.to_string(),
+        })?;
+        let begin = Instant::now();
+        let runs = options.seeds.unwrap_or(here.runs);
+        let of = here.cells * runs as usize;
+        (here.fill)(experiment, how, runs, cancelled, &mut |done| progress(done, of))?;
+        experiment.wall_s += begin.elapsed().as_secs_f64();
+    }
+    Ok(())
 }
 
 /// Rows and flow counts to measure. What several experiments have is measured once.
@@ -127,8 +161,16 @@ impl Plan {
         cancelled: &(dyn Fn() -> bool + Sync),
         progress: &mut dyn FnMut(usize),
     ) -> Result<Seen, ReproduceError> {
+        if self.len() == 0 {
+            return Ok(Seen {
+                settings: self.how.settings,
+                results: Results::default(),
+                seconds: 0.0,
+                weighted: None,
+            });
+        }
         weft_host::require_network_rights()
-            .map_err(|error| ReproduceError::Native { id: TITAN.to_owned(), reason: error.to_string() })?;
+            .map_err(|error| ReproduceError::NotHere { id: TITAN.to_owned(), reason: error.to_string() })?;
         let (results, seconds) = timed(&self.how, &self.keys, TITAN, cancelled, progress)?;
         let done = self.keys.len() * self.how.runs as usize;
         let weighted = match self.weighted {
@@ -176,6 +218,9 @@ impl Seen {
     pub(super) fn fill(self, experiments: Vec<Experiment>) -> Vec<Experiment> {
         let total = self.results.runs.values().map(Vec::len).sum::<usize>().max(1) as f64;
         let fill = |mut one: Experiment| {
+            if here::of(&one.id).is_some() {
+                return one;
+            }
             let keys = experiment::keys(&one, self.settings.inner);
             let results = of(&self.results, &keys);
             // Its part of the time; what several share counts for each.
@@ -235,8 +280,11 @@ mod tests {
     fn what_cannot_be_measured_is_said() {
         let text =
             |ids: &[&str], measured| resolve(&options(ids, measured, None)).expect_err("refused").to_string();
-        let other = text(&["loom-fig2"], true);
-        assert!(other.contains("loom-fig2") && other.contains("titan-tr-table3"), "{other}");
+        let other = text(&["loom-fig9"], true);
+        assert!(
+            other.contains("loom-fig9") && other.contains("loom-fig2") && other.contains("titan-tr-table3"),
+            "{other}"
+        );
         assert!(text(&["titan-weights"], false).contains("--measured"));
     }
 
@@ -272,7 +320,7 @@ mod tests {
         };
         assert!(error.to_string().contains(&expected), "{error}");
         let stopped = super::super::run(&options, &|| true, |_, _| ()).expect_err("stopped");
-        let stopped_or_refused = matches!(stopped, ReproduceError::Stopped | ReproduceError::Native { .. });
+        let stopped_or_refused = matches!(stopped, ReproduceError::Stopped | ReproduceError::NotHere { .. });
         assert!(stopped_or_refused, "{stopped}");
     }
 

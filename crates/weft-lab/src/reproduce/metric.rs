@@ -26,7 +26,8 @@ use weft_units::Nanos;
 /// | `completion_p50_s`, `completion_p90_s`, `completion_p99_s` | completion times |
 /// | `spread_s` | last less first completion of a host's flows, mean over hosts |
 /// | `receive_skb_kb` | mean size of received skbs |
-/// | `doorbells_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching over ours |
+/// | `classes_gbps:CLASS,CLASS..:FROM:TO` | the same of several classes together |
+/// | `doorbells_per_packet`, `doorbells_unbatched_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching; these over ours |
 pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Result<Option<f64>, String> {
     let mut parts = metric.split(':');
     let name = parts.next().unwrap_or_default();
@@ -75,7 +76,7 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
             let group = group(scenario, arguments.first().copied()).ok_or_else(unknown)?;
             Some(flows_of(outcome, group).map(|flow| flow.received.0 as f64).sum::<f64>() * 8e-9 / seconds)
         }
-        "class_share_error" | "class_gbps" | "link_gbps" => {
+        "class_share_error" | "class_gbps" | "classes_gbps" | "link_gbps" => {
             of_classes(name, &arguments, scenario, outcome).ok_or_else(unknown)?
         }
         "completion_p50_s" | "completion_p90_s" | "completion_p99_s" => {
@@ -87,14 +88,23 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
         }
         "spread_s" => stats::mean(&spreads(scenario, outcome)),
         "receive_skb_kb" => mean_skb(outcome),
-        "doorbells_per_packet" => {
-            Some(outcome.counters.doorbells as f64 / outcome.counters.packets.max(1) as f64)
-        }
-        "doorbell_ratio" => {
-            Some(outcome.counters.doorbells_unbatched as f64 / outcome.counters.doorbells.max(1) as f64)
+        "doorbells_per_packet" | "doorbells_unbatched_per_packet" | "doorbell_ratio" => {
+            Some(doorbells(name, outcome))
         }
         _ => return Err(unknown()),
     })
+}
+
+/// Register writes: of a NIC with batches or without, per packet; or without over with.
+fn doorbells(name: &str, outcome: &Outcome) -> f64 {
+    let counters = &outcome.counters;
+    let (batched, unbatched) = (counters.doorbells as f64, counters.doorbells_unbatched as f64);
+    let packets = counters.packets.max(1) as f64;
+    match name {
+        "doorbells_per_packet" => batched / packets,
+        "doorbells_unbatched_per_packet" => unbatched / packets,
+        _ => unbatched / batched.max(1.0),
+    }
 }
 
 /// Metrics of classes' bytes on the wire; the outer option is none for arguments that cannot be read.
@@ -108,6 +118,10 @@ fn of_classes(name: &str, arguments: &[&str], scenario: &Scenario, outcome: &Out
             rates(&mut names.split(','), &[from, to])?.and_then(|rates| deviation(&rates))
         }
         "class_gbps" => class_gbps(scenario, outcome, arguments.first()?, &arguments[1..])?,
+        "classes_gbps" => {
+            let [names, from, to] = arguments[..] else { return None };
+            rates(&mut names.split(','), &[from, to])?.map(|rates| rates.iter().sum())
+        }
         _ => {
             let names = scenario.classes.iter().map(String::as_str);
             rates(&mut { names }, arguments)?.map(|rates| rates.iter().sum())

@@ -6,14 +6,21 @@
 
 mod catalogue;
 mod claim;
+mod cross;
+mod fig2;
 mod file;
 mod generate;
+mod here;
+mod kernel_path;
 mod measured;
 mod metric;
 mod native;
 mod run;
+mod scores;
 
 pub(crate) use catalogue::cost_file;
 pub use catalogue::{ids, title};
+pub use cross::{Cross, CrossOptions};
 pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
 pub use run::{Options, ReproduceError, run};
+pub use scores::{stored_settings, stored_text};

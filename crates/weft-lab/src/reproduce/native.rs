@@ -18,7 +18,9 @@ pub(super) struct Native {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) source: &'static str,
-    pub(super) run: Run,
+    /// It makes network namespaces.
+    pub(super) needs_rights: bool,
+    run: Run,
 }
 
 const NATIVE: &[Native] = &[
@@ -26,17 +28,49 @@ const NATIVE: &[Native] = &[
         id: search_cost::ID,
         title: search_cost::TITLE,
         source: search_cost::SOURCE,
+        needs_rights: false,
         run: search_cost::experiment,
     },
     Native {
         id: isolation_panels::ID,
         title: isolation_panels::TITLE,
         source: isolation_panels::SOURCE,
+        needs_rights: true,
         run: isolation_panels::experiment,
     },
-    Native { id: shuffle::ID, title: shuffle::TITLE, source: shuffle::SOURCE, run: shuffle::experiment },
-    Native { id: order::ID, title: order::TITLE, source: order::SOURCE, run: order::experiment },
+    Native {
+        id: shuffle::ID,
+        title: shuffle::TITLE,
+        source: shuffle::SOURCE,
+        needs_rights: true,
+        run: shuffle::experiment,
+    },
+    Native {
+        id: order::ID,
+        title: order::TITLE,
+        source: order::SOURCE,
+        needs_rights: true,
+        run: order::experiment,
+    },
 ];
+
+impl Native {
+    /// Runs it, unless what it needs is not here.
+    pub(super) fn start(
+        &self,
+        options: &Options,
+        cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Experiment, ReproduceError> {
+        if self.needs_rights {
+            weft_host::require_network_rights().map_err(|missing| ReproduceError::NotHere {
+                id: self.id.to_owned(),
+                reason: missing.to_string(),
+            })?;
+        }
+        (self.run)(options, cancelled, progress)
+    }
+}
 
 /// The experiment of an id, if it is one of these.
 pub(super) fn of(id: &str) -> Option<&'static Native> {

@@ -3,7 +3,7 @@
 use super::catalogue;
 use super::claim::{self, Values};
 use super::file::{self, ExperimentFile, FileError};
-use super::{Measured, generate, measured, metric, native};
+use super::{Measured, generate, measured, metric, native, scores};
 use crate::simulate::sweep;
 use crate::titan::measured::experiment::WEIGHTS_ID;
 use std::collections::BTreeMap;
@@ -70,6 +70,14 @@ pub enum ReproduceError {
         /// The experiment.
         id: String,
         /// Why.
+        reason: String,
+    },
+    /// An experiment that runs on this machine needs what is not there.
+    #[error("{id} cannot be shown here, because {reason}")]
+    NotHere {
+        /// The experiment.
+        id: String,
+        /// What is missing.
         reason: String,
     },
     /// An experiment that only the simulator can run.
@@ -155,11 +163,13 @@ pub fn run(
     }
     let mut plans = plans.iter();
     let one = |id: &String| match native::of(id) {
-        Some(native) => Some((native.run)(options, cancelled, &mut progress)),
+        Some(native) => Some(native.start(options, cancelled, &mut progress)),
         None => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
     };
-    let experiments: Vec<Experiment> =
+    let mut experiments: Vec<Experiment> =
         ids.iter().filter(|id| *id != WEIGHTS_ID).filter_map(one).collect::<Result<_, _>>()?;
+    scores::hold(&mut experiments, options)?;
+    measured::fill_here(&mut experiments, options, cancelled, &mut progress)?;
     Ok(match seen {
         Some(seen) => seen.fill(experiments),
         None => experiments,
@@ -251,7 +261,7 @@ impl Units {
 }
 
 /// Sets what the experiment varies.
-fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> Result<(), FileError> {
+pub(super) fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> Result<(), FileError> {
     if let Some(pattern) = &file.all_to_all {
         generate::all_to_all(document, pattern, flows);
     }
@@ -273,6 +283,7 @@ fn conclude(
     let published = file::published(&file.published)?;
     let mut experiment = Experiment::new(&file.id, &file.title, &file.source);
     experiment.notes.clone_from(&file.notes);
+    experiment.measured_on.clone_from(&file.measured_on);
     let mut values = Values::new();
     for (row, flows, unit) in &plan.cells {
         let (unit, runs) = (&units[*unit], &runs[*unit]);
@@ -319,23 +330,14 @@ fn best(values: &[f64], runs: u32) -> Vec<f64> {
 }
 
 fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -> Result<(), FileError> {
+    let wrong = |reason| FileError::Wrong { file: file.id.clone(), reason };
     for claim in &file.claims {
-        let mut texts = Vec::new();
-        let mut all_hold = true;
-        let mut missing = false;
-        for condition in &claim.holds {
-            match claim::evaluate(condition, values) {
-                Ok(evaluated) => {
-                    all_hold &= evaluated.holds;
-                    texts.push(evaluated.text);
-                }
-                Err(reason) if reason.starts_with("there is no cell") => missing = true,
-                Err(reason) => return Err(FileError::Wrong { file: file.id.clone(), reason }),
+        if let Some(judged) = claim::judge(&claim.holds, &claim.null, values).map_err(wrong)? {
+            let expected = claim.holds.join("; ");
+            experiment.claim_judged(&claim.statement, &expected, judged.figures, judged.judgement);
+            if let Some(last) = experiment.claims.last_mut() {
+                last.null = Some(claim.null.text());
             }
-        }
-        // With other flow counts than the paper's, its statements are about other cells.
-        if !missing {
-            experiment.claim(&claim.statement, &claim.holds.join("; "), texts.join("; "), all_hold);
         }
     }
     Ok(())

@@ -59,13 +59,14 @@ fn with_costs(text: &str) -> String {
     out + &tables
 }
 
-/// A cost file's text as a part of a scenario: `[poll]` becomes `[costs.poll]`.
+/// A cost file's text as a part of a scenario: `[poll]` becomes `[costs.poll]`, `[[source]]` becomes `[[costs.source]]`.
 fn below_costs(text: &str) -> String {
     let mut out = String::from("\n");
     for line in text.lines() {
-        match line.strip_prefix('[') {
-            Some(head) => out.extend(["[costs.", head]),
-            None => out.push_str(line),
+        match (line.strip_prefix("[["), line.strip_prefix('[')) {
+            (Some(head), _) => out.extend(["[[costs.", head]),
+            (None, Some(head)) => out.extend(["[costs.", head]),
+            _ => out.push_str(line),
         }
         out.push('\n');
     }

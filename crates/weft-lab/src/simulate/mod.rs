@@ -54,6 +54,8 @@ pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
         Ok(document) => document,
         Err(_) => return Ok(scenario::read(&text, &name, &mut cost_file)?),
     };
+    // Sources are of what the file says, and not of what is put over it.
+    document.remove("source");
     for setting in settings {
         overlay::apply(&mut document, &setting.path, setting.value.clone())?;
     }

@@ -154,7 +154,7 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
             drops.insert(reason.to_owned(), dropped);
         }
     }
-    Conservation { total: path(sums), drops, stations }
+    Conservation { total: path(sums), drops, stations, ..Conservation::default() }
 }
 
 fn ledger(station: &outcome::Station) -> Ledger {

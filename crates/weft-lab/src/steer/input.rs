@@ -1,5 +1,6 @@
 //! What the user gives: NIC models, flows and policies, from files or by name.
 
+use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
 use weft_steer::Flow;
@@ -46,9 +47,23 @@ pub enum InputError {
     },
 }
 
-fn read(path: &Path) -> Result<String, InputError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| InputError::Read { path: path.display().to_string(), error })
+/// Most bytes of a model or a policy, and of flows, of which there may be millions.
+const TEXT_MAX: u64 = 1 << 20;
+const FLOWS_MAX: u64 = 1 << 30;
+
+/// Reads a file, but not more than it may have: it may be another one, or a device that has no end.
+fn read(path: &Path, most: u64) -> Result<String, InputError> {
+    let wrong = |error| InputError::Read { path: path.display().to_string(), error };
+    let mut text = String::new();
+    // One byte more would be enough, but for a character that it cuts: what is not text is told as that.
+    let mut bytes = std::fs::File::open(path).map_err(wrong)?.take(most + 1);
+    let read = bytes.read_to_string(&mut text);
+    if bytes.limit() == 0 {
+        let error = std::io::Error::other(format!("it has more than {most} bytes"));
+        return Err(wrong(error));
+    }
+    read.map_err(wrong)?;
+    Ok(text)
 }
 
 /// Names of the models that are part of the program.
@@ -70,7 +85,7 @@ pub fn model(given: &str) -> Result<Nic, InputError> {
         let known: Vec<&str> = model_names().collect();
         return Err(InputError::NoModel { given: given.to_owned(), known: known.join(", ") });
     }
-    Ok(nic::read(&read(path)?, given)?)
+    Ok(nic::read(&read(path, TEXT_MAX)?, given)?)
 }
 
 /// Flows of a CSV file.
@@ -78,7 +93,7 @@ pub fn model(given: &str) -> Result<Nic, InputError> {
 /// # Errors
 /// The file cannot be read or is wrong.
 pub fn flows(path: &Path) -> Result<Vec<Flow>, InputError> {
-    Ok(flows_csv::read(read(path)?.as_bytes(), &path.display().to_string())?)
+    Ok(flows_csv::read(read(path, FLOWS_MAX)?.as_bytes(), &path.display().to_string())?)
 }
 
 /// One flow: `PROTO,SRC,SPORT,DST,DPORT`.
@@ -99,7 +114,7 @@ pub fn flow(given: &str) -> Result<Flow, InputError> {
 pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
     let path = Path::new(given);
     if path.is_file() {
-        return Ok(policy::read(&read(path)?, given)?);
+        return Ok(policy::read(&read(path, TEXT_MAX)?, given)?);
     }
     if given.ends_with(".policy") {
         return Err(InputError::Read {

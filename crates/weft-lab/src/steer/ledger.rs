@@ -68,5 +68,6 @@ pub fn conservation(totals: &ReceiveTotals) -> Conservation {
             .map(|(reason, count)| ((*reason).to_owned(), drops(count)))
             .collect(),
         stations,
+        ..Conservation::default()
     }
 }

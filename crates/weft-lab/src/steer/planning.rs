@@ -1,7 +1,7 @@
 //! Plans, and their documents.
 
 use crate::host_facts;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use thiserror::Error;
 use weft_report::record::Document;
@@ -96,13 +96,36 @@ impl Planned {
                 })
                 .collect(),
             degraded: self.plan.degraded.iter().map(ToString::to_string).collect(),
+            unverified: self.unverified(),
             changes: self.changes.changes.iter().map(ToString::to_string).collect(),
             flows: self.placed().map(|(flow, placement)| flow_of(policy, flow, placement)).collect(),
             wall_s: self.wall_s,
         }
     }
 
-    fn placed(&self) -> impl Iterator<Item = (&Flow, Placement)> {
+    /// Facts of the model that nobody has looked up and that this plan rests on, in sentences.
+    pub fn unverified(&self) -> Vec<String> {
+        let nic = self.planner.nic();
+        let rules = &self.plan.configuration.rules;
+        let used: BTreeSet<&str> =
+            rules.iter().filter_map(|rule| Some(nic.table(rule.table)?.name.as_str())).collect();
+        let mut placements = self.placed().map(|(_, placement)| placement);
+        let hashed = placements.any(|placement| matches!(placement, Placement::Hash(_) | Placement::Spread));
+        let matters = |about: &String| match about.as_str() {
+            "hash" => hashed,
+            // Rules come before the hash or the default queue, and those of one table before another's.
+            "order" => !rules.is_empty(),
+            "queues" => !self.flows.is_empty(),
+            "contexts" | "none" => false,
+            table => used.contains(table),
+        };
+        let facts = nic.facts.iter().filter(|fact| fact.is_unverified());
+        let facts = facts.filter(|fact| fact.about.is_empty() || fact.about.iter().any(matters));
+        facts.map(|fact| format!("{} ({})", fact.text, fact.source)).collect()
+    }
+
+    /// The flows, each with where the planner put it.
+    pub fn placed(&self) -> impl Iterator<Item = (&Flow, Placement)> {
         self.flows.iter().zip(self.plan.placements.iter().map(|(_, placement)| *placement))
     }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use weft_report::record::Document;
 use weft_report::steer::{SteerVerify, VerifiedFlow};
-use weft_steer::Cube;
-use weft_steer::nic::{Mapping, Steering};
+use weft_steer::nic::{Mapping, Nic, Steering};
+use weft_steer::search::Placement;
+use weft_steer::{Configuration, Cube, Flow};
 
 /// Sends so many packets of each flow, and counts. None when the user asked to stop.
 ///
@@ -23,20 +24,15 @@ pub fn verify_plan(
 ) -> Result<Option<SteerVerify>, VerifyError> {
     let begin = Instant::now();
     let (nic, configuration) = (planned.planner.nic(), &planned.plan.configuration);
-    // What is expected comes from the walk through the graph, and what is executed from the compiled form: two programs.
+    // What is expected comes from the walk through the graph, what is executed from the compiled form, and what the planner believes
+    // from its own books: three programs.
     let expected: Vec<Expected> = planned
         .flows
         .iter()
-        .map(|flow| Expected {
-            flow: flow.clone(),
-            prediction: match Mapping::of(&nic.walk(configuration, &flow.cube)) {
-                Mapping::Must(queue) => Prediction::Queue(queue),
-                Mapping::May(queues) => Prediction::OneOf(queues),
-                Mapping::MayDrop(queues) => Prediction::OneOfOrDropped(queues),
-                Mapping::Dropped => Prediction::Dropped,
-            },
-        })
+        .map(|flow| Expected { flow: flow.clone(), prediction: walked(nic, configuration, flow) })
         .collect();
+    let believed: Vec<Option<String>> =
+        planned.placed().zip(&expected).map(|((_, placement), walked)| differs(placement, walked)).collect();
     let steering = Steering::new(nic, configuration);
     let steer = Arc::new(move |packet: &Cube| steering.queue(packet));
     let options = VerifyOptions { queues: nic.queues, packets, seed };
@@ -50,13 +46,38 @@ pub fn verify_plan(
         host: host_facts::detect(),
         nic: nic.name.clone(),
         packets_per_flow: packets,
-        ok: seen.ok(),
-        flows: seen.flows.iter().map(flow).collect(),
+        ok: seen.ok() && believed.iter().all(Option::is_none),
+        flows: seen.flows.iter().zip(believed).map(|(seen, differs)| flow(seen, differs)).collect(),
         wall_s: begin.elapsed().as_secs_f64(),
     }))
 }
 
-fn flow(seen: &FlowSeen) -> VerifiedFlow {
+/// Where the model's graph leads a flow.
+fn walked(nic: &Nic, configuration: &Configuration, flow: &Flow) -> Prediction {
+    match Mapping::of(&nic.walk(configuration, &flow.cube)) {
+        Mapping::Must(queue) => Prediction::Queue(queue),
+        Mapping::May(queues) => Prediction::OneOf(queues),
+        Mapping::MayDrop(queues) => Prediction::OneOfOrDropped(queues),
+        Mapping::Dropped => Prediction::Dropped,
+    }
+}
+
+/// What is wrong with where the planner put a flow, if the graph leads it elsewhere. A flow with wildcards may lose packets to rules of
+/// others; then the planner's queue is one of several.
+fn differs(placement: Placement, walked: &Expected) -> Option<String> {
+    let fits = match (placement.queue(), &walked.prediction) {
+        (Some(planned), Prediction::Queue(queue)) => planned == *queue,
+        (Some(planned), Prediction::OneOf(queues) | Prediction::OneOfOrDropped(queues)) => {
+            queues.contains(&planned)
+        }
+        // Spread by the hash, even if all of its entries have one queue.
+        (None, Prediction::Queue(_) | Prediction::OneOf(_) | Prediction::OneOfOrDropped(_)) => true,
+        (_, Prediction::Dropped) => false,
+    };
+    (!fits).then(|| format!("the planner has it at {placement:?}, the graph at {:?}", walked.prediction))
+}
+
+fn flow(seen: &FlowSeen, differs: Option<String>) -> VerifiedFlow {
     let predicted = match &seen.prediction {
         Prediction::Queue(queue) => vec![queue.0],
         Prediction::OneOf(queues) | Prediction::OneOfOrDropped(queues) => {
@@ -70,6 +91,35 @@ fn flow(seen: &FlowSeen) -> VerifiedFlow {
         predicted,
         counted: counted.map(|(queue, packets)| (queue as u32, packets.0)).collect(),
         dropped: seen.dropped.0,
-        ok: seen.ok,
+        ok: seen.ok && differs.is_none(),
+        planned_elsewhere: differs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::QueueId;
+
+    fn walked(prediction: Prediction) -> Expected {
+        let flow = crate::steer::input::flow("udp,192.0.2.1,1,192.0.2.2,2").expect("a flow");
+        Expected { flow, prediction }
+    }
+
+    #[test]
+    fn a_planner_that_is_wrong_about_a_flow_is_found() {
+        let (one, two) = (QueueId(1), QueueId(2));
+        let queue = walked(Prediction::Queue(one));
+        assert_eq!(differs(Placement::Rule(one), &queue), None);
+        for placement in [Placement::Rule(two), Placement::Hash(two), Placement::Default(two)] {
+            assert!(differs(placement, &queue).is_some_and(|text| text.contains("the planner has it")));
+        }
+        let spread = walked(Prediction::OneOf(vec![one, two]));
+        assert_eq!(
+            (differs(Placement::Spread, &spread), differs(Placement::Rule(two), &spread)),
+            (None, None)
+        );
+        assert!(differs(Placement::Rule(QueueId(3)), &spread).is_some());
+        assert!(differs(Placement::Rule(one), &walked(Prediction::Dropped)).is_some());
     }
 }

@@ -18,26 +18,38 @@ pub const CLASSES: usize = 256;
 pub struct RingBell {
     /// Packets rung.
     pub packets: AtomicU64,
-    /// Frame bytes rung.
-    pub bytes: AtomicU64,
+    /// Places taken in the ring, where it has a bound: packets rung, and for a moment those that are about to be rung or
+    /// refused.
+    pub taken: AtomicU64,
     /// Packets that the NIC has taken off the ring for good.
     pub done: AtomicU64,
     /// When a multiqueue NIC's ring had its last packet, in jiffies: for the choice of a new flow's ring.
     pub last: AtomicU64,
-    pad: [AtomicU64; 4],
+    /// All that was rung before this time of the kernel's monotonic clock is done; in nanoseconds.
+    pub passed: AtomicU64,
+    pad: [AtomicU64; 3],
 }
 
-/// What a class has rung, whatever the ring.
+/// What a class has rung, whatever the ring, and in a cache line of its own what it was refused.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ClassBell {
-    /// Packets rung.
+    /// Packets rung; for a moment also one that is about to be refused.
     pub packets: AtomicU64,
     /// Frame bytes rung.
     pub bytes: AtomicU64,
+    /// Packets of the class's own rings that are gone for good: the sum of their [`RingBell::done`].
+    pub done: AtomicU64,
+    pad0: [AtomicU64; 5],
     /// Packets of flows beyond the lane's flow bound.
     pub untracked: AtomicU64,
-    pad: [AtomicU64; 5],
+    /// Refused because as many wait as the class may have: packets, frame bytes.
+    pub bound: [AtomicU64; 2],
+    /// Refused because their ring was full.
+    pub full: [AtomicU64; 2],
+    /// Refused because their flow waited for what it had left in another ring.
+    pub moving: [AtomicU64; 2],
+    pad1: AtomicU64,
 }
 
 /// The flows of a lane.
@@ -48,6 +60,9 @@ pub struct LaneFlows {
     pub flows: AtomicU32,
     /// Where the next new flow goes.
     pub next: AtomicU32,
+    /// When the last packet of a flow beyond the bound was placed, in nanoseconds of the kernel's monotonic clock; 0 when
+    /// none of them can be waiting. Until then all new flows of the lane go by hash.
+    pub untracked: AtomicU64,
 }
 
 /// The shared page.
@@ -81,9 +96,26 @@ impl Default for Shared {
         fn zeros<const N: usize>() -> [AtomicU64; N] {
             core::array::from_fn(|_| AtomicU64::new(0))
         }
-        let ring =
-            |_| RingBell { packets: 0.into(), bytes: 0.into(), done: 0.into(), last: 0.into(), pad: zeros() };
-        let class = |_| ClassBell { packets: 0.into(), bytes: 0.into(), untracked: 0.into(), pad: zeros() };
+        let ring = |_| RingBell {
+            packets: 0.into(),
+            taken: 0.into(),
+            done: 0.into(),
+            last: 0.into(),
+            passed: 0.into(),
+            pad: zeros(),
+        };
+        let class = |_| ClassBell {
+            packets: 0.into(),
+            bytes: 0.into(),
+            done: 0.into(),
+            pad0: zeros(),
+            untracked: 0.into(),
+            bound: zeros(),
+            full: zeros(),
+            moving: zeros(),
+            pad1: 0.into(),
+        };
+        let lane = |_| LaneFlows { flows: 0.into(), next: 0.into(), untracked: 0.into() };
         Self {
             ready: zeros(),
             pad0: zeros(),
@@ -95,14 +127,14 @@ impl Default for Shared {
             pad2: zeros(),
             rings: core::array::from_fn(ring),
             classes: core::array::from_fn(class),
-            lanes: core::array::from_fn(|_| LaneFlows { flows: 0.into(), next: 0.into() }),
+            lanes: core::array::from_fn(lane),
         }
     }
 }
 
 const _: () = assert!(size_of::<RingBell>() == 64);
-const _: () = assert!(size_of::<ClassBell>() == 64);
-const _: () = assert!(size_of::<Shared>() == 64 * 3 + 64 * RINGS + 64 * CLASSES + 8 * LANES);
+const _: () = assert!(size_of::<ClassBell>() == 128);
+const _: () = assert!(size_of::<Shared>() == 64 * 3 + 64 * RINGS + 128 * CLASSES + 16 * LANES);
 
 // SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_doorbells (both
 // sides assert the sizes, and a test on real packets reads what the program wrote).
@@ -145,18 +177,24 @@ pub struct LaneEntry {
     pub flow_bound: u32,
     /// When not zero: the class of a qdisc on the port (`skb->priority`); the bell is then rung behind the qdisc.
     pub qdisc_class: u32,
+    /// How many packets of its class may be in the NIC, whatever the lane; 0: any number.
+    pub packet_bound: u64,
+    /// How many packets each of its rings holds; beyond them packets are refused at the port. 0: the kernel drops them.
+    pub ring_bound: u64,
 }
 
 impl LaneEntry {
     /// The map element.
-    pub fn to_bytes(self) -> [u8; 16] {
-        let mut out = [0; 16];
+    pub fn to_bytes(self) -> [u8; 32] {
+        let mut out = [0; 32];
         out[0..2].copy_from_slice(&self.class.to_ne_bytes());
         out[2..4].copy_from_slice(&self.first_ring.to_ne_bytes());
         out[4..6].copy_from_slice(&self.rings.to_ne_bytes());
         out[6..8].copy_from_slice(&self.spread.number().to_ne_bytes());
         out[8..12].copy_from_slice(&self.flow_bound.to_ne_bytes());
         out[12..16].copy_from_slice(&self.qdisc_class.to_ne_bytes());
+        out[16..24].copy_from_slice(&self.packet_bound.to_ne_bytes());
+        out[24..32].copy_from_slice(&self.ring_bound.to_ne_bytes());
         out
     }
 }
@@ -166,7 +204,7 @@ impl LaneEntry {
 pub struct Record {
     /// What it tells.
     pub kind: RecordKind,
-    /// The flow; `None` in a wake-up.
+    /// The flow; `None` for what is not IP.
     pub key: Option<FlowKey>,
     /// Its lane.
     pub lane: u16,
@@ -183,8 +221,8 @@ pub enum RecordKind {
     New,
     /// A known flow whose metadata has changed.
     Changed,
-    /// Nothing but "wake up".
-    Wake,
+    /// A flow that was taken off the table.
+    Expired,
 }
 
 /// Reads sixteen bytes in network order; IPv4 comes as `::ffff:a.b.c.d`.
@@ -203,7 +241,7 @@ impl Record {
         let kind = match u16_at(bytes, 62)? {
             0 => RecordKind::New,
             1 => RecordKind::Changed,
-            2 => RecordKind::Wake,
+            2 => RecordKind::Expired,
             _ => return None,
         };
         Some(Self {

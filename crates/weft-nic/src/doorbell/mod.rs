@@ -1,34 +1,42 @@
 //! The OS/NIC interface (Loom, section 4.3): one eBPF program at the port's egress, one shared page of bells, and metadata
 //! records for flows that are new or have changed.
 //!
-//! A bell of a known flow is one locked add to its ring's count and, when the ring's bit is not set already, one locked or:
-//! 16 bytes at most, no message, no wake-up. See [`protocol`] for why none is lost.
+//! A bell of a known flow is one locked add to its ring's count and, when the ring's bit is not set already, one locked or: no
+//! message, no wake-up. See [`protocol`] for why none is lost. Three more locked adds count for the bounds and the books.
 
+mod guard;
 mod layout;
 pub mod protocol;
 mod table;
 
+pub use guard::{Guard, infrastructure_rate};
 pub use layout::{
-    CLASSES, ClassBell, LANES, LaneEntry, RINGS, Record, RecordKind, RingBell, Shared, Spread, flow_key,
+    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, RINGS, Record, RecordKind, RingBell, Shared, Spread,
+    flow_key,
 };
 pub use table::{RULE_BYTES, TableError, check, encode};
 
+use crate::ledger::NEVER_CAME;
 use crate::plan::RingPlan;
-use crate::sync::{AtomicU64, Ordering};
-use weft_host::bpf::{BpfError, Object, Records, RunStats, SharedValue, Table};
+use crate::sync::Ordering;
+use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
 use weft_policy::CompiledPolicy;
 use weft_titan::page::QueuePage;
+use weft_units::Nanos;
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"));
 
 /// Name of the program in the object.
 const PROGRAM: &str = "weft_egress";
-/// Name of the program that rings the bell behind a qdisc.
+/// Name of the program at the veth's far end.
 const PROGRAM_BEHIND: &str = "weft_behind";
 
+/// Name of the program that takes silent flows off the table.
+const PROGRAM_EXPIRE: &str = "weft_expire";
+
 /// Flows that have been silent for this long are taken off the flow table, so that lanes regain their bound.
-pub const FLOW_IDLE: weft_units::Nanos = weft_units::Nanos::from_secs(10);
+pub const FLOW_IDLE: Nanos = Nanos::from_secs(10);
 
 /// A cgroup as the program compares it: `bpf_skb_ancestor_cgroup_id(skb, level) == id`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +53,12 @@ pub struct Doorbells {
     object: Object,
     shared: SharedValue<Shared>,
     queues: SharedValue<QueuePage>,
+    guard: SharedValue<Guard>,
 }
 
 impl Doorbells {
     /// Loads the program and fills its tables. `cgroups` are the policy's, resolved; `None` for one that does not exist
-    /// (its rules match nothing).
+    /// (its rules match nothing until [`set_cgroup`](Self::set_cgroup) says that it does).
     ///
     /// # Errors
     /// When the kernel refuses the program. The policy's size is to be checked first, by [`check`].
@@ -72,15 +81,13 @@ impl Doorbells {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }
         for (i, cgroup) in cgroups.iter().enumerate() {
-            let CgroupEntry { id, level } = cgroup.unwrap_or(CgroupEntry { id: 0, level: 0 });
-            let mut element = [0; 16];
-            element[..8].copy_from_slice(&id.to_ne_bytes());
-            element[8..12].copy_from_slice(&level.to_ne_bytes());
-            object.set_element("cgroups", i as u32, &element)?;
+            object.set_element("cgroups", i as u32, &CgroupEntry::to_bytes(*cgroup))?;
         }
         let shared = object.shared("doorbells")?;
         let queues = object.shared(weft_titan::page::MAP)?;
-        Ok(Self { object, shared, queues })
+        let guard: SharedValue<Guard> = object.shared("guard")?;
+        guard.set(policy, plan);
+        Ok(Self { object, shared, queues, guard })
     }
 
     /// Attaches the program to the egress of interface `ifindex` of the calling thread's network namespace.
@@ -91,13 +98,37 @@ impl Doorbells {
         self.object.attach_egress(PROGRAM, ifindex)
     }
 
-    /// Attaches the bell behind a qdisc to the ingress of interface `ifindex`, the veth's far end, of the calling thread's
-    /// network namespace: for lanes with a `qdisc_class`.
+    /// Attaches the guard of the rings to the ingress of interface `ifindex`, the veth's far end, of the calling thread's
+    /// network namespace. It drops what went around the program at the egress, and rings the bells of lanes with a
+    /// `qdisc_class`.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn attach_behind(&self, ifindex: u32) -> Result<(), BpfError> {
         self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
+    }
+
+    /// Says where cgroup `index` of the policy is now. Every flow is classified again with its next packet.
+    ///
+    /// # Errors
+    /// When the policy has no such cgroup.
+    pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
+        self.object.set_element("cgroups", index as u32, &CgroupEntry::to_bytes(cgroup))?;
+        self.guard.classify_again();
+        Ok(())
+    }
+
+    /// The page of the guard.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// The run-time statistics of the program at the veth's far end.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn guard_stats(&self) -> Result<RunStats, BpfError> {
+        self.object.run_stats(PROGRAM_BEHIND)
     }
 
     /// The shared page.
@@ -115,7 +146,7 @@ impl Doorbells {
     /// # Errors
     /// When it cannot be mapped.
     pub fn records<'a>(&self, mut on_record: impl FnMut(Record) + 'a) -> Result<Records<'a>, BpfError> {
-        self.object.records("records", move |bytes| {
+        self.object.records("records", "wakes", move |bytes| {
             if let Some(record) = Record::parse(bytes) {
                 on_record(record);
             }
@@ -135,58 +166,61 @@ impl Doorbells {
     /// # Errors
     /// When its descriptor cannot be duplicated.
     pub fn flow_table(&self) -> Result<FlowTable, BpfError> {
-        Ok(FlowTable { table: self.object.table("flows")?, next: 0.into() })
+        Ok(FlowTable { expire: self.object.program_fd(PROGRAM_EXPIRE)? })
     }
 }
 
 /// The flow table, for tidying.
 #[derive(Debug)]
 pub struct FlowTable {
-    table: Table,
-    /// Where to go on.
-    next: AtomicU64,
+    expire: ProgramFd,
 }
 
-/// Where a flow's fields lie in `struct weft_flow`.
-const LAST_SEEN: usize = 8;
-const LAST_BELL: usize = 16;
-const LANE: usize = 32;
-const RING: usize = 34;
-
-fn u64_at(flow: &[u8], at: usize) -> u64 {
-    flow.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b))
-}
-
-fn index_at(flow: &[u8], at: usize) -> usize {
-    flow.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| usize::from(u16::from_ne_bytes(*b)))
-}
-
-/// Whether nothing of the flow can still lie in its ring: `drained` in bpf/doorbell.bpf.c.
-fn is_drained(shared: &Shared, flow: &[u8]) -> bool {
-    shared.rings.get(index_at(flow, RING)).is_none_or(|ring| {
-        let done = ring.done.load(Ordering::Acquire);
-        done == ring.packets.load(Ordering::Acquire) || done >= u64_at(flow, LAST_BELL).saturating_add(64)
-    })
+/// What a look at the flow table came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tidied {
+    /// Flows looked at.
+    pub seen: u32,
+    /// Flows taken off.
+    pub expired: u32,
 }
 
 impl FlowTable {
     /// Takes flows off the table that have been silent for [`FLOW_IDLE`] at `now` (the kernel's monotonic clock) and of
-    /// which no packet waits, looking at no more than `bound`: it goes on where it ended the last time. Returns how many it
-    /// looked at.
-    pub fn expire(&self, shared: &Shared, now: weft_units::Nanos, bound: usize) -> usize {
-        let mut kept = 0;
-        let skip = self.next.load(Ordering::Relaxed) as usize;
-        let seen = self.table.retain(skip, bound, |_, flow| {
-            let idle = now.get().saturating_sub(u64_at(flow, LAST_SEEN)) > FLOW_IDLE.get();
-            let expired = idle && is_drained(shared, flow);
-            if expired && let Some(count) = shared.lanes.get(index_at(flow, LANE)) {
-                count.flows.fetch_sub(1, Ordering::Relaxed);
-            }
-            kept += u64::from(!expired);
-            !expired
-        });
-        let next = if seen < bound { 0 } else { skip as u64 + kept };
-        self.next.store(next, Ordering::Relaxed);
-        seen
+    /// which no packet waits. The kernel walks over the whole table; nothing else waits for it meanwhile.
+    ///
+    /// # Errors
+    /// When the kernel refuses to run the program.
+    pub fn expire(&self, now: Nanos) -> Result<Tidied, BpfError> {
+        // struct weft_expiry
+        let mut walk = [0; 24];
+        walk[..8].copy_from_slice(&now.get().to_ne_bytes());
+        walk[8..16].copy_from_slice(&FLOW_IDLE.get().to_ne_bytes());
+        self.expire.run(&mut walk)?;
+        let number =
+            |at: usize| walk[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes));
+        Ok(Tidied { seen: number(16), expired: number(20) })
+    }
+}
+
+/// Lets new flows of lanes choose their rings freely again when nothing can be left of the flows beyond their bounds: when all
+/// that was rung in the lane's rings until a fifth of a second after the last of their packets is done.
+pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Nanos) {
+    for (lane, flows) in lanes.iter().zip(&shared.lanes) {
+        let last = flows.untracked.load(Ordering::Acquire);
+        let until = last.saturating_add(NEVER_CAME.get());
+        if last == 0 || now.get() <= until {
+            continue;
+        }
+        let first = usize::from(lane.first_ring);
+        let mut rings = shared.rings.iter().skip(first).take(usize::from(lane.rings.max(1)));
+        let left = |bell: &RingBell| {
+            let rung = bell.packets.load(Ordering::Acquire);
+            bell.done.load(Ordering::Acquire) < rung && bell.passed.load(Ordering::Acquire) <= until
+        };
+        if !rings.any(left) {
+            // Fails when another packet has been placed meanwhile.
+            let _ = flows.untracked.compare_exchange(last, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 }

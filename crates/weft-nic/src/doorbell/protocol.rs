@@ -36,6 +36,32 @@ pub fn ring(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleepi
     sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1
 }
 
+/// Takes places for `packets`, all or none: `take_places` in `bpf/admit.h`. `let_in` is what was ever let in, `done` what of
+/// that is gone; no more than `bound` are ever between the two, but for what is about to be taken back.
+pub fn take_places(let_in: &AtomicU64, done: &AtomicU64, bound: u64, packets: u64) -> bool {
+    let beyond = |sum: u64| sum.wrapping_sub(done.load(Ordering::SeqCst)) as i64 > bound as i64;
+    if beyond(let_in.load(Ordering::Relaxed) + packets) {
+        return false;
+    }
+    // Added before it is compared: of two that find the last place, the second sees the first.
+    if beyond(let_in.fetch_add(packets, Ordering::SeqCst) + packets) {
+        let_in.fetch_sub(packets, Ordering::SeqCst);
+        return false;
+    }
+    true
+}
+
+/// Moves a flow from place `old` to `new`: `relocate` in `bpf/moves.h`. Who succeeds, and nobody else, changes the counts of
+/// the two lanes.
+pub fn relocate(place: &AtomicU32, old: u32, new: u32, from: &AtomicU32, to: &AtomicU32) -> bool {
+    if place.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        return false;
+    }
+    from.fetch_sub(1, Ordering::SeqCst);
+    to.fetch_add(1, Ordering::SeqCst);
+    true
+}
+
 /// Takes the bits of one word: the rings that were rung since the last look. Counts read afterwards are at least those of
 /// the bells whose bits were taken.
 pub fn take(ready: &AtomicU64) -> u64 {

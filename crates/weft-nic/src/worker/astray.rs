@@ -1,13 +1,27 @@
 //! Rings and bells out of step: rings whose bell is ahead of their packet, and packets of which no bell speaks.
 
 use super::{Engine, LATE_RETRY, LATE_RETRY_MAX, Worker};
+use crate::doorbell::Shared;
 use crate::ledger::Empty;
 use crate::records::RecordSource;
-use crate::ring::Fetch;
+use crate::ring::{Fetch, Ring};
 use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
 use weft_host::clock;
 use weft_units::Nanos;
+
+/// Says on the page how much of a ring is done. The places in its class come back afterwards, so that never more packets are
+/// in the rings than the class has places.
+pub(super) fn publish_done(shared: &Shared, number: usize, ring: &Ring) {
+    let (bell, done) = (&shared.rings[number].done, ring.ledger.done());
+    let more = done.saturating_sub(bell.load(Ordering::Relaxed));
+    bell.store(done, Ordering::Release);
+    if let Some(class) = ring.class {
+        // This thread alone writes both.
+        let total = &shared.classes[class.index()].done;
+        total.store(total.load(Ordering::Relaxed) + more, Ordering::Release);
+    }
+}
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// The ring is empty. If its bell was ahead of a packet, it is looked at again soon.
@@ -21,6 +35,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.late_step = LATE_RETRY;
         self.next_late = now + self.late_step;
         self.parts.counters.bell_ahead.add(1, 0);
+        self.ring_was_late(number);
     }
 
     /// Settles the ledger of a ring that was found empty. Returns whether nothing is missing in it (any more).
@@ -29,10 +44,32 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let ledger = &mut self.parts.rings[number].ledger;
         if let Empty::Lost(missing) = ledger.empty(rung, now) {
             self.parts.counters.never_came.add(missing, 0);
+            self.count_never_came(number, |n| n + missing);
         }
-        let done = ledger.done();
-        self.shared.rings[number].done.store(done, Ordering::Release);
+        let done = self.parts.rings[number].ledger.done();
+        self.match_strays(number);
+        publish_done(self.shared, number, &self.parts.rings[number]);
         done >= rung
+    }
+
+    /// Takes back what was counted as a stray and only came before its bell.
+    pub(super) fn match_strays(&mut self, number: usize) {
+        let matched = self.parts.rings[number].ledger.matched();
+        if matched > 0 {
+            self.parts.counters.strays.take_back(matched);
+        }
+    }
+
+    /// Says of each ring until when all that was rung for it is done: what a flow that has been silent since needs to know to
+    /// leave the ring although that is never empty.
+    pub(super) fn note_passed(&mut self, wall: Nanos) {
+        for (ring, bell) in self.parts.rings.iter_mut().zip(&self.shared.rings) {
+            if ring.ledger.done() >= ring.mark.0 {
+                bell.passed.store(ring.mark.1.get(), Ordering::Release);
+                // The time was read before the count: of what was rung before it, all is counted.
+                ring.mark = (bell.packets.load(Ordering::Acquire), wall);
+            }
+        }
     }
 
     /// Looks again at the rings whose bell was ahead; what does not come is given up, with that reason.
@@ -50,6 +87,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 Fetch::Packet(length) => {
                     self.accept(number, length);
                     self.engine.activate(self.parts.rings[number].flow);
+                    self.ready_from_now(number);
                     true
                 }
                 // A ring that fails fails again when it is its turn.

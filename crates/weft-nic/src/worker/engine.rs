@@ -24,8 +24,8 @@ pub(crate) trait Engine {
     fn activate(&mut self, flow: FlowId) -> bool;
     /// Whose turn it is.
     fn next(&mut self, now: Nanos) -> Whose<Self::Turn>;
-    /// The turn has ended.
-    fn finish(&mut self, turn: Self::Turn, sent: Bytes, backlogged: bool, now: Nanos);
+    /// The turn has ended. `share` is what it is charged in its class's share, where that is not what was sent.
+    fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Nanos);
     /// The hardware queue that a ring belongs to.
     fn queue_of(&self, flow: FlowId) -> QueueId;
     /// How a packet of a ring is cut now, if the NIC's own grain does not say.
@@ -61,9 +61,9 @@ impl Engine for PolicyTree {
         }
     }
 
-    fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, now: Nanos) {
+    fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Nanos) {
         // The turn is the one that `next` has just given.
-        let _ = Self::finish(self, turn, sent, backlogged, now);
+        let _ = self.finish_charging(turn, sent, share, backlogged, now);
     }
 
     /// A policy knows no queues: each ring is one.

@@ -131,7 +131,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         self.scheduler.next().map_or(Whose::Idle, |turn| Whose::Turn(turn.flow(), turn))
     }
 
-    fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, _now: Nanos) {
+    /// A plain multiqueue NIC shares by bytes, or by packets.
+    fn finish(&mut self, turn: Turn, sent: Bytes, _share: Bytes, backlogged: bool, _now: Nanos) {
         // The turn is the one that `next` has just given.
         let _ = self.scheduler.finish(turn, sent, backlogged);
     }
@@ -145,7 +146,7 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         if !self.cut.unwrap_or_else(|| self.cuts(flow)) {
             return Some(Grain::Whole);
         }
-        let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed)).max(1);
+        let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed));
         let segments = bytes.checked_div(packet.segment_payload().get()).unwrap_or(1);
         Some(Grain::Segments(NonZeroU32::new(segments as u32).unwrap_or(NonZeroU32::MIN)))
     }

@@ -52,7 +52,7 @@ impl Bench {
     fn new() -> Self {
         let source = Source { name: "test", text: POLICY };
         let policy = compile(source, &CompileOptions::default()).policy.expect("policy");
-        let plan = RingPlan::new(&policy, Mode::Loom, 5, &[]).expect("plan");
+        let plan = RingPlan::new(&policy, Mode::Loom, 6, &[]).expect("plan");
         let mut tree = PolicyTree::new(&plan.program).expect("tree");
         let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
         let (rings, ring_of_flow) = make_rings(&plan, rings, |ring| {
@@ -60,7 +60,7 @@ impl Bench {
         })
         .expect("rings");
         let (uplink, wire) = pair();
-        let counters = Arc::new(Counters::new(policy.classes.len()));
+        let counters = Arc::new(Counters::new(plan.classes(&policy)));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {
@@ -70,9 +70,10 @@ impl Bench {
             link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
             grain: Grain::Whole,
             counters: Arc::clone(&counters),
-            sampler: Sampler::new(Nanos::from_millis(50), now, policy.classes.len(), out),
+            sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(&policy), out),
             default_class: ClassId(2),
             departures: None,
+            cut_below: false,
         };
         let shared: Arc<Shared> = Arc::default();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd"));
@@ -137,14 +138,15 @@ impl Bench {
 }
 
 const SOON: Duration = Duration::from_millis(10);
-const LONG: Duration = Duration::from_millis(100);
+/// Patience for a packet that must come. No bound on how soon: a machine that is busy with other things may take its time.
+const LONG: Duration = Duration::from_secs(2);
 
 fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Whether the packet that came long after its bell was sent within [`SOON`].
-fn late_packet_is_sent_soon() -> bool {
+/// A packet that comes long after its bell. How long the worker slept at most while it was awaited.
+fn late_packet_is_looked_for() -> Nanos {
     let mut bench = Bench::new();
     bench.ring(RING_A);
     wait(30);
@@ -153,9 +155,7 @@ fn late_packet_is_sent_soon() -> bool {
     assert_eq!(bench.receive(LONG), Some((RING_B, 0)), "others go on");
     wait(70);
     bench.put(RING_A);
-    let put = Instant::now();
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
-    let soon = put.elapsed() < SOON;
     wait(250);
     let counters = bench.finish();
     assert_eq!(counters.never_came.get().packets.get(), 0);
@@ -163,13 +163,16 @@ fn late_packet_is_sent_soon() -> bool {
     assert!((1..=2).contains(&counters.bell_ahead.get().packets.get()), "{:?}", counters.bell_ahead);
     assert!(counters.turns.get().packets.get() < 10, "{:?}", counters.turns);
     assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
-    soon
+    Nanos(counters.late_sleep_max.get())
 }
 
 #[test]
 fn a_bell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
-    // A busy machine may be late once or twice; a worker that sleeps on a stale "idle" is late each time.
-    assert!((0..5).any(|_| late_packet_is_sent_soon()), "never within {SOON:?}");
+    for round in 0..5 {
+        // What the worker asks for, not what a busy machine gives: one that sleeps on a stale "idle" asks for 20 ms.
+        let longest = late_packet_is_looked_for();
+        assert!((Nanos(1)..=LATE_RETRY_MAX).contains(&longest), "round {round}: slept {longest}");
+    }
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
-    let (mut bells, mut next) = ([0_i32; 5], [0_u32; 5]);
+    let (mut bells, mut next) = ([0_i32; 5], [0_u32; 6]);
     let taken = std::cell::Cell::new(0);
     let mut take = |bench: &Bench, patience: Duration| {
         let (ring, number) = bench.receive(patience)?;
@@ -316,4 +319,70 @@ fn in_any_order_none_is_lost_none_overtakes() {
     wait(250);
     let counters = bench.finish();
     assert_eq!(counters.never_came.get().packets.get(), 0);
+}
+
+impl Bench {
+    /// Puts a packet of `ring` behind its bell.
+    fn send(&mut self, ring: usize) {
+        self.ring(ring);
+        self.put(ring);
+    }
+}
+
+#[test]
+fn an_uplink_without_room_is_waited_for_and_the_engine_asked_anew() {
+    let mut bench = Bench::new();
+    // Nobody reads the wire: the socket fills up, and ring A's packets wait in their ring.
+    let counters = Arc::clone(&bench.counters);
+    let failed = || counters.uplink_failed.get().packets.get();
+    let end = Instant::now() + Duration::from_secs(20);
+    while failed() == 0 && Instant::now() < end {
+        bench.send(RING_A);
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    assert!(failed() > 0, "the wire takes everything");
+    let before = bench.sent[RING_A];
+    let full = Instant::now();
+    (0..20).for_each(|_| bench.send(RING_A));
+    (0..20).for_each(|_| bench.send(RING_B));
+    wait(60);
+    let (waits, tries) = (counters.uplink_waits.get().packets.get(), failed());
+    // One at once, and one after each of its longest sleeps.
+    let most = 3 + full.elapsed().as_millis() as u64 / 20;
+    assert!((1..=most).contains(&tries) && waits <= most, "{tries} writes failed, {waits} waits: it spins");
+    // Both classes go on together, in order, and nothing is lost.
+    let (mut next, mut turns) = ([0_u32; 6], Vec::new());
+    while next[RING_A] < before + 20 || next[RING_B] < 20 {
+        let (ring, number) = bench.receive(LONG).expect("a packet");
+        assert_eq!(number, next[ring], "ring {ring}");
+        next[ring] += 1;
+        turns.push(ring);
+    }
+    let first_b = turns.iter().position(|ring| *ring == RING_B).expect("B");
+    let shared = &turns[first_b..first_b + 30];
+    let of_a = shared.iter().filter(|ring| **ring == RING_A).count();
+    assert!((14..=16).contains(&of_a), "equal weights: {shared:?}");
+    let counters = bench.finish();
+    assert_eq!(counters.classes.iter().map(|c| c.refused.get().packets.get()).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_wire_that_is_gone_refuses_packets_and_the_nic_goes_on() {
+    let mut bench = Bench::new();
+    bench.send(RING_A);
+    assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
+    // As a device that is taken down: writes fail with an error that no waiting mends.
+    let (other, unused) = pair();
+    bench.wire = other;
+    drop(unused);
+    for _ in 0..5 {
+        bench.send(RING_A);
+        bench.send(RING_B);
+    }
+    wait(100);
+    let refused: u64 = bench.counters.classes.iter().map(|c| c.refused.get().packets.get()).sum();
+    assert_eq!(refused, 10);
+    assert!(!bench.thread.is_finished());
+    bench.stop.store(true, Ordering::Relaxed);
+    bench.thread.join().expect("no panic").expect("no failure");
 }

@@ -4,10 +4,13 @@ use super::items::{Lowering, value_of};
 use super::model::Condition;
 use super::values;
 use crate::code::Code;
+use crate::diagnostic::Span;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
 use weft_steer::{Match, PortRange};
 use weft_units::Protocol;
 
+/// The highest priority that a socket takes without rights (SO_PRIORITY, socket(7)).
+const PRIORITY_OF_ALL: u32 = 6;
 /// How many cgroups the rules of a policy may name: the bits of a packet's metadata.
 pub(crate) const CGROUPS_MAX: usize = 64;
 
@@ -67,10 +70,22 @@ impl Lowering {
             "from" => Match { src: Some(self.keep(values::prefix(text, span))?), ..row },
             "to" => Match { dst: Some(self.keep(values::prefix(text, span))?), ..row },
             "mark" => Match { mark: Some(self.keep(values::mark(text, span))?), ..row },
-            "priority" => Match { priority: Some(self.keep(values::priority(text, span))?), ..row },
+            "priority" => Match { priority: Some(self.priority(text, span)?), ..row },
             _ => return None,
         };
         Some(Condition::Row(row))
+    }
+
+    /// A priority; that any program may set most of them is said once.
+    fn priority(&mut self, text: &str, span: Span) -> Option<u32> {
+        let priority = self.keep(values::priority(text, span))?;
+        if priority <= PRIORITY_OF_ALL {
+            let message =
+                format!("any program may give its packets priority {priority}, and so choose this class");
+            let help = "priorities from 7 on need CAP_NET_ADMIN, marks that or CAP_NET_RAW; a cgroup cannot be chosen";
+            self.find_once(Code::AnyonesPriority, span, message, help);
+        }
+        Some(priority)
     }
 
     /// The number of the cgroup that a test names.

@@ -465,3 +465,16 @@ root = priority { a, b }"#,
         "#]],
     );
 }
+
+#[test]
+fn a_priority_that_anyone_may_set_is_noted_once() {
+    check(
+        r#"class a = priority 6 or priority 3
+class b = priority 7
+root = priority { a, b }"#,
+        &expect![[r#"
+            p:1:20: note[N0001]: any program may give its packets priority 6, and so choose this class
+              help: priorities from 7 on need CAP_NET_ADMIN, marks that or CAP_NET_RAW; a cgroup cannot be chosen
+        "#]],
+    );
+}

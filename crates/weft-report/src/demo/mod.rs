@@ -3,11 +3,14 @@
 //! The runner fills in what it measured (samples, latency, queues, ledgers, cost) and calls [`DemoReport::summarise`], which
 //! computes every figure that follows from the samples. [`verdicts`] then judges them, [`demo_tables`] and [`demo_page`] show them.
 
+mod fine;
+mod lag;
 mod limits;
 mod page;
 mod published;
 mod summary;
 mod tables;
+mod trial;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -19,6 +22,8 @@ use serde_json::Value;
 use crate::record::{Conservation, Document, Host};
 use crate::table::Table;
 
+pub use fine::{FineSamples, FineSpan};
+pub use lag::{ENGINE_LAG_CHUNKS, Lag, largest_lag};
 pub use limits::{LimitReport, limit_report};
 pub use page::{demo_html, demo_page};
 pub use published::{PublishedStatement, published_statements};
@@ -26,16 +31,17 @@ pub use summary::{
     FullLoad, full_load, full_load_mean, link_use, link_use_min, link_use_p5, share_error_p95, share_errors,
 };
 pub use tables::{demo_table_list, demo_tables};
+pub use trial::{CoreWaits, RateTrial};
 pub use verdict::{
-    LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LIMIT_EXCESS_MAX, LINK_USE_MIN, SHARE_ERROR_MAX, STEADY_WINDOWS_MIN,
-    Verdict, verdicts,
+    LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LIMIT_EXCESS_MAX, LINK_USE_MIN, ROUND_TRIPS_MIN, SHARE_ERROR_MAX,
+    STEADY_WINDOWS_MIN, Verdict, verdicts,
 };
 
 /// The tenant whose latency is measured. It sends little, so it has no part in the equal shares of the others.
 pub const LATENCY_TENANT: &str = "T0";
 
 /// How the NIC's queues are used; the four configurations of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// A single queue for all.
@@ -45,6 +51,7 @@ pub enum Mode {
     /// A queue per flow, round robin between queues.
     Qpf,
     /// A queue per flow, the policy in the NIC.
+    #[default]
     Loom,
 }
 
@@ -101,6 +108,9 @@ pub struct DemoReport {
     pub link_bps: u64,
     /// Where `link_bps` comes from, for example `--rate`, or what was measured.
     pub link_bps_source: String,
+    /// The trial by which the rate was chosen; absent when it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_trial: Option<RateTrial>,
     /// Tenant (in figure 11: or job) -> number of its flows.
     pub flows: BTreeMap<String, u32>,
     /// The congestion control of the bulk flows.
@@ -168,8 +178,16 @@ pub struct ModeReport {
     /// The use of the link that all but a twentieth of the steady windows reach, as a fraction of `link_bps`.
     #[serde(default)]
     pub link_use_p5: Option<f64>,
+    /// The largest lag of any tenant behind the ideal fluid schedule of those that wait; see [`Lag`]. Absent from figure 11,
+    /// and where nothing says what waited.
+    #[serde(default)]
+    pub lag: Option<Lag>,
     /// Latency of tenant T0 at full load; absent when it was not measured.
     pub latency_s: Option<LatencySummary>,
+    /// 99th percentile of the time that T0's packets waited in the NIC for their turn at full load, in seconds of the link's
+    /// time: of the longest in each fine window. Absent when it was not measured.
+    #[serde(default)]
+    pub probe_wait_p99_s: Option<f64>,
     /// Latency of tenant T0 over time (figure 10), one entry per 250 ms.
     #[serde(default)]
     pub latency_samples: Vec<LatencySample>,
@@ -181,6 +199,12 @@ pub struct ModeReport {
     /// Bytes waiting over time, where they were sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_samples: Vec<QueueSample>,
+    /// Departures and backlog at a fine grain: `samples` and `lag` follow from them. Absent from what is simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fine: Option<FineSamples>,
+    /// For how long what carries the traffic was ready to run and had no core; absent where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_waits: Option<CoreWaits>,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
     /// What it cost.
@@ -204,11 +228,15 @@ impl ModeReport {
             share_error_p95: None,
             link_use_min: None,
             link_use_p5: None,
+            lag: None,
             latency_s: None,
+            probe_wait_p99_s: None,
             latency_samples: Vec::new(),
             standing_queue_bytes: BTreeMap::new(),
             standing_queue_max_bytes: BTreeMap::new(),
             queue_samples: Vec::new(),
+            fine: None,
+            core_waits: None,
             conservation: Conservation::default(),
             cost: Cost::default(),
             limits: Vec::new(),
@@ -218,6 +246,12 @@ impl ModeReport {
 
     /// Computes the figures that follow from the samples.
     fn summarise(&mut self, link_bps: f64, figure: u8) {
+        if let Some(fine) = &self.fine {
+            self.samples = fine.samples();
+            self.lag = if figure == 9 { largest_lag(fine, link_bps) } else { None };
+            let load = fine.full_load();
+            self.probe_wait_p99_s = load.and_then(|(from, to, _)| fine.probe_wait(from, to, 99.0));
+        }
         self.share_error_p95 = if figure == 9 { share_error_p95(&self.samples) } else { None };
         self.link_use_min = link_use_min(&self.samples, link_bps);
         self.link_use_p5 = link_use_p5(&self.samples, link_bps);
@@ -233,9 +267,9 @@ pub struct Sample {
     pub window_s: f64,
     /// Tenant (or job) -> bits per second on the wire.
     pub bps: BTreeMap<String, f64>,
-    /// The tenants (or jobs) that had something to send for the whole window.
+    /// The tenants (or jobs) that had something waiting in the NIC for the whole window, and T0.
     pub active: Vec<String>,
-    /// False while tenants come or go: such windows are shown, and not judged.
+    /// False while who waits changes: such windows are shown, and not judged.
     #[serde(default = "yes")]
     pub steady: bool,
 }

@@ -41,9 +41,9 @@ pub fn demo_page(report: &DemoReport) -> Page {
 /// Verdicts and published statements.
 fn verdict_section(report: &DemoReport) -> Section {
     let checks = verdicts(report).into_iter().map(|v| Check {
-        ok: v.ok,
+        judgement: v.judgement.clone(),
+        figure: v.shown(),
         name: v.name,
-        figure: v.figure,
         bound: v.bound,
     });
     let mut blocks = vec![Block::Checks(checks.collect())];
@@ -86,8 +86,8 @@ fn throughput_section(report: &DemoReport) -> Section {
         bands_mean: "steady: judged".into(),
     };
     let text = format!(
-        "Throughput of the {} on the wire. Shaded windows are steady: none came or went, and the verdicts are about these \
-         only. Drag to zoom in, double-click to zoom out, click a name to hide it.",
+        "Throughput of the {} on the wire. Shaded windows are steady: throughout them the same ones had \
+         packets waiting in the NIC, and nobody else sent; shares are judged in these. Drag to zoom in, double-click to zoom out, click a name to hide it.",
         report.sharer_name()
     );
     let mut blocks = vec![Block::Text(text), Block::Charts(group)];

@@ -96,14 +96,14 @@ pub fn full_load(samples: &[Sample]) -> Option<FullLoad> {
     Some(FullLoad { tenants: first.sharing().count(), from_s: first.t_s, to_s: last.t_s + last.window_s })
 }
 
-/// Tenant -> mean rate at [`full_load`] in bits per second, windows weighted by their length.
+/// Tenant -> mean rate at [`full_load`] in bits per second, windows weighted by their length. Who did not wait then has none.
 pub fn full_load_mean(samples: &[Sample]) -> BTreeMap<String, f64> {
     let windows = full_load_windows(samples);
     let time: f64 = windows.iter().map(|s| s.window_s).sum();
     let mut rates: BTreeMap<String, f64> = BTreeMap::new();
     if time > 0.0 {
         for s in windows {
-            for (tenant, bps) in &s.bps {
+            for (tenant, bps) in s.bps.iter().filter(|(tenant, _)| s.active.contains(tenant)) {
                 *rates.entry(tenant.clone()).or_default() += bps * s.window_s / time;
             }
         }

@@ -1,9 +1,10 @@
 //! The demo's tables.
 
 use super::{
-    DemoReport, LATENCY_TENANT, ModeReport, full_load, full_load_mean, published_statements, verdicts,
+    DemoReport, LATENCY_TENANT, Lag, ModeReport, full_load, full_load_mean, published_statements, verdicts,
 };
 use crate::human;
+use crate::judgement::Judgement;
 use crate::record::Document;
 use crate::stats;
 use crate::table::{Cell, Column, Table, Tone, render_all};
@@ -51,7 +52,15 @@ pub(super) fn verdict_table(report: &DemoReport) -> Table {
         Column::left("must be"),
     ]);
     for v in verdicts(report) {
-        table.row([Cell::verdict(v.ok, "ok", "SHORT"), v.name.into(), v.figure.into(), v.bound.into()]);
+        let cell = match v.judgement {
+            Judgement::Holds => Cell::toned("ok", Tone::Good),
+            Judgement::Fails => Cell::toned("SHORT", Tone::Bad),
+            Judgement::NotShown(_) => Cell::toned("?", Tone::Dim),
+        };
+        table.row([cell, v.name.clone().into(), v.figure.clone().into(), v.bound.clone().into()]);
+        if let Some(why) = v.why_not_shown() {
+            table.note(format!("{}: {why}", v.name));
+        }
     }
     table
 }
@@ -85,6 +94,12 @@ pub(super) fn throughput_table(report: &DemoReport) -> Table {
     if report.figure == 9 {
         let p95 = |m: &ModeReport| human::or_none(m.share_error_p95, human::percent);
         mode_row(&mut table, "share error, p95", report, p95);
+        let lag = |m: &ModeReport| {
+            let written =
+                |l: &Lag| format!("{}, {}", human::bytes(l.bytes.max(0.0)), human::time(l.s.max(0.0)));
+            human::or_none(m.lag.as_ref(), written)
+        };
+        mode_row(&mut table, "largest lag behind ideal", report, lag);
         mode_row(&mut table, "Jain's index", report, |m| human::or_none(jain(m), |j| format!("{j:.3}")));
     }
     let use_p5 = |m: &ModeReport| human::or_none(m.link_use_p5, human::percent);
@@ -112,6 +127,9 @@ pub(super) fn latency_table(report: &DemoReport) -> Table {
     mode_row(&mut table, "p90", report, |m| time(m.latency_s.map(|l| l.p90)));
     mode_row(&mut table, "p99", report, |m| time(m.latency_s.map(|l| l.p99)));
     mode_row(&mut table, "p99.9", report, |m| time(m.latency_s.map(|l| l.p999)));
+    if report.modes.iter().any(|m| m.probe_wait_p99_s.is_some()) {
+        mode_row(&mut table, "p99 of it in the NIC", report, |m| time(m.probe_wait_p99_s));
+    }
     mode_row(&mut table, "round trips", report, |m| {
         human::or_none(m.latency_s.filter(|l| l.count > 0), |l| human::count(l.count))
     });

@@ -11,6 +11,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::judgement::Judgement;
 use crate::table::{Align, Table, Tone};
 
 pub use chart::{Axis, Chart, ChartGroup, Colour, Scale, Series, Shape, Unit};
@@ -76,8 +77,8 @@ pub enum Block {
 /// A judgement.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Whether it holds.
-    pub ok: bool,
+    /// How it stands.
+    pub judgement: Judgement,
     /// What is judged.
     pub name: String,
     /// What was measured.
@@ -155,8 +156,11 @@ fn block_html(out: &mut String, block: &Block, charts: &mut Vec<Value>) {
 fn checks_html(out: &mut String, checks: &[Check]) {
     out.push_str("<ul class=\"checks\">\n");
     for c in checks {
-        let (class, mark, word) =
-            if c.ok { ("good", "✓", "holds") } else { ("bad", "✗", "does not hold") };
+        let (class, mark, word) = match c.judgement {
+            Judgement::Holds => ("good", "✓", "holds"),
+            Judgement::Fails => ("bad", "✗", "does not hold"),
+            Judgement::NotShown(_) => ("unseen", "?", "cannot be shown here"),
+        };
         let _ = writeln!(
             out,
             "<li class=\"{class}\"><span class=\"mark\" role=\"img\" aria-label=\"{word}\">{mark}</span>\

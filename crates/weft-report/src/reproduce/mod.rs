@@ -3,14 +3,17 @@
 //! What a document says follows from its cells, series and claims: verdicts and scores are computed here, from them.
 
 mod band;
+mod cross;
 mod page;
 mod score;
 mod tables;
 
 pub use band::band_of_mean;
+pub use cross::{CrossCell, CrossFit, CrossParameter, CrossReport, CrossScore, Sample};
 pub use page::reproduce_html;
 pub use score::{Score, kendall_tau, score};
 
+use crate::judgement::Judgement;
 use crate::record::{Document, Host};
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
@@ -53,6 +56,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// What must be known to read it.
     pub notes: Vec<String>,
+    /// Where and when the measured values are from; none for the document's own host, when it was made.
+    pub measured_on: Option<String>,
     /// Events of all its runs.
     pub events: u64,
     /// How long it took, in seconds.
@@ -100,7 +105,7 @@ pub enum Verdict {
     /// The published value lies in the band.
     #[serde(rename = "inside band")]
     InsideBand,
-    /// It lies outside, and within 25 % of the simulated mean.
+    /// It lies outside, and the simulated mean is within 25 % of it.
     #[serde(rename = "within 25 %")]
     Within,
     /// Neither.
@@ -142,6 +147,20 @@ pub struct Claim {
     pub simulated: String,
     /// Whether it holds.
     pub holds: bool,
+    /// The null model: what the figures would be if the statement were false; none for what is counted exactly.
+    pub null: Option<String>,
+    /// Why these figures cannot show it, such as that its null model would pass too; it then does not hold.
+    pub not_shown: Option<String>,
+}
+
+impl Claim {
+    /// How it stands.
+    pub fn judgement(&self) -> Judgement {
+        match &self.not_shown {
+            Some(reason) => Judgement::NotShown(reason.clone()),
+            None => Judgement::of(self.holds),
+        }
+    }
 }
 
 impl TableCell {
@@ -181,8 +200,18 @@ impl Experiment {
 
     /// Adds a statement of the paper.
     pub fn claim(&mut self, statement: &str, expected: &str, simulated: String, holds: bool) {
+        self.claim_judged(statement, expected, simulated, Judgement::of(holds));
+    }
+
+    /// Adds a statement that may be one that cannot be shown.
+    pub fn claim_judged(&mut self, statement: &str, expected: &str, simulated: String, judgement: Judgement) {
         let (statement, expected) = (statement.to_owned(), expected.to_owned());
-        self.claims.push(Claim { statement, expected, simulated, holds });
+        let holds = judgement == Judgement::Holds;
+        let not_shown = match judgement {
+            Judgement::NotShown(reason) => Some(reason),
+            Judgement::Holds | Judgement::Fails => None,
+        };
+        self.claims.push(Claim { statement, expected, simulated, holds, null: None, not_shown });
     }
 
     /// Judges the cells and computes the scores.
@@ -202,6 +231,13 @@ impl Experiment {
         let errors: Vec<f64> = self.cells.iter().filter_map(TableCell::relative_error).collect();
         self.median_relative_error = crate::stats::median(&errors);
         self
+    }
+}
+
+impl ReproduceReport {
+    /// How all claims stand: what `--strict` judges.
+    pub fn judgements(&self) -> Vec<Judgement> {
+        self.experiments.iter().flat_map(|one| &one.claims).map(Claim::judgement).collect()
     }
 }
 

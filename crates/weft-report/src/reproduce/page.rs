@@ -2,6 +2,7 @@
 
 use super::{Experiment, ReproduceReport, Series, TableCell, tables};
 use crate::html::{self, Axis, Block, Chart, ChartGroup, Check, Colour, Page, Scale, Section, Shape, Unit};
+use crate::judgement::Judgement;
 use crate::record::Document;
 
 /// The whole page as one HTML file.
@@ -23,9 +24,12 @@ fn section(experiment: &Experiment) -> Section {
         .claims
         .iter()
         .map(|claim| Check {
-            ok: claim.holds,
+            judgement: Judgement::of(claim.holds),
             name: claim.statement.clone(),
-            figure: claim.simulated.clone(),
+            figure: match &claim.not_shown {
+                Some(reason) => format!("{}; cannot be shown here, because {reason}", claim.simulated),
+                None => claim.simulated.clone(),
+            },
             bound: claim.expected.clone(),
         })
         .collect();
@@ -61,6 +65,10 @@ fn cell_chart(experiment: &Experiment, column: &str, flows: u32) -> Chart {
     let points = |value: &dyn Fn(&TableCell) -> Option<f64>| -> Vec<(f64, f64)> {
         cells.iter().enumerate().map(|(i, cell)| (i as f64 + 1.0, value(cell).unwrap_or(f64::NAN))).collect()
     };
+    let measured = match &experiment.measured_on {
+        Some(elsewhere) => format!("measured on {elsewhere}"),
+        None => "measured".to_owned(),
+    };
     let line =
         |name: &str, colour, shape, points| html::Series { name: name.to_owned(), colour, shape, points };
     let mut series = vec![
@@ -68,7 +76,7 @@ fn cell_chart(experiment: &Experiment, column: &str, flows: u32) -> Chart {
         line("simulated", Colour::Blue, Shape::Points, points(&|cell| cell.simulated)),
         line("band, 5 %", Colour::Sky, Shape::Reference, points(&|cell| cell.band.map(|band| band[0]))),
         line("band, 95 %", Colour::Sky, Shape::Reference, points(&|cell| cell.band.map(|band| band[1]))),
-        line("measured", Colour::Orange, Shape::Points, points(&|cell| cell.measured)),
+        line(&measured, Colour::Orange, Shape::Points, points(&|cell| cell.measured)),
         line(
             "measured, least",
             Colour::Vermillion,

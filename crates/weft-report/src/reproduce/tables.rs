@@ -2,6 +2,7 @@
 
 use super::{Experiment, TableCell, Verdict};
 use crate::human;
+use crate::judgement::Judgement;
 use crate::table::{Cell, Column, Table, Tone};
 
 /// All tables of an experiment.
@@ -44,17 +45,14 @@ fn cells_table(experiment: &Experiment, flows: u32, cells: &[&TableCell]) -> Tab
         push_new(&mut rows, &cell.row);
         push_new(&mut columns, &cell.column);
     }
-    let title = format!(
-        "{}: {} ({flows}); published | simulated [band]{}",
-        experiment.id,
-        experiment.title,
-        match (here().any(|cell| cell.measured.is_some()), here().any(|cell| cell.measured_spread.is_some()))
-        {
-            (false, _) => "",
-            (true, false) => " | measured",
-            (true, true) => " | measured [least greatest]",
-        }
-    );
+    let spread = here().any(|cell| cell.measured_spread.is_some());
+    let measured = match (here().any(|cell| cell.measured.is_some()), &experiment.measured_on) {
+        (false, _) => String::new(),
+        (true, Some(elsewhere)) => format!(" | measured on {elsewhere}"),
+        (true, None) => format!(" | measured{}", if spread { " [least greatest]" } else { "" }),
+    };
+    let title =
+        format!("{}: {} ({flows}); published | simulated [band]{measured}", experiment.id, experiment.title);
     let heads =
         std::iter::once(Column::left("row")).chain(columns.iter().map(|column| Column::right(*column)));
     let mut table = Table::new(title).columns(heads);
@@ -156,11 +154,20 @@ fn claims_table(experiment: &Experiment) -> Table {
     ]);
     for claim in &experiment.claims {
         table.row([
-            Cell::verdict(claim.holds, "ok", "NO"),
+            match claim.judgement() {
+                Judgement::Holds => Cell::toned("ok", Tone::Good),
+                Judgement::Fails => Cell::toned("NO", Tone::Bad),
+                Judgement::NotShown(_) => Cell::plain("?"),
+            },
             Cell::plain(&claim.statement),
             Cell::plain(&claim.expected),
             Cell::plain(&claim.simulated),
         ]);
+    }
+    for claim in &experiment.claims {
+        if let Judgement::NotShown(reason) = claim.judgement() {
+            table.note(format!("? {}: cannot be shown here, because {reason}", claim.statement));
+        }
     }
     table
 }

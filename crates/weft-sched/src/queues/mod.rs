@@ -3,9 +3,11 @@
 //! # Between the queues
 //! * [`Service::RoundRobin`]: each backlogged queue has one turn per round, whatever the turn's size: the multiqueue NIC of
 //!   Titan (Stephens et al., ATC 2017) and of Loom's evaluation (NSDI 2019, section 6).
-//! * [`Service::Deficit`]: weighted deficit round robin. Each visit of a queue adds `credit x weight` bytes (weight 0
-//!   counts as 1), and the queue sends as long as it has credit. It may overdraw with its last packet and pays that back
-//!   in later rounds: surplus round robin, as `sfq_dequeue` of net/sched/sch_sfq.c does.
+//! * [`Service::Deficit`]: weighted deficit round robin. Each visit gives the queue of the largest weight `credit` bytes, and each
+//!   other one so much less as its weight is less (weight 0 counts as 1); a queue sends as long as it has credit. It may
+//!   overdraw with its last packet and pays that back in later rounds: surplus round robin, as `sfq_dequeue` of
+//!   net/sched/sch_sfq.c does. So only the ratios of weights matter, and of `n` queues a backlogged one whose share of the
+//!   weights is `s` waits, with packets of at most `L` bytes, for no more than `L / s + n x (2 x credit + L)` bytes.
 //!
 //! # Inside a queue
 //! * [`Inner::Fifo`]: one flow.
@@ -30,7 +32,7 @@ use thiserror::Error;
 use weft_units::{Bytes, FlowId, QueueId};
 use wheel::Wheel;
 
-/// The credit of a round and of weight 1: Titan's patch of ixgbe gives weight times `WrrCreditMult` (4 in its scripts) times
+/// The credit of a round and of the largest weight: Titan's patch of ixgbe gives weight times `WrrCreditMult` (4 in its scripts) times
 /// half an MTU, in the 64-byte units of the 82599's credit registers: 4 x 12 x 64.
 pub const DEFAULT_CREDIT: Bytes = Bytes(4 * 12 * 64);
 
@@ -45,7 +47,7 @@ pub enum Service {
     RoundRobin,
     /// By bytes and weights.
     Deficit {
-        /// Bytes that a visit gives a queue of weight 1; at least one byte.
+        /// Bytes that a visit gives the queue of the largest weight; at least one byte.
         credit: Bytes,
     },
 }
@@ -113,7 +115,7 @@ struct Place {
 }
 
 /// A queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     wheel: Wheel,
     /// The flow at each position of the wheel.
@@ -139,12 +141,12 @@ pub struct QueueScheduler {
 impl QueueScheduler {
     /// A scheduler of `queues` queues without flows, all of weight 0, which counts as 1.
     pub fn new(queues: usize, service: Service, inner: Inner) -> Self {
-        let mut outer = Wheel::default();
-        let quantum = quantum(service, 0);
+        let mut outer = Wheel::new(credit(service));
         for _ in 0..queues {
-            outer.add(quantum);
+            outer.add();
         }
-        let queues = core::iter::repeat_with(Queue::default).take(queues).collect();
+        let queue = || Queue { wheel: Wheel::new(FAIR_QUANTUM.get()), flows: Vec::new(), weight: 0 };
+        let queues = core::iter::repeat_with(queue).take(queues).collect();
         Self { service, inner, outer, queues, flows: Vec::new(), serial: 0, in_service: None, rung: false }
     }
 
@@ -160,7 +162,7 @@ impl QueueScheduler {
             return Err(QueueError::Occupied { given: queue });
         }
         let flow = FlowId::from_index(self.flows.len());
-        let slot = home.wheel.add(FAIR_QUANTUM.get()) as u32;
+        let slot = home.wheel.add() as u32;
         home.flows.push(flow);
         self.flows.push(Place { queue: queue.0, slot });
         Ok(flow)
@@ -187,10 +189,7 @@ impl QueueScheduler {
             return;
         }
         self.service = service;
-        self.outer.forget();
-        for (index, queue) in self.queues.iter().enumerate() {
-            self.outer.set_quantum(index, quantum(service, queue.weight));
-        }
+        self.outer.restart(credit(service));
     }
 
     /// Sets the weight of a queue, from its next visit on; 0 counts as 1. Round robin does not look at it.
@@ -202,7 +201,7 @@ impl QueueScheduler {
         let slot =
             self.queues.get_mut(queue.index()).ok_or(QueueError::UnknownQueue { given: queue, count })?;
         slot.weight = weight;
-        self.outer.set_quantum(queue.index(), quantum(self.service, weight));
+        self.outer.set_weight(queue.index(), weight);
         Ok(())
     }
 
@@ -277,10 +276,10 @@ impl QueueScheduler {
     }
 }
 
-/// What a visit gives a queue.
-fn quantum(service: Service, weight: u64) -> u64 {
+/// What a visit gives the queue of the largest weight.
+fn credit(service: Service) -> u64 {
     match service {
         Service::RoundRobin => 1,
-        Service::Deficit { credit } => credit.get().saturating_mul(weight.max(1)),
+        Service::Deficit { credit } => credit.get(),
     }
 }

@@ -1,19 +1,27 @@
 //! A wheel of members that take turns: plain round robin, or round robin by bytes with credits that may be overdrawn.
+//!
+//! A visit gives the heaviest member the wheel's credit, and each other one so much less as its weight is less. What a round gives
+//! therefore follows from the ratios of the weights and not from their size, and no member waits for more than its share says.
+//! Credits are counted in bytes times the largest weight, so that all ratios are exact.
 
 /// A member.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Member {
-    /// Bytes that it may still send in this visit; below zero: what it owes.
-    credit: i64,
-    /// What a visit adds.
-    quantum: i64,
+    /// What it may still send in this visit, in bytes times [`Wheel::scale`]; below zero: what it owes.
+    credit: i128,
+    /// Its part of what a visit gives: at least 1.
+    weight: u64,
     /// How many visits were settled; valid while it is idle.
     settled: u64,
 }
 
 /// Members in a fixed cyclic order, of which some take part.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Wheel {
+    /// Bytes that a visit gives the heaviest member.
+    unit: u64,
+    /// The largest weight of all members.
+    scale: u64,
     members: Vec<Member>,
     /// Bit i: member i takes part.
     active: Vec<u64>,
@@ -24,32 +32,64 @@ pub(super) struct Wheel {
     round: u64,
 }
 
-/// Above this no quantum makes a difference, and far below it sums stay within 64 bits.
-const QUANTUM_MAX: u64 = 1 << 40;
+/// Above these nothing makes a difference, and products stay far within 128 bits.
+const UNIT_MAX: u64 = 1 << 40;
+const WEIGHT_MAX: u64 = 1 << 44;
+const DEBT_MAX: i128 = 1 << 80;
 
 impl Wheel {
-    /// Adds a member that does not take part. May allocate.
-    pub(super) fn add(&mut self, quantum: u64) -> usize {
+    /// A wheel without members, a visit of which gives the heaviest `unit` bytes, at least one.
+    pub(super) fn new(unit: u64) -> Self {
+        let (members, active) = (Vec::new(), Vec::new());
+        Self { unit: unit.clamp(1, UNIT_MAX), scale: 1, members, active, count: 0, at: 0, round: 0 }
+    }
+
+    /// Adds a member of weight 1 that does not take part. May allocate.
+    pub(super) fn add(&mut self) -> usize {
         let index = self.members.len();
-        self.members.push(Member::default());
+        self.members.push(Member { credit: 0, weight: 1, settled: 0 });
         self.active.resize(self.members.len().div_ceil(64), 0);
-        self.set_quantum(index, quantum);
+        self.settle(index);
         index
     }
 
-    /// Sets what each visit of a member adds, from the next visit on; at least one byte.
-    pub(super) fn set_quantum(&mut self, index: usize, quantum: u64) {
+    /// Sets what a visit gives the heaviest member, and forgets all credits and debts.
+    pub(super) fn restart(&mut self, unit: u64) {
+        self.unit = unit.clamp(1, UNIT_MAX);
+        self.members.iter_mut().for_each(|member| member.credit = 0);
+    }
+
+    /// Sets a member's weight, from its next visit on; 0 counts as 1.
+    pub(super) fn set_weight(&mut self, index: usize, weight: u64) {
         if !self.is_active(index) {
             self.settle(index);
         }
-        self.members[index].quantum = quantum.clamp(1, QUANTUM_MAX) as i64;
+        let weight = weight.clamp(1, WEIGHT_MAX);
+        let before = core::mem::replace(&mut self.members[index].weight, weight);
+        if weight > self.scale {
+            self.set_scale(weight, index);
+        } else if before == self.scale && weight < before {
+            let largest = self.members.iter().map(|member| member.weight).max().unwrap_or(1);
+            self.set_scale(largest, index);
+        }
     }
 
-    /// Forgets all credits and debts.
-    pub(super) fn forget(&mut self) {
-        for member in &mut self.members {
-            member.credit = 0;
+    /// Counts credits by another largest weight; what idle members owe is settled first, but for `settled`, which is. What
+    /// members earn by a visit is the same number as before.
+    fn set_scale(&mut self, scale: u64, settled: usize) {
+        for index in 0..self.members.len() {
+            if index != settled && !self.is_active(index) {
+                self.settle(index);
+            }
+            let credit = &mut self.members[index].credit;
+            *credit = (*credit * i128::from(scale)).div_euclid(i128::from(self.scale));
         }
+        self.scale = scale;
+    }
+
+    /// What a visit gives a member, as credits are counted.
+    fn quantum(&self, index: usize) -> i128 {
+        i128::from(self.unit) * i128::from(self.members[index].weight)
     }
 
     /// Whether nobody takes part.
@@ -78,10 +118,10 @@ impl Wheel {
 
     /// Lets the visits that an idle member has missed pay off what it owes.
     fn settle(&mut self, index: usize) {
-        let visits = self.visits(index);
+        let (visits, quantum) = (self.visits(index), self.quantum(index));
         let member = &mut self.members[index];
-        let missed = i64::try_from(visits.saturating_sub(member.settled)).unwrap_or(i64::MAX);
-        member.credit = member.credit.saturating_add(missed.saturating_mul(member.quantum)).min(0);
+        let missed = i128::from(visits.saturating_sub(member.settled));
+        member.credit = member.credit.saturating_add(missed.saturating_mul(quantum)).min(0);
         member.settled = visits;
     }
 
@@ -96,9 +136,9 @@ impl Wheel {
 
     /// Takes bytes off a member's credit.
     pub(super) fn charge(&mut self, index: usize, bytes: u64) {
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let cost = i128::from(bytes) * i128::from(self.scale);
         let credit = &mut self.members[index].credit;
-        *credit = credit.saturating_sub(bytes).max(i64::MIN / 2);
+        *credit = (*credit - cost).max(-DEBT_MAX);
     }
 
     /// Goes on to the next member that takes part, which may be the same. Somebody takes part.
@@ -134,7 +174,7 @@ impl Wheel {
         loop {
             for _ in 0..self.count {
                 let at = self.advance();
-                self.members[at].credit += self.members[at].quantum;
+                self.members[at].credit += self.quantum(at);
                 if has_credit(self) {
                     return at;
                 }
@@ -145,18 +185,25 @@ impl Wheel {
 
     /// Nobody has credit: does at once what the rounds would do in which still nobody has. One more round then finds one.
     fn skip_rounds(&mut self) {
-        let rounds = |m: &Member| -m.credit / m.quantum;
-        let skip = self.each_active().map(|i| rounds(&self.members[i])).min().unwrap_or(0);
+        let rounds = |i: usize| quotient(-self.members[i].credit, self.quantum(i));
+        let skip = self.each_active().map(rounds).min().unwrap_or(0);
         let mut next = self.active_from(0);
         while let Some(at) = next {
-            let member = &mut self.members[at];
-            member.credit += skip * member.quantum;
+            self.members[at].credit += skip * self.quantum(at);
             next = self.active_from(at + 1);
         }
-        self.round += skip as u64;
+        self.round = self.round.saturating_add(u64::try_from(skip).unwrap_or(u64::MAX));
     }
 
     fn each_active(&self) -> impl Iterator<Item = usize> + '_ {
         core::iter::successors(self.active_from(0), |&at| self.active_from(at + 1))
+    }
+}
+
+/// `a / b` of numbers that are not below zero, in 64 bits where they fit: that is many times as fast.
+fn quotient(a: i128, b: i128) -> i128 {
+    match (u64::try_from(a), u64::try_from(b)) {
+        (Ok(a), Ok(b)) => i128::from(a / b),
+        _ => a / b,
     }
 }

@@ -144,16 +144,33 @@ impl PolicyTree {
     /// [`StaleTurn`] when another turn was begun since; nothing is charged then.
     #[inline]
     pub fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, now: Nanos) -> Result<(), StaleTurn> {
-        let arrival = if backlogged || self.rung { Some(self.tick()) } else { None };
-        self.finish_at(turn, sent, arrival, now)
+        self.finish_charging(turn, sent, sent, backlogged, now)
     }
 
-    /// As [`PolicyTree::finish`], with the arrival number of the flow's next packet if it has one.
+    /// As [`PolicyTree::finish`], where a turn costs its class more of its share than what was sent: the limits are charged
+    /// `sent`, the shares `share`.
+    ///
+    /// # Errors
+    /// [`StaleTurn`] when another turn was begun since; nothing is charged then.
+    #[inline]
+    pub fn finish_charging(
+        &mut self,
+        turn: Turn,
+        sent: Bytes,
+        share: Bytes,
+        backlogged: bool,
+        now: Nanos,
+    ) -> Result<(), StaleTurn> {
+        let arrival = if backlogged || self.rung { Some(self.tick()) } else { None };
+        self.finish_at(turn, (sent, share), arrival, now)
+    }
+
+    /// As [`PolicyTree::finish_charging`], with the arrival number of the flow's next packet if it has one.
     #[inline]
     pub(crate) fn finish_at(
         &mut self,
         turn: Turn,
-        sent: Bytes,
+        (sent, share): (Bytes, Bytes),
         next_arrival: Option<u64>,
         now: Nanos,
     ) -> Result<(), StaleTurn> {
@@ -168,7 +185,7 @@ impl PolicyTree {
         }
         let leaf = &mut self.leaves[lane.leaf as usize];
         let flow = &mut self.flows[turn.flow.index()];
-        serve(lane, leaf, flow, sent, next_arrival, Entry { rank: 0, tie, id: turn.flow.0 });
+        serve(lane, leaf, flow, share, next_arrival, Entry { rank: 0, tie, id: turn.flow.0 });
         if next_arrival.is_none() {
             self.backlogged -= 1;
         }
@@ -177,7 +194,7 @@ impl PolicyTree {
         for &(node, slot) in &leaf.path {
             let inner = &mut self.nodes[node as usize];
             inner.leads_to[slot as usize] = offer;
-            inner.node.served(slot as usize, sent, offer != NO_LEAF, tie);
+            inner.node.served(slot as usize, share, offer != NO_LEAF, tie);
             offer = inner.offer();
         }
         self.first_leaf = offer;

@@ -1,32 +1,38 @@
-//! The slow, obvious scheduler: a pointer that goes from member to member one by one, active or not, round after round.
+//! The obvious scheduler: a pointer that goes from member to member one by one, active or not, round after round.
 
 use weft_sched::queues::{FAIR_QUANTUM, Inner, Service};
 
 #[derive(Clone, Debug)]
 struct Member {
-    credit: i64,
-    quantum: i64,
+    credit: i128,
+    weight: i128,
     active: bool,
 }
 
+/// Credits are in bytes times the largest weight; a visit gives a member `unit` times its weight.
 #[derive(Clone, Debug)]
 struct Wheel {
     members: Vec<Member>,
+    unit: i128,
     at: usize,
 }
 
 impl Wheel {
-    fn new(count: usize, quantum: i64) -> Self {
-        Self { members: vec![Member { credit: 0, quantum, active: false }; count], at: 0 }
+    fn new(count: usize, unit: u64) -> Self {
+        let member = Member { credit: 0, weight: 1, active: false };
+        Self { members: vec![member; count], unit: i128::from(unit), at: 0 }
     }
 
-    /// One step. Who is idle pays its debt and banks nothing.
-    fn step(&mut self) {
-        self.at = (self.at + 1) % self.members.len();
-        let member = &mut self.members[self.at];
-        member.credit += member.quantum;
-        if !member.active {
-            member.credit = member.credit.min(0);
+    fn heaviest(&self) -> i128 {
+        self.members.iter().map(|m| m.weight).max().expect("members")
+    }
+
+    fn set_weight(&mut self, index: usize, weight: i128) {
+        let before = self.heaviest();
+        self.members[index].weight = weight.max(1);
+        let now = self.heaviest();
+        for member in &mut self.members {
+            member.credit = (member.credit * now).div_euclid(before);
         }
     }
 
@@ -34,10 +40,30 @@ impl Wheel {
         self.members.iter().any(|m| m.active)
     }
 
+    /// The pointer goes on step by step until it comes to an active member that then has credit. How far that is follows from
+    /// what each owes. Who is idle pays its debt and banks nothing.
     fn by_credit(&mut self) -> usize {
-        while !(self.members[self.at].active && self.members[self.at].credit > 0) {
-            self.step();
+        if self.members[self.at].active && self.members[self.at].credit > 0 {
+            return self.at;
         }
+        let count = self.members.len();
+        let ahead = |index: usize| ((index + count - self.at - 1) % count + 1) as i128;
+        let steps = |index: usize| {
+            let Member { credit, weight, .. } = self.members[index];
+            let visits = if credit > 0 { 1 } else { -credit / (self.unit * weight) + 1 };
+            (visits - 1) * count as i128 + ahead(index)
+        };
+        let active = (0..count).filter(|&index| self.members[index].active);
+        let far = active.map(steps).min().expect("somebody is active");
+        let visits: Vec<i128> =
+            (0..count).map(|index| (far - ahead(index)).div_euclid(count as i128) + 1).collect();
+        for (member, visits) in self.members.iter_mut().zip(visits) {
+            member.credit += visits * self.unit * member.weight;
+            if !member.active {
+                member.credit = member.credit.min(0);
+            }
+        }
+        self.at = ((self.at as i128 + far) % count as i128) as usize;
         self.at
     }
 
@@ -62,41 +88,34 @@ pub(crate) struct Reference {
     service: Service,
     outer: Wheel,
     inner: Vec<Wheel>,
-    weights: Vec<u64>,
+}
+
+fn unit(service: Service) -> u64 {
+    match service {
+        Service::RoundRobin => 1,
+        Service::Deficit { credit } => credit.get(),
+    }
 }
 
 impl Reference {
     pub(crate) fn new(queues: usize, per_queue: usize, service: Service, inner: Inner) -> Self {
         let per_queue = if inner == Inner::Fifo { 1 } else { per_queue };
-        let mut made = Self {
+        Self {
             service,
-            outer: Wheel::new(queues, 1),
-            inner: vec![Wheel::new(per_queue, FAIR_QUANTUM.get() as i64); queues],
-            weights: vec![0; queues],
-        };
-        made.requantify();
-        made
-    }
-
-    fn requantify(&mut self) {
-        for (member, weight) in self.outer.members.iter_mut().zip(&self.weights) {
-            member.quantum = match self.service {
-                Service::RoundRobin => 1,
-                Service::Deficit { credit } => (credit.get() * (*weight).max(1)) as i64,
-            };
+            outer: Wheel::new(queues, unit(service)),
+            inner: vec![Wheel::new(per_queue, FAIR_QUANTUM.get()); queues],
         }
     }
 
     pub(crate) fn set_weight(&mut self, queue: usize, weight: u64) {
-        self.weights[queue] = weight;
-        self.requantify();
+        self.outer.set_weight(queue, i128::from(weight));
     }
 
     pub(crate) fn set_service(&mut self, service: Service) {
         if service != self.service {
             self.service = service;
+            self.outer.unit = i128::from(unit(service));
             self.outer.members.iter_mut().for_each(|m| m.credit = 0);
-            self.requantify();
         }
     }
 
@@ -117,9 +136,9 @@ impl Reference {
     }
 
     pub(crate) fn finish(&mut self, (queue, slot): (usize, usize), sent: u64, backlogged: bool) {
-        self.inner[queue].members[slot].credit -= sent as i64;
+        self.inner[queue].members[slot].credit -= i128::from(sent);
         if self.service != Service::RoundRobin {
-            self.outer.members[queue].credit -= sent as i64;
+            self.outer.members[queue].credit -= i128::from(sent) * self.outer.heaviest();
         }
         if !backlogged {
             self.inner[queue].stop(slot);

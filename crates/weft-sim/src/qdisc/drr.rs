@@ -121,4 +121,11 @@ impl Qdisc for Drr {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        for class in &self.classes {
+            class.peeked.iter().for_each(&mut *visit);
+            class.child.walk(visit);
+        }
+    }
 }

@@ -155,4 +155,8 @@ impl Qdisc for FqCodel {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.flows.iter().for_each(|flow| self.store.walk(&flow.list, visit));
+    }
 }

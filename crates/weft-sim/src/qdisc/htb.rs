@@ -240,4 +240,8 @@ impl Qdisc for Htb {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.classes.iter().for_each(|class| class.child.walk(visit));
+    }
 }

@@ -37,8 +37,12 @@ pub trait Qdisc: Send {
     /// The segment that leaves next. What is dropped on the way (CoDel) is pushed to `dropped`.
     fn dequeue(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued;
 
-    /// What is held.
+    /// What is held, as it counts itself.
     fn backlog(&self) -> Backlog;
+
+    /// Shows every segment that is held, each once, as it lies in the queues: the books compare this with what came and went, so
+    /// no counter may take part.
+    fn walk(&self, visit: &mut dyn FnMut(&Segment));
 }
 
 /// Segments that SFQ holds under [`QdiscKind::PrioSfq`]: what Titan's kernel was set to.

@@ -52,4 +52,8 @@ impl Qdisc for Pfifo {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.queue.iter().for_each(visit);
+    }
 }

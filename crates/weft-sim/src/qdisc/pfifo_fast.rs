@@ -48,4 +48,8 @@ impl Qdisc for PfifoFast {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.bands.iter().flatten().for_each(visit);
+    }
 }

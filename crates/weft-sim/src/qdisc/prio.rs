@@ -55,4 +55,8 @@ impl Qdisc for Prio {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.bands.iter().for_each(|band| band.walk(visit));
+    }
 }

@@ -246,4 +246,8 @@ impl Qdisc for Sfq {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.slots.iter().for_each(|slot| self.store.walk(&slot.list, visit));
+    }
 }

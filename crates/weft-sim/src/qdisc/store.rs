@@ -109,6 +109,15 @@ impl Store {
         Some(node.segment)
     }
 
+    /// Shows the segments of `list`, from the first to the last.
+    pub(super) fn walk(&self, list: &List, visit: &mut dyn FnMut(&Segment)) {
+        let mut index = list.head;
+        while let Some(node) = self.nodes.get(index as usize) {
+            visit(&node.segment);
+            index = node.next;
+        }
+    }
+
     fn release(&mut self, index: u32) {
         self.nodes[index as usize].next = self.free;
         self.free = index;

@@ -40,4 +40,8 @@ impl Qdisc for Tbf {
     fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.queue.walk(visit);
+    }
 }

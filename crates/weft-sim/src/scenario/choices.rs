@@ -247,8 +247,9 @@ impl Kind for Scheduler {
 pub(super) struct Steering;
 
 /// The words of [`Steering`].
-const STEERINGS: [(&str, ReceiveSteering); 3] = [
+const STEERINGS: [(&str, ReceiveSteering); 4] = [
     ("rss", ReceiveSteering::Rss),
+    ("to-transmit-queue", ReceiveSteering::ToTransmitQueue),
     ("to-application", ReceiveSteering::ToApplication),
     ("away-from-application", ReceiveSteering::AwayFromApplication),
 ];
@@ -257,7 +258,7 @@ impl Kind for Steering {
     type Value = ReceiveSteering;
 
     fn read(item: &Item<'_>, _: Context<'_>) -> Result<ReceiveSteering, Fault> {
-        const WORDS: &[&str] = &[STEERINGS[0].0, STEERINGS[1].0, STEERINGS[2].0];
+        const WORDS: &[&str] = &[STEERINGS[0].0, STEERINGS[1].0, STEERINGS[2].0, STEERINGS[3].0];
         let (word, inner) = item.choice(WORDS, "\"rss\"")?;
         alone(word, inner)?;
         let known = STEERINGS.iter().find(|(name, _)| *name == word);

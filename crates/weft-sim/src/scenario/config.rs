@@ -232,6 +232,9 @@ pub enum SchedulerKind {
 pub enum ReceiveSteering {
     /// By hash.
     Rss,
+    /// To the queue beside the one that the flow's other direction is sent from (ixgbe's application targeted routing, which learns
+    /// from what is sent, and which VMDq switches off).
+    ToTransmitQueue,
     /// To the core of the application that reads (aRFS).
     ToApplication,
     /// To a core next to the application's, on the other NUMA node where there are two: the worst case of the SIGCOMM'21 study.
@@ -255,6 +258,9 @@ pub struct FlowGroup {
     pub class: u16,
     /// Priority band, 0 the most urgent.
     pub band: u8,
+    /// The NIC's traffic class under DCB, as the socket's priority chooses it by `mqprio`: the flow uses this class's queues only. Any
+    /// queue without it.
+    pub traffic_class: Option<u32>,
     /// Weight.
     pub weight: u32,
     /// Cores of the sending applications, taken in turn. Empty: all, in turn.

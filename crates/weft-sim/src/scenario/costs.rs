@@ -6,20 +6,24 @@ use super::keys::{Context, Kind, apply, keys, lines};
 use super::kinds;
 use super::nearest;
 use super::read::parse;
-use super::tables::Probability;
+use super::sources::{self, SOURCE, SourcedFile};
+use super::tables::{Factor, Probability};
 use crate::cost::{Category, Contention, Costs, Operation};
 
 /// What a scenario says instead of a cost file when nothing costs anything.
 pub(super) const FREE: &str = "free";
 /// The table of [`Contention`].
 const CONTENTION: &str = "contention";
-/// The key that says where a table's numbers come from.
-const SOURCE: &str = "source";
+/// The table of what holds for the processor as a whole.
+const PROCESSOR: &str = "processor";
+/// Its factor on the nanoseconds of all operations and of transfers between cores.
+const FACTOR: &str = "factor";
 
 keys! {
     /// `[contention]`.
     CONTENTION_KEYS of Contention {
         lock_transfer_ns: Nanoseconds,
+        socket_transfer_ns: Nanoseconds,
         miss_base: Probability,
         miss_per_flow: Probability,
         miss_max: Share,
@@ -56,18 +60,26 @@ const NO_CONTEXT: Context<'_> = Context { classes: &[] };
 pub(super) fn read(text: &str, file: &str) -> Result<Costs, ScenarioError> {
     let here = |fault: Fault| fault.locate(file, text);
     let map = parse(text).map_err(here)?;
-    tables(&Table::root(&map)).map_err(here)
+    tables(&Table::root(&map), text).map_err(here)
 }
 
-/// Reads the tables of a cost file, or those below `[costs]` of a scenario.
-pub(super) fn tables(root: &Table<'_>) -> Result<Costs, Fault> {
-    let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).chain([CONTENTION]).collect();
+/// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is that of the file.
+pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, Fault> {
+    let others = [CONTENTION, PROCESSOR, SOURCE];
+    let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).chain(others).collect();
     let mut costs = Costs::FREE;
-    for (span, item) in root.entries() {
+    let mut factor = 1.0;
+    for (span, item) in root.entries().into_iter().filter(|(_, item)| item.key != SOURCE) {
         let name = format!("[{}]", item.key);
         if item.key == CONTENTION {
             let table = item.table(&name)?;
             contention(&table, &mut costs.contention)?;
+        } else if item.key == PROCESSOR {
+            let table = item.table(&name)?;
+            table.refuse_unknown(&[FACTOR])?;
+            if let Some(item) = table.get(FACTOR) {
+                factor = Factor::read(&item, NO_CONTEXT)?;
+            }
         } else if let Some(operation) = Operation::ALL.into_iter().find(|o| o.name() == item.key) {
             let row = operation_row(&item.table(&name)?)?;
             if let Some(slot) = costs.table.get_mut(operation as usize) {
@@ -78,12 +90,18 @@ pub(super) fn tables(root: &Table<'_>) -> Result<Costs, Fault> {
             return Err(Fault::new(span, what, nearest::hint(item.key, &names)));
         }
     }
+    sources::check(root, text, SourcedFile::Costs)?;
+    for cost in costs.table.iter_mut().flatten() {
+        *cost *= factor;
+    }
+    costs.contention.lock_transfer_ns *= factor;
+    costs.contention.socket_transfer_ns *= factor;
     Ok(costs)
 }
 
 /// Nanoseconds of an operation by category.
 fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], Fault> {
-    let known: Vec<&str> = Category::ALL.iter().map(|c| c.name()).chain([SOURCE]).collect();
+    let known: Vec<&str> = Category::ALL.iter().map(|c| c.name()).collect();
     table.refuse_unknown(&known)?;
     let mut row = [0.0; Category::ALL.len()];
     for (slot, category) in row.iter_mut().zip(Category::ALL) {
@@ -91,13 +109,12 @@ fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], Fault>
             *slot = Nanoseconds::read(&item, NO_CONTEXT)?;
         }
     }
-    sourced(table, row.iter().any(|cost| *cost != 0.0))?;
     Ok(row)
 }
 
 /// `[contention]`.
 fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), Fault> {
-    apply(table, CONTENTION_KEYS, &[SOURCE], value, NO_CONTEXT)?;
+    apply(table, CONTENTION_KEYS, &[], value, NO_CONTEXT)?;
     if value.miss_base > value.miss_max {
         let hint = "write `miss_max` at least as large as `miss_base`";
         let what = format!(
@@ -105,20 +122,6 @@ fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), Fault> {
             value.miss_max, value.miss_base
         );
         return Err(Fault::new(table.place(&["miss_max", "miss_base"]), what, hint));
-    }
-    sourced(table, *value != Costs::FREE.contention)
-}
-
-/// A table that costs something must say where its numbers come from.
-fn sourced(table: &Table<'_>, needed: bool) -> Result<(), Fault> {
-    let source = table.get(SOURCE).map(|item| kinds::Text::read(&item, NO_CONTEXT)).transpose()?;
-    if needed && source.is_none() {
-        let what = format!("{} does not say where its numbers come from", table.name);
-        return Err(Fault::new(
-            table.place(&[]),
-            what,
-            "write `source = \"...\"`: a paper's section, a measurement",
-        ));
     }
     Ok(())
 }
@@ -129,10 +132,10 @@ pub(super) fn show(costs: &Costs) -> String {
     format!("\"{FREE}\"")
 }
 
-/// Costs as tables whose names begin with `prefix`. `source` is what each says about its numbers.
-pub(super) fn write(costs: &Costs, prefix: &str, source: &str) -> String {
-    let source = format!("{SOURCE} = {}\n", kinds::text(source));
+/// Costs as tables whose names begin with `prefix`. `assumed` is what their source says.
+pub(super) fn write(costs: &Costs, prefix: &str, assumed: &str) -> String {
     let mut out = String::new();
+    let mut sourced = Vec::new();
     for operation in Operation::ALL {
         let row = costs.table.get(operation as usize).copied().unwrap_or_default();
         if row.iter().all(|cost| *cost == 0.0) {
@@ -142,15 +145,16 @@ pub(super) fn write(costs: &Costs, prefix: &str, source: &str) -> String {
         for (category, cost) in Category::ALL.iter().zip(row).filter(|(_, cost)| *cost != 0.0) {
             out += &format!("{} = {}\n", category.name(), Nanoseconds::write(&cost, NO_CONTEXT));
         }
-        out += &source;
+        sourced.push(kinds::text(operation.name()));
     }
     if costs.contention != Costs::FREE.contention {
-        out += &format!(
-            "\n[{prefix}{CONTENTION}]\n{}{source}",
-            lines(CONTENTION_KEYS, &costs.contention, NO_CONTEXT)
-        );
+        let lines = lines(CONTENTION_KEYS, &costs.contention, NO_CONTEXT);
+        out += &format!("\n[{prefix}{CONTENTION}]\n{lines}");
+        let keys = CONTENTION_KEYS.iter().map(|key| kinds::text(&format!("{CONTENTION}.{}", key.name)));
+        sourced.extend(keys);
     }
-    out
+    let (keys, assumed) = (sourced.join(", "), kinds::text(assumed));
+    out + &format!("\n[[{prefix}{SOURCE}]]\nkeys = [{keys}]\nassumed = {assumed}\n")
 }
 
 /// The keys of `[contention]` and their defaults.

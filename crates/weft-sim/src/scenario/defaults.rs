@@ -143,6 +143,7 @@ impl Default for FlowGroup {
             traffic: Traffic::Bulk,
             class: 0,
             band: BAND,
+            traffic_class: None,
             weight: 1,
             cores: Vec::new(),
             receiver_cores: Vec::new(),

@@ -12,6 +12,7 @@ mod keys;
 mod kinds;
 mod nearest;
 mod read;
+mod sources;
 mod tables;
 mod write;
 
@@ -20,6 +21,7 @@ pub use error::ScenarioError;
 #[doc(hidden)]
 pub use fuzz::fuzz_scenario;
 pub use read::read;
+pub use sources::{Origin, Source, SourcedFile, Target, sources};
 #[doc(hidden)]
 pub use tables::{KnownKey, known_keys};
 pub use write::write;
@@ -27,12 +29,12 @@ pub use write::write;
 use crate::cost::Costs;
 
 impl Costs {
-    /// Reads a cost file: a table for each operation with nanoseconds by category, and `[contention]`. What is left out is zero.
-    /// `file` is its name, for errors.
+    /// Reads a cost file: a table for each operation with nanoseconds by category, and `[contention]`. What is left out is zero;
+    /// `[processor]` has a factor on all of them. `file` is its name, for errors.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place: the text is not TOML, a name is unknown, a number is negative or missing, or a
-    /// table that is not all zero does not say its source.
+    /// The first thing that is wrong, with its place: the text is not TOML, a name is unknown, a number is negative or missing, or what
+    /// costs something has no source.
     pub fn read(text: &str, file: &str) -> Result<Self, ScenarioError> {
         costs::read(text, file)
     }

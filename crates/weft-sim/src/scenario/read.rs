@@ -7,6 +7,7 @@ use super::defaults;
 use super::error::{Fault, ScenarioError, quoted};
 use super::item::{Item, Table};
 use super::keys::{Context, Key, apply};
+use super::sources::{self, SOURCE, SourcedFile};
 use super::tables::{
     FLOWS, HEAD, HEAD_ALSO, HOST, HOST_ALSO, HOSTS_ALSO, HOSTS_MAX, NETWORK, NETWORK_ALSO, NIC, PROBES,
     STACK, SWITCH,
@@ -22,7 +23,7 @@ const TEXT_MAX: usize = 4 << 20;
 ///
 /// # Errors
 /// The first thing that is wrong, with its place: the text is not TOML, a key is unknown, a value has the wrong type, lacks its unit,
-/// is impossible, or does not fit another; or the cost file cannot be read.
+/// is impossible, or does not fit another; a key has no source where others have one; or the cost file cannot be read.
 pub fn read(
     text: &str,
     file: &str,
@@ -32,6 +33,10 @@ pub fn read(
     let map = parse(text).map_err(here)?;
     let root = Table::root(&map);
     let mut scenario = head(&root, file).map_err(here)?;
+    // A scenario of one's own may go without; as soon as it says where one value comes from, it must say it of all.
+    if root.get(SOURCE).is_some() {
+        sources::check(&root, text, SourcedFile::Scenario).map_err(here)?;
+    }
     let Some(item) = root.get("costs") else { return Ok(scenario) };
     scenario.costs = match item.as_text() {
         Some(costs::FREE) => Costs::FREE,
@@ -45,7 +50,7 @@ pub fn read(
                 })?;
             costs::read(&given, &beside(file, path))?
         }
-        None => item.table("[costs]").and_then(|table| costs::tables(&table)).map_err(here)?,
+        None => item.table("[costs]").and_then(|table| costs::tables(&table, text)).map_err(here)?,
     };
     Ok(scenario)
 }

@@ -29,7 +29,7 @@ pub(super) const HOSTS_MAX: u64 = 10_000;
 const FLOWS_MAX: u64 = 1_000_000;
 
 /// Keys of the file's head that are tables or lists of tables.
-pub(super) const HEAD_ALSO: &[&str] = &["costs", "network", "host", "hosts", "flows", "probes"];
+pub(super) const HEAD_ALSO: &[&str] = &["costs", "network", "host", "hosts", "flows", "probes", "source"];
 /// Keys of `[network]` that are tables.
 pub(super) const NETWORK_ALSO: &[&str] = &["switch"];
 /// Keys of `[host]` that are tables.
@@ -130,6 +130,8 @@ keys! {
         traffic: Load,
         class: Class,
         band: Band,
+        // As many as a NIC's scheduler `dcb` can have.
+        traffic_class: OrOff<Count<u32, 0, 254>>,
         weight: Count<u32, 1, 0xffff_ffff>,
         cores: ListOf<Count<u32, 0, CORES_MAX>>,
         receiver_cores: ListOf<Count<u32, 0, CORES_MAX>>,
@@ -233,6 +235,7 @@ pub fn known_keys() -> Vec<KnownKey> {
         of("flows", FLOWS, &FlowGroup::default()),
         of("probes", PROBES, &Probe::default()),
         contention.map(|(key, default)| KnownKey { table: "contention", key, default }).collect(),
+        vec![KnownKey { table: "processor", key: "factor", default: "1.0".to_owned() }],
         choices.into_iter().map(|(table, key, default)| KnownKey { table, key, default }).collect(),
     ]
     .concat()

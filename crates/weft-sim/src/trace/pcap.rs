@@ -7,13 +7,6 @@ use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 use thiserror::Error;
 
-/// Networks for documentation, the first three bytes of each (RFC 5737).
-const NETWORKS: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
-/// Hosts in each, without its own address and the broadcast address.
-const HOSTS_PER_NETWORK: u32 = 254;
-/// Ports that no service has (RFC 6335, section 6).
-const FIRST_PORT: u32 = 49_152;
-const PORTS: u32 = 16_384;
 /// Ethernet, IPv4 and TCP headers without options.
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
@@ -156,9 +149,7 @@ fn write_error(error: PcapWriteError) -> PcapTraceError {
 }
 
 fn address(host: u32) -> Result<[u8; 4], PcapTraceError> {
-    let network = NETWORKS.get((host / HOSTS_PER_NETWORK) as usize);
-    let [a, b, c] = *network.ok_or(PcapTraceError::NoAddress(host))?;
-    Ok([a, b, c, (host % HOSTS_PER_NETWORK + 1) as u8])
+    crate::address::of_host(host).map(|address| address.octets()).ok_or(PcapTraceError::NoAddress(host))
 }
 
 /// A locally administered address (IEEE 802, section 8.4) that ends with the host's index.
@@ -184,9 +175,8 @@ fn build(frame: &mut Vec<u8>, event: &PacketEvent, ends: Ends) -> Result<(), Pca
     let total = total as u16;
     let sent = event.kind == PacketEventKind::Sent;
     let reverse = event.host == if sent { ends.to } else { ends.from } && ends.from != ends.to;
-    let flow = event.flow.0;
-    let ports = (FIRST_PORT + flow % PORTS, FIRST_PORT + flow / PORTS % PORTS);
-    let mut way = [(ends.from, ports.0 as u16), (ends.to, ports.1 as u16)];
+    let ports = crate::address::ports(event.flow.0);
+    let mut way = [(ends.from, ports.0), (ends.to, ports.1)];
     if reverse {
         way.reverse();
     }

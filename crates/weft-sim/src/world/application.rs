@@ -135,6 +135,7 @@ impl<O: Observer> World<'_, O> {
         }
         self.charge(Operation::SystemCall, 1.0, work);
         self.charge_copy(Operation::CopyIn, bytes, work);
+        self.touch(stream, work);
         let goal = self.size_goal(stream);
         let sender = &mut self.senders[stream as usize];
         sender.append(bytes, goal);

@@ -17,7 +17,7 @@ use crate::nic::scheduler;
 use crate::outcome::Counters;
 use crate::qdisc;
 use crate::run::RunError;
-use crate::scenario::{FlowGroup, Host, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
+use crate::scenario::{FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
 use crate::serial::Serializer;
 use crate::trace::Observer;
 use rand_pcg::Pcg64Mcg;
@@ -98,6 +98,17 @@ impl<'a, O: Observer> World<'a, O> {
                 ));
             }
         }
+        let traffic_class = |group: &&FlowGroup| {
+            let classes =
+                self.scenario.hosts.get(group.from as usize).map_or(1, |host| traffic_classes(&host.nic));
+            group.traffic_class.is_some_and(|class| class >= classes)
+        };
+        if let Some(group) = self.scenario.flows.iter().find(traffic_class) {
+            return Err(impossible(
+                format!("the flows {} are of a traffic class that their NIC does not have", group.name),
+                "give the NIC the scheduler `dcb` with more `classes`",
+            ));
+        }
         let zero =
             |host: &Host| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
         if self.scenario.hosts.iter().any(zero) || self.scenario.network.rate.0 == 0 {
@@ -139,12 +150,15 @@ impl<'a, O: Observer> World<'a, O> {
             band,
             weight,
             hash: self.random.next_u32(),
+            traffic_class: None,
             queue: None,
             outstanding: 0,
             charged: 0,
             sent: 0,
             flow,
             receive_queue: 0,
+            arriving: 0,
+            touched: u32::MAX,
         }
     }
 
@@ -164,8 +178,9 @@ impl<'a, O: Observer> World<'a, O> {
         let flow = self.applications.len() as u32;
         let (core, peer_core) = (pick(&config.cores), pick(&config.receiver_cores));
         let is_tcp = !matches!(config.traffic, Traffic::Udp { .. });
-        let forward =
+        let mut forward =
             self.stream((config.from, config.to), core, (config.class, config.band, config.weight), flow);
+        forward.traffic_class = config.traffic_class;
         self.add_stream(forward, is_tcp)?;
         let back = self.stream(
             (config.to, config.from),
@@ -254,7 +269,7 @@ impl<'a, O: Observer> World<'a, O> {
             weights_due: false,
             weights_written: Nanos::ZERO,
             assignment,
-            pools: pools(config.cores, if queue_per_flow { 1 } else { queues }, stack.xps),
+            pools: pools(config, queues),
             nic: NicState {
                 scheduler,
                 wire: Serializer::new(rate)
@@ -278,7 +293,8 @@ impl<'a, O: Observer> World<'a, O> {
         let host = &self.scenario.hosts[self.streams[stream].to as usize];
         let queues = host.nic.receive_queues;
         match host.nic.receive_steering {
-            ReceiveSteering::Rss => self.random.next_u32() % queues,
+            // Until its own end has sent something, which is then learnt from.
+            ReceiveSteering::Rss | ReceiveSteering::ToTransmitQueue => self.random.next_u32() % queues,
             ReceiveSteering::ToApplication => peer_core % queues,
             ReceiveSteering::AwayFromApplication => {
                 let nodes = host.numa_nodes.max(1);
@@ -289,14 +305,36 @@ impl<'a, O: Observer> World<'a, O> {
     }
 }
 
-/// By core, the queues that it may use: its own with XPS, all without.
-fn pools(cores: u32, queues: u32, xps: bool) -> Vec<Vec<QueueId>> {
-    let all = || (0..queues).map(QueueId);
-    let own = |core: u32| match queues >= cores {
-        true => all().filter(|queue| queue.0 % cores == core).collect(),
-        false => vec![QueueId(core % queues)],
+/// Traffic classes of a NIC: more than one under DCB only.
+const fn traffic_classes(nic: &Nic) -> u32 {
+    match nic.scheduler {
+        SchedulerKind::Dcb { classes, .. } => classes,
+        _ => 1,
+    }
+}
+
+/// The queues that a core may use, its own with XPS, all without: first those of each traffic class, by class and core, then of any class,
+/// by core. Queue i is in class i modulo classes, as in [`scheduler::Dcb`].
+fn pools(host: &Host, queues: u32) -> Vec<Vec<QueueId>> {
+    // A NIC with a queue per flow has none to choose from.
+    let queues = if host.nic.transmit_queues == 0 { 1 } else { queues };
+    let (cores, xps) = (host.cores, host.stack.xps);
+    let classes = traffic_classes(&host.nic).clamp(1, queues.max(1));
+    let of_class = |class: u32| (class..queues).step_by(classes as usize).map(QueueId).collect::<Vec<_>>();
+    let by_class = if classes > 1 { classes } else { 0 };
+    let pools = (0..by_class).map(of_class).chain([(0..queues).map(QueueId).collect()]);
+    let own = |all: &[QueueId], core: u32| -> Vec<QueueId> {
+        let step = cores as usize;
+        match all.len() >= step {
+            true => all.iter().copied().skip(core as usize).step_by(step).collect(),
+            false => all.get(core as usize % all.len().max(1)).copied().into_iter().collect(),
+        }
     };
-    (0..cores).map(|core| if xps { own(core) } else { all().collect() }).collect()
+    pools
+        .flat_map(|all| {
+            (0..cores).map(move |core| if xps { own(&all, core) } else { all.clone() }).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn control(name: &str) -> Result<Box<dyn congestion::CongestionControl>, RunError> {

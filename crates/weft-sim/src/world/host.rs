@@ -26,7 +26,7 @@ pub(super) struct HostState {
     pub(super) weights_due: bool,
     pub(super) weights_written: Nanos,
     pub(super) assignment: Box<dyn QueueAssignment>,
-    /// By core: the queues that it may use.
+    /// The queues that a core may use: by traffic class and core where the NIC has several, then by core for flows of no class.
     pub(super) pools: Vec<Vec<QueueId>>,
     pub(super) nic: NicState,
     pub(super) vectors: Vec<Vector>,

@@ -229,7 +229,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// The books of all stations. What a station holds is walked, not derived.
+    /// The books of all stations. What a station holds is counted where it lies, not derived from what came and went.
     fn books(&mut self) -> Vec<Station> {
         let end = self.now;
         let mut stations = Vec::new();
@@ -246,12 +246,10 @@ impl<O: Observer> World<'_, O> {
             }
             let mut waiting = Amount::default();
             for queue in &state.queues {
-                let backlog = queue.qdisc.backlog();
-                waiting.bytes += backlog.bytes;
+                queue.qdisc.walk(&mut |segment| {
+                    host::count(&mut waiting, u64::from(segment.packets), u64::from(segment.len));
+                });
             }
-            let packets = state.qdisc_books;
-            // Qdiscs count segments, the books packets: what entered and neither left nor was dropped.
-            waiting.packets = packets.entered.packets - packets.left.packets - packets.dropped.packets;
             stations.push(station(format!("host {index} qdiscs"), &state.qdisc_books, waiting));
             stations.push(station(format!("host {index} rings"), &state.ring_books, ring));
             host::count(&mut sent, state.ring_books.left.packets.0 + partly, 0);

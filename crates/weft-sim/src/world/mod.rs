@@ -142,6 +142,8 @@ struct Stream {
     band: u8,
     weight: u32,
     hash: u32,
+    /// The NIC's traffic class, whose queues alone it uses.
+    traffic_class: Option<u32>,
     /// Its queue, where it has one.
     queue: Option<QueueId>,
     /// Segments in qdisc and ring.
@@ -154,6 +156,10 @@ struct Stream {
     flow: u32,
     /// Destination's receive queue.
     receive_queue: u32,
+    /// Packets on their way to the destination's stack.
+    arriving: u32,
+    /// The core that touched its socket last.
+    touched: u32,
 }
 
 impl Stream {
@@ -285,3 +291,6 @@ impl std::ops::IndexMut<SkbId> for Pool<Skb> {
         &mut self.items[id.0 as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

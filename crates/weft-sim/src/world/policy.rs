@@ -1,13 +1,14 @@
-//! The policy tree of a NIC that runs the engine: a queue for each stream, in the lane of the policy's class of the same name.
+//! The policy tree of a NIC that runs the engine: a queue for each stream, in the lane that the policy's match table gives its packets.
 
 use super::Stream;
 use super::build::impossible;
 use crate::nic::scheduler::{NicScheduler, PolicyScheduler};
 use crate::run::RunError;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Traffic};
+use core::net::IpAddr;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_sched::PolicyTree;
-use weft_units::{LaneId, QueueId, Weight};
+use weft_units::{FlowKey, PacketMeta, Protocol, QueueId, Weight};
 
 /// Makes the scheduler of a host's NIC.
 pub(super) fn tree(
@@ -28,7 +29,7 @@ pub(super) fn tree(
         .map_err(|error| impossible(format!("the policy of host {host}: {error}"), "correct the policy"))?;
     let mut scheduler = PolicyScheduler::new(tree);
     for (index, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.from == host) {
-        let lane = lane(&policy, scenario, stream);
+        let lane = policy.classify(&meta(&policy, scenario, index, stream)?);
         let weight = Weight::new(stream.weight).unwrap_or(Weight::ONE);
         scheduler
             .add_queue(QueueId(index as u32), lane, weight)
@@ -47,12 +48,53 @@ fn compiled(text: &str, scenario: &Scenario) -> Result<CompiledPolicy, RunError>
     })
 }
 
-/// The lane of a stream: that of its class, and among the lanes of a class that is limited by destination the one that a packet
-/// to the destination's address takes. A class that the policy does not have takes the default class's.
-fn lane(policy: &CompiledPolicy, scenario: &Scenario, stream: &Stream) -> LaneId {
+/// What the policy's conditions see of a stream's packets: the addresses and ports that captures show, the transport, and the cgroup of
+/// the stream's class, which has the class's name. Marks and priorities of sockets are 0.
+fn meta(
+    policy: &CompiledPolicy,
+    scenario: &Scenario,
+    index: usize,
+    stream: &Stream,
+) -> Result<PacketMeta, RunError> {
+    let address = |host: u32| {
+        crate::address::of_host(host).map(IpAddr::V4).ok_or_else(|| {
+            impossible(
+                format!("host {host} has no address that a policy could test"),
+                "take at most 762 hosts",
+            )
+        })
+    };
+    // Streams come in pairs, there and back.
+    let (flow, back) = (index / 2, index % 2 == 1);
+    let ports = crate::address::ports(index as u32);
+    let (sport, dport) = if back { (ports.1, ports.0) } else { ports };
+    let key = FlowKey {
+        src: address(stream.from)?,
+        dst: address(stream.to)?,
+        sport,
+        dport,
+        protocol: protocol(scenario, flow),
+    };
     let name = scenario.classes.get(usize::from(stream.class)).map_or("", String::as_str);
-    let class =
-        policy.classes.iter().position(|class| class.name == name).unwrap_or(policy.classes.len() - 1);
-    let lane = policy.program.lanes.iter().position(|lane| lane.class.index() == class);
-    LaneId::from_index(lane.unwrap_or(0))
+    let within = |path: &str| {
+        let below = name.strip_prefix(path.trim_start_matches('/'));
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let numbered = policy.cgroups.iter().take(64).enumerate();
+    let cgroups =
+        numbered.filter(|(_, path)| within(path)).fold(0, |bits, (number, _)| bits | 1_u64 << number);
+    Ok(PacketMeta { key: Some(key), cgroups, ..PacketMeta::default() })
+}
+
+/// The transport of a flow by its number; flows are numbered by group, and probes come after them.
+fn protocol(scenario: &Scenario, flow: usize) -> Protocol {
+    let mut first = 0;
+    for group in &scenario.flows {
+        first += group.count as usize;
+        if flow < first {
+            return if matches!(group.traffic, Traffic::Udp { .. }) { Protocol::UDP } else { Protocol::TCP };
+        }
+    }
+    let in_kernel = scenario.probes.get(flow - first).is_none_or(|probe| probe.in_kernel);
+    if in_kernel { Protocol::ICMP } else { Protocol::UDP }
 }

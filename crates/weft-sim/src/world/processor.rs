@@ -124,6 +124,15 @@ impl<O: Observer> World<'_, O> {
         work.at += nanos;
     }
 
+    /// Touches a sending side's socket, whose cache lines come from the core that did so last.
+    pub(super) fn touch(&mut self, stream: u32, work: &mut Work) {
+        let nanos = self.scenario.costs.contention.socket_transfer_ns;
+        let last = std::mem::replace(&mut self.streams[stream as usize].touched, work.core);
+        if nanos > 0.0 && last != work.core {
+            self.charge_time(Category::TcpIp, nanos, work);
+        }
+    }
+
     /// Charges a copy of `bytes`, dearer the more of it misses the last-level cache: with the flows that are active on the host,
     /// and when the NIC, whose node the data is on, is not the core's.
     pub(super) fn charge_copy(&mut self, operation: Operation, bytes: u64, work: &mut Work) {

@@ -92,7 +92,10 @@ impl<O: Observer> World<'_, O> {
                 let queue = if state.nic.queue_per_flow {
                     QueueId(stream)
                 } else {
-                    let allowed = &state.pools[facts.core as usize];
+                    let cores = state.cores.len();
+                    let any = state.pools.len() / cores - 1;
+                    let class = facts.traffic_class.map_or(any, |class| (class as usize).min(any));
+                    let allowed = &state.pools[class * cores + facts.core as usize];
                     state.assignment.assign(&flow, allowed, &state.occupancy)
                 };
                 facts.queue = Some(queue);

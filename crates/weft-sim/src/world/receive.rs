@@ -3,6 +3,7 @@
 use super::{Body, Event, Packet, World, host, reverse};
 use crate::cost::Operation;
 use crate::network::{Forward, Hop, SwitchId};
+use crate::scenario::ReceiveSteering;
 use crate::trace::{Observer, PacketEventKind};
 use crate::world::processor::Work;
 use weft_units::{Bytes, Nanos};
@@ -85,9 +86,24 @@ impl<O: Observer> World<'_, O> {
 
     /// A packet will be in a host's receive ring at `at`. Calls for one host come in the order of `at`.
     fn arrive(&mut self, to: u32, packet: Packet, at: Nanos) {
-        let vector = self.streams[packet.stream as usize].receive_queue;
+        let vector = self.receive_queue_of(packet.stream);
+        self.streams[packet.stream as usize].arriving += 1;
         self.hosts[to as usize].vectors[vector as usize].ring.push_back((at, packet));
         self.arm(to, vector, at);
+    }
+
+    /// The receive queue of a stream's next packet. With [`ReceiveSteering::ToTransmitQueue`] it is the one beside the queue that the
+    /// other direction was sent from last; it changes only while nothing of the stream is under way, so that the order stays.
+    fn receive_queue_of(&mut self, stream: u32) -> u32 {
+        let facts = &self.streams[stream as usize];
+        let nic = &self.scenario.hosts[facts.to as usize].nic;
+        if nic.receive_steering != ReceiveSteering::ToTransmitQueue || facts.arriving > 0 {
+            return facts.receive_queue;
+        }
+        let learnt = self.streams[reverse(stream) as usize].queue.map(|queue| queue.0 % nic.receive_queues);
+        let facts = &mut self.streams[stream as usize];
+        facts.receive_queue = learnt.unwrap_or(facts.receive_queue);
+        facts.receive_queue
     }
 
     /// Something for a queue pair's poll will be there at `at`: makes sure that an interrupt comes, no sooner than moderation lets it.
@@ -170,6 +186,7 @@ impl<O: Observer> World<'_, O> {
                 None => queues.push((queue, u64::from(segment.len))),
             }
             let stream = segment.flow.0;
+            self.touch(stream, work);
             let is_data = self.release(host, queue, segment, now);
             let sender = &mut self.senders[stream as usize];
             if is_data && (sender.throttled || batching) && !sender.in_tasklet {
@@ -200,6 +217,7 @@ impl<O: Observer> World<'_, O> {
             let now = work.now();
             let Some(packet) = self.next_received(host, vector, now) else { break };
             taken += 1;
+            self.streams[packet.stream as usize].arriving -= 1;
             self.charge(Operation::ReceivePacket, 1.0, work);
             if O::WANTED {
                 self.observe(host, PacketEventKind::Delivered, now, &packet, None);
@@ -270,6 +288,7 @@ impl<O: Observer> World<'_, O> {
         queue.accepted += fit as u32;
         for (_, packet) in queue.ring.drain(first + fit..first + arrived) {
             host::count(&mut state.receive_books.dropped, 1, u64::from(packet.len));
+            self.streams[packet.stream as usize].arriving -= 1;
             if let Body::Ack { content } = packet.body {
                 self.acks.remove(content);
             }

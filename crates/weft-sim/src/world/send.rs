@@ -107,6 +107,7 @@ impl<O: Observer> World<'_, O> {
 
     fn send_data(&mut self, stream: u32, payload: u32, run: bool, work: &mut Work) -> QueueId {
         self.charge(Operation::SendSegment, 1.0, work);
+        self.touch(stream, work);
         let now = work.now();
         let sender = &mut self.senders[stream as usize];
         if sender.resend > 0 {
@@ -189,6 +190,7 @@ impl<O: Observer> World<'_, O> {
     /// An acknowledgement for a stream has come through the stack.
     pub(super) fn receive_ack(&mut self, stream: u32, ack: Ack, work: &mut Work) {
         self.charge(Operation::ReceiveAcknowledgement, 1.0, work);
+        self.touch(stream, work);
         let now = work.now();
         let sender = &mut self.senders[stream as usize];
         sender.receive_window = ack.window;

@@ -165,20 +165,22 @@ fn costs_land_in_their_cells() {
     let text = r#"
         [copy_in_byte]
         data_copy = 0.25
-        source = "measured"
         [interrupt]
         etc = 900
         sched = 100
-        source = "guessed"
         [contention]
         miss_max = 0.5
         numa_factor = 1.5
-        source = "guessed"
+        [processor]
+        factor = 2.0
+        [[source]]
+        keys = ["copy_in_byte", "interrupt", "contention.miss_max", "contention.numa_factor", "processor.factor"]
+        assumed = "a guess for this test"
     "#;
     let costs = Costs::read(text, "c.toml").expect("right");
-    assert_eq!(costs.table[Operation::CopyIn as usize][Category::DataCopy as usize], 0.25);
-    assert_eq!(costs.table[Operation::Interrupt as usize][Category::Other as usize], 900.0);
-    assert_eq!((costs.total(Operation::Interrupt), costs.total(Operation::Poll)), (1000.0, 0.0));
+    assert_eq!(costs.table[Operation::CopyIn as usize][Category::DataCopy as usize], 0.5);
+    assert_eq!(costs.table[Operation::Interrupt as usize][Category::Other as usize], 1800.0);
+    assert_eq!((costs.total(Operation::Interrupt), costs.total(Operation::Poll)), (2000.0, 0.0));
     assert_eq!((costs.contention.miss_max, costs.contention.numa_factor), (0.5, 1.5));
     assert_eq!((costs.contention.miss_factor, costs.contention.lock_transfer_ns), (1.0, 0.0));
 }

@@ -5,6 +5,7 @@ mod examples;
 mod fuzz;
 mod random;
 mod round_trip;
+mod sources;
 mod wrong;
 
 use weft_sim::scenario::{Scenario, ScenarioError, read};

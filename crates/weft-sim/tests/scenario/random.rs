@@ -197,9 +197,10 @@ fn nic(random: &mut Random, stack: &Stack) -> Nic {
         interrupt_interval: random.time(0),
         receive_steering: [
             ReceiveSteering::Rss,
+            ReceiveSteering::ToTransmitQueue,
             ReceiveSteering::ToApplication,
             ReceiveSteering::AwayFromApplication,
-        ][random.below(3)],
+        ][random.below(4)],
     }
 }
 
@@ -222,6 +223,7 @@ fn flows(random: &mut Random, hosts: &[Host], classes: usize) -> FlowGroup {
         traffic: traffic(random),
         class: random.below(classes) as u16,
         band: random.below(16) as u8,
+        traffic_class: random.off(|random| random.count(0, 254)),
         weight: random.count(1, u32::MAX),
         cores: random.list(0, |random| random.count(0, sender - 1)),
         receiver_cores: random.list(0, |random| random.count(0, receiver - 1)),
@@ -273,6 +275,7 @@ fn costs(random: &mut Random) -> Costs {
     let mut costs = Costs {
         contention: Contention {
             lock_transfer_ns: random.share() * 1e3,
+            socket_transfer_ns: random.share() * 1e3,
             miss_base,
             miss_per_flow: random.share(),
             miss_max: miss_base + (1.0 - miss_base) * random.share(),

@@ -40,7 +40,7 @@ wrong! {
               hint: did you mean `duration`?"#]];
         "colour = \"red\"\n" => expect![[r#"
             a.toml:1:1: error: unknown key `colour` in the file's head
-              hint: there are: name, seed, warm_up, duration, fairness_intervals, sample_interval, classes, costs, network, host, hosts, flows, probes"#]];
+              hint: there are: name, seed, warm_up, duration, fairness_intervals, sample_interval, classes, costs, network, host, hosts, flows, probes, source"#]];
         "[network]\nbandwidth = \"10gbps\"\n" => expect![[r#"
             a.toml:2:1: error: unknown key `bandwidth` in [network]
               hint: did you mean `rate`?"#]];
@@ -204,7 +204,7 @@ wrong! {
               hint: there are: round-robin, deficit, dcb, policy"#]];
         "[host.nic]\nreceive_steering = \"arfs\"\n" => expect![[r#"
             a.toml:2:20: error: `arfs` is not a `receive_steering`
-              hint: there are: rss, to-application, away-from-application"#]];
+              hint: there are: rss, to-transmit-queue, to-application, away-from-application"#]];
         "classes = [\"T1\", \"T2\"]\n[[flows]]\nclass = \"T3\"\n" => expect![[r#"
             a.toml:3:9: error: there is no class `T3`
               hint: did you mean `T1`? there are: T1, T2"#]];
@@ -287,8 +287,8 @@ wrong! {
             a.toml:1:9: error: `costs` must be a table, not the number `5`
               hint: write its keys below `[costs]`"#]];
         "[[flows]]\n[costs.system_call]\netc = 300\n" => expect![[r#"
-            a.toml:2:1: error: [system_call] does not say where its numbers come from
-              hint: write `source = "..."`: a paper's section, a measurement"#]];
+            a.toml:3:7: error: `system_call.etc` has no source
+              hint: name it in the `keys` of a [[source]] with `paper`, `kernel`, `datasheet`, `standard`, `fitted` or `assumed`"#]];
     }
 }
 
@@ -310,40 +310,40 @@ fn cost_files() {
             "[interrupt]\nscheduling = 0\n",
             expect![[r#"
             c.toml:2:1: error: unknown key `scheduling` in [interrupt]
-              hint: there are: data_copy, tcpip, netdev, skb, mem, lock, sched, etc, source"#]],
+              hint: there are: data_copy, tcpip, netdev, skb, mem, lock, sched, etc"#]],
         ),
         (
             "[interrupt]\netc = 100\n",
             expect![[r#"
-            c.toml:1:1: error: [interrupt] does not say where its numbers come from
-              hint: write `source = "..."`: a paper's section, a measurement"#]],
+            c.toml:2:7: error: `interrupt.etc` has no source
+              hint: name it in the `keys` of a [[source]] with `paper`, `kernel`, `datasheet`, `standard`, `fitted` or `assumed`"#]],
         ),
         (
-            "[interrupt]\netc = 100\nsource = \" \"\n",
+            "[interrupt]\netc = 100\nsource = \"x\"\n",
             expect![[r#"
-            c.toml:3:10: error: `source` is empty
-              hint: write its text"#]],
+            c.toml:3:1: error: unknown key `source` in [interrupt]
+              hint: there are: data_copy, tcpip, netdev, skb, mem, lock, sched, etc"#]],
         ),
         (
-            "[interrupt]\netc = -1\nsource = \"x\"\n",
+            "[interrupt]\netc = -1\n",
             expect![[r#"
             c.toml:2:7: error: `etc` cannot be `-1`
               hint: write nanoseconds, 0 or more, without a unit"#]],
         ),
         (
-            "[interrupt]\netc = \"1us\"\nsource = \"x\"\n",
+            "[interrupt]\netc = \"1us\"\n",
             expect![[r#"
             c.toml:2:7: error: `etc` must be a number, not the text `1us`
               hint: write nanoseconds, 0 or more, without a unit"#]],
         ),
         (
-            "[contention]\nnuma_factor = 0.5\nsource = \"x\"\n",
+            "[contention]\nnuma_factor = 0.5\n",
             expect![[r#"
             c.toml:2:15: error: `numa_factor` cannot be `0.5`
               hint: write a factor of at least 1"#]],
         ),
         (
-            "[contention]\nmiss_base = 0.5\nsource = \"x\"\n",
+            "[contention]\nmiss_base = 0.5\n",
             expect![[r#"
             c.toml:2:13: error: the greatest share of misses, 0, is below the least, 0.5
               hint: write `miss_max` at least as large as `miss_base`"#]],
@@ -351,8 +351,8 @@ fn cost_files() {
         (
             "[contention]\nnuma_factor = 1.5\n",
             expect![[r#"
-            c.toml:1:1: error: [contention] does not say where its numbers come from
-              hint: write `source = "..."`: a paper's section, a measurement"#]],
+            c.toml:2:15: error: `contention.numa_factor` has no source
+              hint: name it in the `keys` of a [[source]] with `paper`, `kernel`, `datasheet`, `standard`, `fitted` or `assumed`"#]],
         ),
         (
             "interrupt = 5\n",

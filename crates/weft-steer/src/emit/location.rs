@@ -28,6 +28,11 @@ impl Locations {
         self.of.insert((rule.table, rule.cube, rule.priority), location);
     }
 
+    /// Notes that something stands at a location that no rule of the model is: nothing is put there.
+    pub fn reserve(&mut self, location: u32) {
+        self.used.insert(location);
+    }
+
     /// Where a rule stands.
     pub fn get(&self, rule: &Rule) -> Option<u32> {
         self.of.get(&(rule.table, rule.cube, rule.priority)).copied()

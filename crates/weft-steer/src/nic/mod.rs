@@ -66,6 +66,19 @@ pub struct Fact {
     pub text: String,
     /// Data sheet section, driver function, page.
     pub source: String,
+    /// What of the model follows from it: names of tables, or a word of [`ABOUT`]. Empty: anything.
+    pub about: Vec<String>,
+}
+
+/// What a fact may be about beside tables: the hash and its table, the order of tables, the number of queues, RSS contexts, or nothing
+/// that a plan uses.
+pub const ABOUT: [&str; 5] = ["hash", "order", "queues", "contexts", "none"];
+
+impl Fact {
+    /// Whether nobody has looked it up: its source says so.
+    pub fn is_unverified(&self) -> bool {
+        ["recalled", "to be verified"].iter().any(|words| self.source.contains(words))
+    }
 }
 
 /// A node of the graph.

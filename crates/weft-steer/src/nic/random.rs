@@ -187,7 +187,14 @@ pub(super) fn some_nic() -> impl Strategy<Value = Nic> {
             } else {
                 vec![]
             },
-            facts: vec![Fact { text: "it is random".into(), source: "a seed".into() }; usize::from(more)],
+            facts: vec![
+                Fact {
+                    text: "it is random".into(),
+                    source: "a seed".into(),
+                    about: vec!["order".into()]
+                };
+                usize::from(more)
+            ],
         },
     )
 }

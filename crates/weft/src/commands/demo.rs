@@ -16,10 +16,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use watch::Watch;
 use weft_host::{cleanup_stale, programs, require_network_rights};
+use weft_lab::bench_port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
 use weft_lab::demo::{self, DemoEvent, DemoOptions, Outcome};
 use weft_nic::worker::Grain;
 use weft_policy::{CompileOptions, CompiledPolicy};
-use weft_report::demo::{DemoReport, demo_html};
+use weft_report::demo::{DemoReport, RateTrial, demo_html, verdicts};
+use weft_report::judgement::Judgement;
 use weft_report::record::Document;
 use weft_units::{BitsPerSec, Nanos};
 
@@ -37,6 +39,7 @@ Examples:
   weft demo --modes qpf,loom --duration 30 --rate 200mbps
   weft demo --figure 11 --json figure11.json
   weft demo --simulated
+  weft demo --strict --modes qpf,loom --duration 10
   weft demo --json - --no-html | jq '.modes[] | {mode, share_error_p95}'")]
 pub(crate) struct Args {
     /// The figure of the paper to repeat.
@@ -67,10 +70,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "1", value_parser = values::grain)]
     grain: Grain,
     /// Requests a second of the latency tenant.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = DEMO_REQUESTS_PER_S, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests_per_second: u32,
     /// Bytes of a request.
-    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(14..=65_000))]
+    #[arg(long, value_name = "BYTES", default_value_t = DEMO_REQUEST_BYTES, value_parser = clap::value_parser!(u32).range(14..=65_000))]
     request_size: u32,
     /// How far the link's clock may lag behind the wall clock.
     #[arg(long, default_value = "50ms", value_parser = values::span)]
@@ -93,6 +96,9 @@ pub(crate) struct Args {
     /// Write no page.
     #[arg(long)]
     no_html: bool,
+    /// Exit with 1 when a verdict does not hold, and with 3 when none fails and this machine cannot show one.
+    #[arg(long)]
+    strict: bool,
     /// Print plain lines instead of the live view.
     #[arg(long)]
     plain: bool,
@@ -137,12 +143,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let live = !args.plain && !json.is_stdout() && screen::possible();
     let mut watch = Watch::open(live, &policy, &options, &stop)?;
     let asked = || stop.asked();
-    let result = measured_rate(&mut options, &policy, &asked, &mut watch).and_then(|source| {
+    let result = measured_rate(&mut options, &policy, &asked, &mut watch).and_then(|trial| {
         if args.figure == "11" {
             policy = text.load(&args.limited(&options))?;
         }
         let outcomes = demo::run(&policy, &options, &asked, &mut |event| watch.event(&event))?;
-        Ok((outcomes, source))
+        Ok((outcomes, trial))
     });
     // The terminal is itself again before anything is printed.
     drop(watch);
@@ -150,34 +156,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::message("interrupted; everything was taken down");
         return Ok(stop.exit_code());
     }
-    let (outcomes, source) = result?;
-    let mut report = demo::report(&policy, &options, &outcomes, source);
+    let (outcomes, trial) = result?;
+    let mut report = demo::report(&policy, &options, &outcomes, trial);
     report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     finish(&report, &outcomes, json, html)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(args.exit_code(&report))
 }
 
-/// Where the rate is not given, chooses one. Figure 11's limit depends on it, so the policy comes after. Says where the
-/// rate comes from.
+/// Where the rate is not given, chooses one by a trial. Figure 11's limit depends on it, so the policy comes after.
 fn measured_rate(
     options: &mut DemoOptions,
     policy: &CompiledPolicy,
     asked: &dyn Fn() -> bool,
     watch: &mut Watch,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Option<RateTrial>> {
     if options.rate.is_some() {
-        return Ok("--rate".to_owned());
+        return Ok(None);
     }
-    let calibration = DemoOptions { modes: Vec::new(), ..options.clone() };
-    let mut source = String::new();
-    demo::run(policy, &calibration, asked, &mut |event| {
-        if let DemoEvent::Rate { rate, carried: Some(carried) } = &event {
-            options.rate = Some(*rate);
-            source = format!("chosen below the {carried} that this machine carried in a trial");
-        }
-        watch.event(&event);
-    })?;
-    Ok(source)
+    let trial = demo::trial(policy, options, asked, &mut |event| watch.event(&event))?;
+    let rate = BitsPerSec(trial.rate_bps());
+    watch.event(&DemoEvent::Rate { rate, trial: Some(&trial) });
+    options.rate = Some(rate);
+    Ok(Some(trial))
 }
 
 /// What the demo needs of this host.
@@ -210,7 +210,7 @@ fn simulate(
     let mut report = demo::simulated::report(policy, options, args.seed)?;
     report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     finish(&report, &[], json, html)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(args.exit_code(&report))
 }
 
 fn finish(report: &DemoReport, outcomes: &[Outcome], json: Target, html: Target) -> anyhow::Result<()> {
@@ -237,6 +237,12 @@ impl Args {
             }
             None => Ok(PolicyText::built_in("policies/tenants.weft", options::FIGURE_9_POLICY)),
         }
+    }
+
+    /// 0, unless the user wants it strict.
+    fn exit_code(&self, report: &DemoReport) -> ExitCode {
+        let judged: Vec<Judgement> = verdicts(report).into_iter().map(|v| v.judgement).collect();
+        ExitCode::from(if self.strict { Judgement::strict_exit_code(&judged) } else { 0 })
     }
 
     /// The limit of Figure 11: as given, or a quarter of the link's rate.

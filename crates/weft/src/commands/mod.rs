@@ -8,6 +8,7 @@ pub(crate) mod man;
 pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+mod reproduce_cross;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod steer;

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_lab::host_facts;
-use weft_policy::{CompileOptions, describe, to_dot};
+use weft_policy::{CompileOptions, describe, describe_infrastructure, to_dot};
 use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Check { files, json, quiet } => check(&files, json, quiet),
         What::Show { file } => {
             let policy = PolicyText::read(&file)?.load(&CompileOptions::default())?;
-            output::print(&describe(&policy))?;
+            output::print(&(describe(&policy) + describe_infrastructure(&policy)))?;
             Ok(ExitCode::SUCCESS)
         }
         What::Draw { file } => {

@@ -141,6 +141,6 @@ fn document(outcome: &Outcome) -> ReplayReport {
         schema: ReplayReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
         classes: outcome.classes.iter().map(class).collect(),
-        conservation: Conservation { total, drops, stations: Vec::new() },
+        conservation: Conservation { total, drops, ..Conservation::default() },
     }
 }

@@ -12,6 +12,7 @@ use weft_lab::reproduce::{self, Measured, Options, ReproduceError};
 use weft_lab::titan::measured::experiment::{Measure, WEIGHTS_ID};
 use weft_lab::titan::measured::nic;
 use weft_lab::titan::measured::settings::{Inner, RunSettings, SenderSettings};
+use weft_report::judgement::Judgement;
 use weft_report::record::Document;
 use weft_report::reproduce::{Experiment, ReproduceReport, reproduce_html};
 use weft_report::table::{Column, Table};
@@ -26,11 +27,16 @@ Examples:
   weft reproduce titan-tr-table3 --flows 20 --seeds 40
   weft reproduce --html report.html --json report.json
   weft reproduce titan --measured --html titan.html
+  weft reproduce --cross --json cross.json
   weft reproduce titan --measured --flows 24 --seeds 3 --no-simulated
+  weft reproduce titan-tr-table3 --seeds 2 --strict
 
 Without an id all experiments are run; `titan` stands for all of Titan's, and with --measured for its tables. In a cell, `=` says that the published value lies in the band in which the mean of
-as many runs as the paper made would lie 90 times of 100, `~` that it is within 25 % of the simulated mean, `x` neither.")]
+as many runs as the paper made would lie 90 times of 100, `~` that the simulated mean is within 25 % of it, `x` neither.")]
 pub(crate) struct Args {
+    /// Fit what Titan's tables were used to choose on one paper and score it on the other, and leave out a flow count at a time.
+    #[arg(long, conflicts_with_all = ["ids", "list", "flows", "transfer", "time_scale", "measured", "html"])]
+    cross: bool,
     /// Which experiments; all without any.
     #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(ids()), hide_possible_values = true)]
     ids: Vec<String>,
@@ -55,6 +61,9 @@ pub(crate) struct Args {
     /// Factor of the times of experiments that run here in real time (dragonet-isolation, titan-order); 1 is the paper's.
     #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
     time_scale: Option<f64>,
+    /// Exit with 1 when a claim does not hold or a stored score has fallen, with 3 when something cannot be shown here.
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     measured: MeasuredArgs,
     /// Write the figures to a file as JSON (`-` for standard output).
@@ -174,6 +183,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&list().render(output::stdout_color()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.cross {
+        let threads = args.threads.map_or_else(processors, |threads| threads as usize);
+        return super::reproduce_cross::run(args.seeds, args.seed, threads, args.json.as_deref());
+    }
     let json = Target::open(args.json.as_deref())?;
     let html = Target::open(args.html.as_deref())?;
     let stop = Stop::install()?;
@@ -195,8 +208,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     bar.finish_and_clear();
     match outcome {
-        Ok(experiments) => finish(experiments, &options, json, html),
+        Ok(experiments) => finish(experiments, &options, args.strict, json, html),
         Err(ReproduceError::Stopped) => Ok(stop.exit_code()),
+        Err(error @ ReproduceError::NotHere { .. }) if args.strict => {
+            output::message(&format!("error: {error}"));
+            let reason = Judgement::NotShown(error.to_string());
+            Ok(ExitCode::from(Judgement::strict_exit_code(&[reason])))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -204,6 +222,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn finish(
     experiments: Vec<Experiment>,
     options: &Options,
+    strict: bool,
     json: Target,
     html: Target,
 ) -> anyhow::Result<ExitCode> {
@@ -216,7 +235,16 @@ fn finish(
     output::tables(&report.tables(), &json)?;
     html.write(&reproduce_html(&report))?;
     json.write_json(&report)?;
-    Ok(ExitCode::SUCCESS)
+    if !strict {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut judgements = report.judgements();
+    if judgements.is_empty() {
+        let reason = "nothing is claimed of these runs, and there are no stored scores for their settings";
+        output::message(&format!("nothing can be judged: {reason}"));
+        judgements.push(Judgement::NotShown(reason.to_owned()));
+    }
+    Ok(ExitCode::from(Judgement::strict_exit_code(&judgements)))
 }
 
 fn processors() -> usize {
@@ -234,7 +262,7 @@ fn list() -> Table {
 }
 
 /// Silent when standard error is not a terminal.
-fn progress_bar() -> ProgressBar {
+pub(super) fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {per_sec}, {eta} left");
     let bar = ProgressBar::new(0);
     match style {

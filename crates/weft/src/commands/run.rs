@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
 use weft_lab::operate::{Inner, ONE_CLASS, Queues};
-use weft_lab::operate::{Operation, Settings, Status, describe_plan, missing_cgroups};
+use weft_lab::operate::{Operation, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
 use weft_nic::worker::Grain;
 use weft_policy::{CompileOptions, CompiledPolicy};
-use weft_report::record::Document;
+use weft_report::record::{Conservation, Document, Ledger};
 use weft_units::{BitsPerSec, Nanos};
 
 /// How often the counters are read.
@@ -28,7 +28,7 @@ const GRACE: Nanos = Nanos::from_secs(2);
 ///
 /// Makes a network device (the port) whose packets are scheduled by the policy and leave by an existing interface, and
 /// enforces the policy until Ctrl-C, which takes everything down again. Needs root. A policy's cgroups count from the root of
-/// the cgroup hierarchy, and must exist when it starts.
+/// the cgroup hierarchy; they may come, go and come again while it runs.
 ///
 /// With --queues the NIC knows no policy: it has hardware queues, into which packets go by their hash, and serves them in turns.
 /// `weft titan attach` then assigns flows to the queues and weights them.
@@ -43,8 +43,11 @@ Examples:
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
-Give a rate a little below that of the real link, so that packets wait where the policy can choose between them. As
-with any macvlan, the host itself reaches the port only by way of the network.")]
+Give the rate of the real link, or a little less. Where the link is slower than that, packets are held back until it
+has room, and the policy still decides whose turn it is. The port follows its uplink's MTU and carrier. As with any
+macvlan, the host itself reaches the port only by way of the network.
+
+The exit code is 1 when packets or bytes are not accounted for at the end.")]
 pub(crate) struct Args {
     /// The policy.
     #[arg(required_unless_present = "queues", conflicts_with = "queues")]
@@ -108,6 +111,29 @@ fn inner(text: &str) -> Result<Inner, String> {
     }
 }
 
+/// Says which of the policy's cgroups are not there, and which packets have none.
+fn warn_of_cgroups(policy: &CompiledPolicy) {
+    if policy.cgroups.is_empty() {
+        return;
+    }
+    if !sees_cgroups() {
+        output::warn(
+            "the cgroup hierarchy cannot be seen from here, nor mounted, so no rule of a cgroup matches; mount it with: \
+             mount -t cgroup2 none /sys/fs/cgroup",
+        );
+        return;
+    }
+    for cgroup in missing_cgroups(policy) {
+        output::warn(&format!(
+            "this host has no cgroup {cgroup} yet: its rules match nothing until it is made"
+        ));
+    }
+    output::note(
+        "cgroup classes take what sockets of this host send; packets that are only routed through it, as those of a \
+         container with a network of its own, have no socket here",
+    );
+}
+
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
@@ -118,11 +144,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let policy = text.load(&options)?;
     let settings = args.settings(&policy)?;
     let plan = settings.plan(&policy)?;
-    for cgroup in missing_cgroups(&policy) {
-        output::warn(&format!(
-            "this host has no cgroup {cgroup}: its rules match nothing until it is made and weft starts again"
-        ));
-    }
+    warn_of_cgroups(&policy);
     if args.dry_run {
         // Without rights even looking into a namespace is refused.
         if require_network_rights().is_ok()
@@ -140,6 +162,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     clean(&args)?;
     settings.check_host()?;
     let mut operation = Operation::start(&policy, &settings)?;
+    operation.notes().iter().for_each(|note| output::note(note));
     let result = watch(&args, &settings, &mut operation, &stop, json.is_stdout());
     let report = operation.finish(GRACE)?;
     output::tables(&report.tables(), &json)?;
@@ -150,7 +173,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if stop.asked() {
         output::message("interrupted; everything was taken down");
     }
-    Ok(stop.exit_code())
+    let broken = broken(&report.conservation);
+    broken.iter().for_each(|violation| output::warn(&format!("the books are broken: {violation}")));
+    Ok(if broken.is_empty() { stop.exit_code() } else { ExitCode::FAILURE })
+}
+
+/// What does not add up in the books of a run. That nothing came in at all is no fault of it.
+fn broken(books: &Conservation) -> Vec<String> {
+    if books.total == Ledger::default() { Vec::new() } else { books.violations() }
 }
 
 /// Removes what killed runs left, here and in the namespaces that this run is about.
@@ -209,7 +239,15 @@ fn line(status: &Status) -> String {
         line.push_str(&format!(" {} {} ({} packets)", class.name, class.now, class.packets));
     }
     let standing = status.classes.iter().map(|c| c.standing).sum::<weft_units::Bytes>();
-    line + &format!(", {standing} in the NIC, {} dropped, {} received", status.dropped, status.received)
+    let (dropped, received) = (status.dropped, status.received);
+    line.push_str(&format!(", {standing} in the NIC, {dropped}, {received} received"));
+    if status.worker_bound {
+        line.push_str(", the worker is at its limit and not the link");
+    }
+    if status.failed > 0 {
+        line.push_str(&format!(", {} readings of counters failed", status.failed));
+    }
+    line
 }
 
 impl Args {
@@ -242,4 +280,20 @@ impl Args {
 fn random_mac() -> Mac {
     let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
     Mac([2, a, b, c, d, e])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn books_that_do_not_add_up_are_broken_and_empty_ones_are_not() {
+        let books = |total| Conservation { total, ..Conservation::default() };
+        assert_eq!(broken(&books(Ledger::default())), [""; 0]);
+        let total =
+            Ledger { in_packets: 2, in_bytes: 120, out_packets: 1, out_bytes: 60, ..Ledger::default() };
+        assert_eq!(broken(&books(total)).len(), 1);
+        let total = Ledger { held_packets: 1, held_bytes: 60, ..total };
+        assert_eq!(broken(&books(total)), [""; 0]);
+    }
 }

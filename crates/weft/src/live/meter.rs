@@ -61,6 +61,9 @@ mod tests {
             wire: vec![Bytes(bytes)],
             standing: vec![Bytes(bytes)],
             backlogged_rings: 3,
+            waited: vec![true],
+            longest_wait: vec![Nanos::ZERO],
+            lost: Nanos::ZERO,
         };
         let mut meter = Meter::new(2);
         for bytes in [9_999, 1_000, 3_000] {

@@ -23,9 +23,9 @@ impl View for RunView {
         let seconds = self.status.elapsed.as_secs();
         let clock = format!(" {}:{:02}:{:02} ", seconds / 3600, seconds / 60 % 60, seconds % 60);
         let footer = format!(
-            " received {} · dropped before the rings {} · rings waiting {} · q stops ",
+            " received {} · {} · rings waiting {} · q stops ",
             human::count(self.status.received),
-            human::count(self.status.dropped),
+            self.status.dropped,
             self.status.backlogged_rings
         );
         let block = Block::bordered()

@@ -2,6 +2,7 @@
 
 use super::Device;
 use crate::steer::ntuple::from_rx_rule;
+use std::collections::BTreeMap;
 use weft_host::ethtool::{self, EthtoolError, HashFields, HashFlow, HashFunction, Location};
 use weft_steer::emit::Locations;
 use weft_steer::nic::Nic;
@@ -20,6 +21,8 @@ pub struct Imported {
     pub hashed_with_ports: Option<Vec<u8>>,
     /// Where its rules stand.
     pub locations: Locations,
+    /// All rules as the device shows them, by location.
+    pub held: BTreeMap<u32, String>,
     /// Rules that the model does not know: their locations, what they are, and why not. They are left alone.
     pub foreign: Vec<(u32, String, String)>,
     /// What could not be read, in sentences.
@@ -49,6 +52,7 @@ pub fn import(nic: &Nic, device: &mut impl Device) -> Result<Imported, EthtoolEr
         Ok(table) => {
             for rule in &table.rules {
                 let Location::At(location) = rule.location else { continue };
+                imported.held.insert(location, rule.to_string());
                 match from_rx_rule(nic, rule) {
                     Ok(mut known) => {
                         known.priority =

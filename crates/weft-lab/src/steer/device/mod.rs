@@ -2,12 +2,15 @@
 //! tried.
 
 mod apply;
+mod bring;
 mod document;
 mod import;
 mod probe;
+pub mod record;
 mod testbed;
 
 pub use apply::{Applied, ApplyError, apply_plan};
+pub use bring::{BringError, Prepared, Wanted, prepare, undo};
 pub use import::{Imported, import};
 pub use probe::{Probe, ProbeReport, probe, refine};
 

@@ -18,6 +18,8 @@ struct Made {
     one_mask: bool,
     next_context: u32,
     refuse_after: Option<usize>,
+    /// Whether what is refused is refused for ever, as to a process that was killed: deletions too.
+    killed: bool,
 }
 
 impl Made {
@@ -31,6 +33,7 @@ impl Made {
             // Not what a plan would choose.
             next_context: 5,
             refuse_after: None,
+            killed: false,
         }
     }
 
@@ -87,6 +90,9 @@ impl Device for Made {
         Ok(at)
     }
     fn delete(&mut self, location: u32) -> Result<(), EthtoolError> {
+        if self.killed && self.refuse_after == Some(0) {
+            return Err(self.refused("killed"));
+        }
         match self.rules.remove(&location) {
             Some(_) => Ok(()),
             None => Err(EthtoolError::NoSuchRule { device: "made0".into(), location }),
@@ -304,4 +310,150 @@ fn a_model_is_fitted_to_what_the_device_hashes() {
     let imported = import(&nic, &mut device).expect("read");
     assert_eq!(imported.key, HashKey::Unknown);
     assert!(imported.notes[0].contains("not known"), "{:?}", imported.notes);
+}
+
+/// Other people's: a rule that drops, one that no model knows, and an RSS context that a rule of theirs names.
+fn with_others() -> (Made, Vec<RxRule>) {
+    let mut device = Made::new();
+    device.one_mask = false;
+    let main = device.contexts[&0].clone();
+    device.contexts.insert(1, Rss { table: vec![QueueId(3); 4], ..main });
+    let rx = |rule: &Rule, at| crate::steer::ntuple::to_rx_rule(rule, at).expect("a rule");
+    let mut wakes = rx(&rule(9, 1, Action::Drop), 0);
+    wakes.action = ethtool::Action::Wake;
+    let theirs = vec![
+        wakes,
+        rx(&rule(11, 0, Action::Drop), 4),
+        rx(&rule(12, 0, Action::Context(weft_steer::ContextId(1))), 5),
+    ];
+    for rule in &theirs {
+        let Location::At(at) = rule.location else { unreachable!("they have one") };
+        device.rules.insert(at, *rule);
+    }
+    (device, theirs)
+}
+
+fn wanted_flows(ports: &[u16]) -> Wanted {
+    let rows: String = ports.iter().map(|port| format!("udp,192.0.2.1,9,198.51.100.1,{port},a\n")).collect();
+    let text = format!("proto,src,sport,dst,dport,class\n{rows}");
+    Wanted {
+        policy: weft_steer::policy::read("static { a: 2..3 }", "policy").expect("a policy"),
+        flows: weft_steer::flows_csv::read(text.as_bytes(), "flows").expect("flows"),
+        options: weft_steer::search::Options::default(),
+    }
+}
+
+struct Records(std::path::PathBuf);
+
+impl Records {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(weft_host::testing::unique(name)))
+    }
+
+    fn open(&self) -> record::Kept {
+        record::Kept::open(&self.0, 1, 2, "made0").expect("a record")
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bring(device: &mut Made, records: &Records, ports: &[u16]) -> Result<usize, BringError> {
+    let mut kept = records.open();
+    let prepared = prepare(&nic(), device, &mut kept, wanted_flows(ports))?;
+    prepared.apply(device, &mut kept, |_, _| {})
+}
+
+/// Theirs are as they were; returns how many others there are.
+#[track_caller]
+fn theirs_stay(device: &Made, theirs: &[RxRule]) -> usize {
+    for rule in theirs {
+        let Location::At(at) = rule.location else { unreachable!("they have one") };
+        assert_eq!(device.rules.get(&at), Some(rule), "location {at}");
+    }
+    assert_eq!(device.contexts[&1].table, vec![QueueId(3); 4]);
+    device.rules.len() - theirs.len()
+}
+
+#[test]
+fn rules_and_contexts_of_others_stay() {
+    let records = Records::new("steer-others");
+    let (mut device, theirs) = with_others();
+    let before = device.contexts.clone();
+    bring(&mut device, &records, &[1, 2]).expect("applied");
+    assert_eq!(theirs_stay(&device, &theirs), 2);
+    // Our own are replaced.
+    bring(&mut device, &records, &[2, 3]).expect("applied");
+    assert_eq!(theirs_stay(&device, &theirs), 2);
+    assert_eq!(bring(&mut device, &records, &[2, 3]).expect("in force"), 0);
+    // Somebody puts another rule where one of ours was: it is theirs now.
+    let (at, _) = device.rules.iter().find(|(_, rule)| !theirs.contains(rule)).expect("one of ours");
+    let another = crate::steer::ntuple::to_rx_rule(&rule(77, 1, Action::Drop), *at).expect("a rule");
+    device.rules.insert(*at, another);
+    let theirs = [theirs, vec![another]].concat();
+    undo(&mut device, &mut records.open()).expect("taken back");
+    assert_eq!(theirs_stay(&device, &theirs), 0);
+    assert_eq!(device.contexts, before);
+    assert!(records.open().is_empty());
+}
+
+#[test]
+fn what_a_killed_run_set_is_taken_back() {
+    // After each change, as if the process had ended there: nothing is taken back, and the record is what the file has.
+    for after in 0..6 {
+        let records = Records::new("steer-killed");
+        let (mut device, theirs) = with_others();
+        let before = (device.rules.clone(), device.contexts.clone());
+        {
+            let mut kept = records.open();
+            let prepared = prepare(&nic(), &mut device, &mut kept, wanted_flows(&[1, 2, 3])).expect("a plan");
+            device.refuse_after = Some(after);
+            device.killed = true;
+            let _ = prepared.apply(&mut device, &mut kept, |_, _| {});
+        }
+        (device.refuse_after, device.killed) = (None, false);
+        theirs_stay(&device, &theirs);
+        undo(&mut device, &mut records.open()).expect("taken back");
+        assert_eq!((device.rules.clone(), device.contexts.clone()), before, "after {after}");
+        assert!(records.open().is_empty());
+    }
+}
+
+#[test]
+fn a_table_that_somebody_else_set_since_stays() {
+    let records = Records::new("steer-table");
+    let (mut device, theirs) = with_others();
+    let mut kept = records.open();
+    let change = RssChange::table(vec![QueueId(2), QueueId(2), QueueId(3), QueueId(3)]);
+    record::Recorded { device: &mut device, kept: &mut kept }.set_rss(ContextId::MAIN, &change).expect("set");
+    drop(kept);
+    device.contexts.get_mut(&0).expect("main").table = vec![QueueId(1); 4];
+    let said = undo(&mut device, &mut records.open()).expect("undone");
+    assert_eq!(said, ["the main table was set by somebody else since, and stays"]);
+    assert_eq!(device.contexts[&0].table, vec![QueueId(1); 4]);
+    theirs_stay(&device, &theirs);
+}
+
+#[path = "../../../../weft-report/tests/schema/mod.rs"]
+mod schema;
+
+#[test]
+fn what_a_probe_and_an_import_write_is_what_their_schemas_say() {
+    let (mut device, _) = with_others();
+    let report = probe(&nic(), &mut Made::new()).report(&nic(), "made0");
+    let import = import(&nic(), &mut device).expect("read").report(&nic(), "made0");
+    assert!(!report.probes.is_empty() && !import.foreign.is_empty() && !import.contexts.is_empty());
+    let documents = [
+        ("weft-steer-probe", serde_json::to_value(report).expect("JSON")),
+        ("weft-steer-import", serde_json::to_value(import).expect("JSON")),
+    ];
+    for (name, document) in documents {
+        let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect(&path);
+        let schema: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(schema::errors(&schema, &document), Vec::<String>::new(), "{name}");
+    }
 }

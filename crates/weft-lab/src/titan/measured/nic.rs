@@ -173,7 +173,7 @@ impl Path for NicPath {
     fn stop(self: Box<Self>) -> Result<Log, String> {
         let Self { titan, nic, cgroups, testbed } = *self;
         titan.detach()?;
-        let (_, log) = nic.stop_with_log(GRACE).map_err(|e| e.to_string())?;
+        let (totals, log) = nic.stop_with_log(GRACE).map_err(|e| e.to_string())?;
         drop((cgroups, testbed));
         let departures = log.departures.iter().map(|departure| Departure {
             start: departure.start,
@@ -183,7 +183,7 @@ impl Path for NicPath {
             wire: departure.wire(),
             segments: Packets(u64::from(departure.segments)),
         });
-        Ok(Log { departures: departures.collect(), flows: log.flows, lost: 0 })
+        Ok(Log { departures: departures.collect(), flows: log.flows, lost: 0, weights: totals.staleness })
     }
 }
 

@@ -5,6 +5,7 @@
 use super::settings::RunSettings;
 use core::net::IpAddr;
 use weft_host::{Cgroup, NetNs};
+use weft_sched::queues::Staleness;
 use weft_units::{Bytes, FlowKey, Nanos, Packets, QueueId};
 
 /// A packet, or a piece of one that a NIC sends at once, on the link.
@@ -33,6 +34,8 @@ pub struct Log {
     pub departures: Vec<Departure>,
     /// Departures that happened and are not in the log.
     pub lost: u64,
+    /// How old the weights of queues were when the NIC took them.
+    pub weights: Staleness,
 }
 
 /// A NIC that runs, between two namespaces. All of it goes when the value is dropped.

@@ -13,6 +13,7 @@ use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
 use weft_host::sysctl::{self, SysctlError};
 use weft_host::{NetNs, OsError, clock};
+use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Nanos};
 
 /// How long is slept at a time, so that being asked to stop is noticed.
@@ -96,6 +97,8 @@ pub struct Figures {
     pub retransmitted: u64,
     /// Packets that came to the receiver before one sent earlier.
     pub out_of_order: u64,
+    /// How old the weights of queues were when the NIC took them, over the whole run; none where it takes none.
+    pub weights: Option<Staleness>,
     /// With weights: for each second, what each group got over its share.
     pub shares: Vec<Vec<f64>>,
 }
@@ -216,6 +219,7 @@ fn figures(
         round_trips,
         retransmitted: after.sender.retransmitted.saturating_sub(before.sender.retransmitted),
         out_of_order: after.receiver.out_of_order.saturating_sub(before.receiver.out_of_order),
+        weights: (log.weights.count > 0).then_some(log.weights),
         shares: steady.shares(&weights, Nanos::from_secs(1)),
     })
 }

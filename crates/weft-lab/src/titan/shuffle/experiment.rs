@@ -50,7 +50,6 @@ pub fn experiment(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ReproduceError> {
     let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
-    weft_host::require_network_rights().map_err(|missing| failed(missing.to_string()))?;
     let begin = Instant::now();
     let common = settings(given).map_err(failed)?;
     let runs = given.seeds.unwrap_or(RUNS).max(1);

@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Name, Names, PARTS};
 use super::{Fault, check, nodes, tables};
 use crate::nearest::{hint, quoted};
-use crate::nic::{Exclusion, Fact, Nic, Pool, TableId};
+use crate::nic::{ABOUT, Exclusion, Fact, Nic, Pool, TableId};
 use crate::predicate::lexer::tokens;
 
 /// Most queues that a model may have: what a queue number of descriptors and drivers holds.
@@ -53,7 +53,7 @@ pub(super) fn read(text: &str) -> Result<Nic, Fault> {
                 }
                 nic.rss = Some(tables::rss(&mut cursor)?);
             }
-            "fact" => nic.facts.push(fact(&mut cursor)?),
+            "fact" => nic.facts.push(fact(&mut cursor, &names)?),
             "pool" => pool(&mut cursor, &names, &mut nic, &mut places)?,
             "table" => {
                 let (table, place) = tables::table(&mut cursor, &names)?;
@@ -101,10 +101,24 @@ pub(super) fn twice(name: Name<'_>) -> Fault {
 }
 
 /// `fact "WHAT" from "WHERE"`
-fn fact(cursor: &mut Cursor<'_>) -> Result<Fact, Fault> {
+fn fact(cursor: &mut Cursor<'_>, names: &Declared<'_>) -> Result<Fact, Fault> {
     let text = cursor.text("what is so")?.to_owned();
     cursor.expect("from")?;
-    Ok(Fact { text, source: cursor.text("where that is stated")?.to_owned() })
+    let source = cursor.text("where that is stated")?.to_owned();
+    let mut about = Vec::new();
+    if cursor.eat("about") {
+        loop {
+            let name = cursor.word("a table's name, or what the fact is about")?;
+            if !ABOUT.contains(&name.text) {
+                names.tables.find(name)?;
+            }
+            about.push(name.text.to_owned());
+            if !cursor.eat(",") {
+                break;
+            }
+        }
+    }
+    Ok(Fact { text, source, about })
 }
 
 /// `pool NAME of N`

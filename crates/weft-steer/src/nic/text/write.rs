@@ -45,7 +45,10 @@ fn whole(out: &mut String, nic: &Nic) -> fmt::Result {
         out.push('\n');
     }
     for fact in &nic.facts {
-        writeln!(out, "fact {} from {}", Quoted(&fact.text), Quoted(&fact.source))?;
+        write!(out, "fact {} from {}", Quoted(&fact.text), Quoted(&fact.source))?;
+        let about =
+            if fact.about.is_empty() { String::new() } else { format!(" about {}", fact.about.join(", ")) };
+        writeln!(out, "{about}")?;
     }
     Ok(())
 }

@@ -82,9 +82,9 @@ impl Plain {
     fn event(&mut self, event: &DemoEvent<'_>) {
         match event {
             DemoEvent::Calibrating => output::message(CALIBRATING),
-            DemoEvent::Rate { rate, carried: None } => output::message(&format!("link: {rate}")),
-            DemoEvent::Rate { rate, carried: Some(carried) } => {
-                output::message(&format!("link: {rate}, below the {carried} that this machine carried"));
+            DemoEvent::Rate { rate, trial: None } => output::message(&format!("link: {rate}")),
+            DemoEvent::Rate { rate, trial: Some(trial) } => {
+                output::message(&format!("link: {rate}, {}", trial.sentence()));
             }
             DemoEvent::ModeStarts { mode, index, count } => {
                 self.windows = 0;

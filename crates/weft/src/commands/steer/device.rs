@@ -1,15 +1,16 @@
-//! `weft steer import`, `probe` and `apply`: a NIC of this host.
+//! `weft steer import`, `probe`, `apply` and `undo`: a NIC of this host.
 
 use super::Problem;
 use crate::output::{self, Target};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_host::NetNs;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
-use weft_lab::steer::device;
-use weft_lab::steer::{input, planning};
+use weft_host::{NetNs, link};
+use weft_lab::steer::device::record::{self, Kept};
+use weft_lab::steer::device::{self, Wanted};
+use weft_lab::steer::input;
 use weft_report::record::Document;
-use weft_steer::change::{Change, changes};
+use weft_steer::change::Change;
 
 /// The interface.
 #[derive(Debug, clap::Args)]
@@ -23,12 +24,22 @@ struct Interface {
 }
 
 impl Interface {
-    fn open(&self) -> anyhow::Result<Ethtool<Kernel>> {
-        let ns = match &self.netns {
+    fn namespace(&self) -> anyhow::Result<NetNs> {
+        Ok(match &self.netns {
             Some(name) => NetNs::named(name)?,
             None => NetNs::current()?,
-        };
-        Ok(Ethtool::open(&ns, &self.device)?)
+        })
+    }
+
+    fn open(&self) -> anyhow::Result<Ethtool<Kernel>> {
+        Ok(Ethtool::open(&self.namespace()?, &self.device)?)
+    }
+
+    /// The record of what was set in it.
+    fn kept(&self) -> anyhow::Result<Kept> {
+        let ns = self.namespace()?;
+        let ifindex = link::index(&ns, &self.device)?;
+        Ok(Kept::open(Path::new(record::FOLDER), ns.inode()?, ifindex, &self.device)?)
     }
 }
 
@@ -101,14 +112,15 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     Ok(if report.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plan for flows and set the plan in a NIC. What is refused is taken back, with all that was done before.
+/// Plan for flows and set the plan in a NIC, beside what others set there. What is refused is taken back, with all that was done before.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft steer apply eth0 --nic virtio-net --flows flows.csv --policy balance --dry-run
   weft steer apply eth0 --nic e810 --flows flows.csv --policy 'isolate hp on 4 queues'
 
-Rules that the model does not know are left alone. The search uses at most as many queues as the interface has.")]
+Only rules that an earlier `weft steer apply` set are replaced; other rules and RSS contexts stay as they are. `weft steer undo` takes back
+what was set. The search uses at most as many queues as the interface has.")]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
     interface: Interface,
@@ -128,33 +140,49 @@ pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let policy = input::policy(&args.problem.policy)?;
     let flows = input::flows(&args.flows)?;
     let mut ethtool = args.interface.open()?;
-    let queues = ethtool.rx_queues()?;
-    let imported = device::import(&nic, &mut ethtool)?;
-    let nic = imported.fitted(&nic);
-    for note in &imported.notes {
+    let mut kept = args.interface.kept()?;
+    let wanted = Wanted { policy, flows, options: args.problem.options() };
+    let prepared = device::prepare(&nic, &mut ethtool, &mut kept, wanted)?;
+    for note in &prepared.notes {
         output::note(note);
     }
-    let mut options = args.problem.options();
-    options.key = imported.key.clone();
-    options.queues = Some(options.queues.map_or(queues, |most| most.min(queues)));
-    let planned = planning::plan(&nic, policy, flows, options, &imported.configuration)?;
-    let mut to = planned.plan.configuration.clone();
-    // The key stays what it is: changing it would move every flow that is hashed.
-    to.key.clone_from(&imported.configuration.key);
-    let plan = changes(&nic, &imported.configuration, &to)?;
-    for sentence in &planned.plan.degraded {
+    for sentence in &prepared.degraded {
         output::warn(&format!("given up: {sentence}"));
     }
     if args.dry_run {
-        let lines: String = plan.changes.iter().map(|change| format!("would {change}\n")).collect();
-        output::print(&lines)?;
+        let changes = prepared.changes.changes.iter();
+        output::print(&changes.map(|change| format!("would {change}\n")).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let told = |at: usize, change: &Change| {
-        output::message(&format!("{} of {}: {change}", at + 1, plan.changes.len()));
-    };
-    let from = &imported.configuration;
-    let applied = device::apply_plan(&nic, &mut ethtool, from, imported.locations, &plan, told)?;
-    output::note(&format!("{} changes made", applied.made));
+    let of = prepared.changes.changes.len();
+    let told = |at: usize, change: &Change| output::message(&format!("{} of {of}: {change}", at + 1));
+    let made = prepared.apply(&mut ethtool, &mut kept, told)?;
+    output::note(&format!("{made} changes made"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Take back what `weft steer apply` set in a NIC: its rules, and the table as it was before.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft steer undo eth0
+
+What others set since stays. It also takes back what an `apply` that was killed has done.")]
+pub(super) struct UndoArgs {
+    #[command(flatten)]
+    interface: Interface,
+}
+
+/// Takes it back.
+pub(super) fn undo(args: &UndoArgs) -> anyhow::Result<ExitCode> {
+    let mut ethtool = args.interface.open()?;
+    let mut kept = args.interface.kept()?;
+    if kept.is_empty() {
+        output::note(&format!("{}: nothing that weft set", args.interface.device));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for sentence in device::undo(&mut ethtool, &mut kept)? {
+        output::message(&sentence);
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -41,6 +41,7 @@ enum Command {
     Import(device::ImportArgs),
     Probe(device::ProbeArgs),
     Apply(device::ApplyArgs),
+    Undo(device::UndoArgs),
     Watch(watch::Args),
 }
 
@@ -144,6 +145,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Import(args) => device::import(&args),
         Command::Probe(args) => device::probe(&args),
         Command::Apply(args) => device::apply(&args),
+        Command::Undo(args) => device::undo(&args),
         Command::Watch(args) => watch::run(&args),
     }
 }

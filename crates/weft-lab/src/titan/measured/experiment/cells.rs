@@ -18,11 +18,13 @@ const COLUMNS: [(&str, Value); 5] = [
 ];
 
 /// Columns that only measurements have.
-const MORE: [(&str, &str, Value); 5] = [
+const MORE: [(&str, &str, Value); 7] = [
     ("latency_mean", "ms", |figures| figures.round_trips.mean().map(|seconds| seconds * 1e3)),
     ("cpu_nic_percent", "%", |figures| Some(figures.cpu_nic_percent)),
     ("cpu_host_percent", "%", |figures| Some((figures.cpu_percent - figures.cpu_nic_percent).max(0.0))),
     ("retransmitted", "segments", |figures| Some(figures.retransmitted as f64)),
+    ("weights_age", "ms", |figures| figures.weights.map(|ages| ages.mean().as_secs_f64() * 1e3)),
+    ("weights_age_max", "ms", |figures| figures.weights.map(|ages| ages.max.as_secs_f64() * 1e3)),
     ("out_of_order", "packets", |figures| Some(figures.out_of_order as f64)),
 ];
 

@@ -4,6 +4,7 @@ use super::cells::equal_packets_column;
 use super::{Results, hash_row};
 use crate::titan::measured::settings::RunSettings;
 use std::collections::BTreeSet;
+use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_report::stats;
 
@@ -90,42 +91,65 @@ fn of_flows(cells: &Cells<'_>, flows: u32, settings: &RunSettings) -> Vec<Claim>
     claims
 }
 
-/// That `more` has no smaller value than `less`, give or take the spread of single runs; `None` where either was not
-/// measured, or the paper's own numbers are the other way round.
+/// That `more` has no smaller value than `less`; `None` where either was not measured, or the paper's own numbers are the other way
+/// round. Values count as equal within half of the column's floor, as in the tables. Noise decides nothing: where the means are not known
+/// well enough to tell, the claim cannot be shown.
 fn order(cells: &Cells<'_>, flows: u32, column: &str, more: &str, less: &str) -> Option<Claim> {
     let (a, above) = cells.get(more, column, flows)?;
     let (b, below) = cells.get(less, column, flows)?;
     if a.published.zip(b.published).is_some_and(|(above, below)| above < below) {
         return None;
     }
-    let tolerance = deviation(&a.measured_runs).hypot(deviation(&b.measured_runs));
-    Some(claim(
+    let equal = a.floor.max(b.floor) / 2.0;
+    let excess = below - above - equal;
+    let judgement = match error_of_mean(&a.measured_runs).zip(error_of_mean(&b.measured_runs)) {
+        None => Judgement::NotShown("a single run has no spread; make more (--seeds)".to_owned()),
+        Some((of_above, of_below)) => {
+            let known_to = ERRORS * of_above.hypot(of_below);
+            match (excess + known_to <= 0.0, excess - known_to > 0.0) {
+                (true, _) => Judgement::Holds,
+                (_, true) => Judgement::Fails,
+                _ => Judgement::NotShown(format!(
+                    "the difference of the means is known to within {known_to:.3} only; make more runs (--seeds)"
+                )),
+            }
+        }
+    };
+    let mut claim = claim(
         format!("Measured, {flows} flows: {column} of {less} is no greater than that of {more}"),
-        format!("<= {more} + {tolerance:.3} (the spread)"),
+        format!("<= {more} + {equal:.3}"),
         format!("{below:.3} against {above:.3}"),
-        below <= above + tolerance,
-    ))
+        judgement == Judgement::Holds,
+    );
+    if let Judgement::NotShown(reason) = judgement {
+        claim.not_shown = Some(reason);
+    }
+    Some(claim)
 }
 
-/// The standard deviation of single runs, 0 for fewer than two.
-fn deviation(runs: &[f64]) -> f64 {
-    let Some(mean) = stats::mean(runs).filter(|_| runs.len() > 1) else { return 0.0 };
+/// Standard errors within which a difference of means is known: 95 of 100 lie there.
+const ERRORS: f64 = 2.0;
+
+/// The standard error of the mean of runs; `None` for fewer than two, of which nobody knows it.
+fn error_of_mean(runs: &[f64]) -> Option<f64> {
+    let mean = stats::mean(runs).filter(|_| runs.len() > 1)?;
     let squares: f64 = runs.iter().map(|run| (run - mean).powi(2)).sum();
-    (squares / (runs.len() - 1) as f64).sqrt()
+    Some((squares / (runs.len() - 1) as f64 / runs.len() as f64).sqrt())
 }
 
 fn claim(statement: String, expected: String, figures: String, holds: bool) -> Claim {
-    Claim { statement, expected, simulated: figures, holds }
+    Claim { statement, expected, simulated: figures, holds, null: None, not_shown: None }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::deviation;
+    use super::error_of_mean;
 
     #[test]
-    fn the_deviation_is_that_of_a_sample() {
-        assert_eq!(deviation(&[]), 0.0);
-        assert_eq!(deviation(&[3.0]), 0.0);
-        assert!((deviation(&[1.0, 2.0, 3.0, 4.0]) - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
+    fn the_error_of_a_mean_is_the_deviation_of_a_sample_over_the_root_of_its_size() {
+        assert_eq!(error_of_mean(&[]), None);
+        assert_eq!(error_of_mean(&[3.0]), None);
+        let error = error_of_mean(&[1.0, 2.0, 3.0, 4.0]);
+        assert!(error.is_some_and(|error| (error - (5.0f64 / 12.0).sqrt()).abs() < 1e-12));
     }
 }

@@ -30,7 +30,11 @@ fn departure(flow: u32, start: u64, end: u64, wire: u64, segments: u64) -> Depar
 }
 
 fn log(flows: u32, departures: Vec<Departure>) -> Log {
-    Log { flows: (0..flows).map(|flow| Some(key(1000 + flow as u16))).collect(), departures, lost: 0 }
+    Log {
+        flows: (0..flows).map(|flow| Some(key(1000 + flow as u16))).collect(),
+        departures,
+        ..Log::default()
+    }
 }
 
 /// Full frames on a full link, the flows in the order of `turns`, over and over.

@@ -75,7 +75,7 @@ impl Path for Pair {
         };
         let departures = (0..count).map(departure).collect();
         let flows = self.connections.into_iter().map(Some).collect();
-        Ok(Log { flows, departures, lost: self.lost })
+        Ok(Log { flows, departures, lost: self.lost, ..Log::default() })
     }
 }
 

@@ -1,0 +1,122 @@
+//! Proof that a run lives: a lock on a file of its own, which ends with the process and is the same in every PID namespace.
+//!
+//! A process number proves nothing where other processes cannot be seen. The file lies in [`FOLDER`], beside the named network
+//! namespaces. A run whose file is not there may live where this folder is another one, such as in a container: nothing is known of
+//! it, and what it made is left alone.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::run_id::RunId;
+
+/// Where the files are.
+pub const FOLDER: &str = "/run/weftline/runs";
+
+/// How many files of dead runs are kept. What such a run left in another network namespace can be removed as long as its file is there.
+const DEAD_KEPT: usize = 1024;
+
+/// What is known of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// It holds its lock.
+    Alive,
+    /// Its file is there and nobody holds the lock.
+    Dead,
+    /// It has no file here.
+    Unknown,
+}
+
+/// Takes the lock of a run for the rest of this process's life. False when another process has it.
+///
+/// # Errors
+/// The folder or the file cannot be made: then nobody can prove that the run is dead, and what it leaves behind stays.
+pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    fs::create_dir_all(folder)?;
+    let path = path(folder, id);
+    loop {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Somebody may have removed it before it was locked; then the lock is on a file that nobody finds.
+        let found = fs::metadata(&path).map(|found| found.ino()).ok();
+        if found == Some(file.metadata()?.ino()) {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+            return Ok(true);
+        }
+    }
+}
+
+/// What is known of a run.
+pub(crate) fn life(folder: &Path, id: RunId) -> Life {
+    // Opened for reading only: it is the other's.
+    let Ok(file) = File::open(path(folder, id)) else { return Life::Unknown };
+    match file.try_lock_shared() {
+        Ok(()) => Life::Dead,
+        Err(TryLockError::WouldBlock) => Life::Alive,
+        Err(TryLockError::Error(_)) => Life::Unknown,
+    }
+}
+
+/// Removes the oldest files of dead runs, as many as there are too many.
+pub(crate) fn sweep(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut dead: Vec<_> = entries
+        .filter_map(|entry| {
+            let id = entry.file_name().into_string().ok()?.parse().ok()?;
+            let since = entry.metadata().ok()?.modified().ok()?;
+            (life(folder, id) == Life::Dead).then(|| (since, entry.path()))
+        })
+        .collect();
+    dead.sort();
+    let surplus = dead.len().saturating_sub(DEAD_KEPT);
+    for (_, path) in dead.into_iter().take(surplus) {
+        // Not removed is kept.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn path(folder: &Path, id: RunId) -> PathBuf {
+    folder.join(id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_proof_of_life() {
+        let folder = std::env::temp_dir().join(format!("weft-life-{}", std::process::id()));
+        let id = |pid| RunId { pid, start_time: 7 };
+        assert_eq!(life(&folder, id(1)), Life::Unknown, "no folder");
+        assert!(hold(&folder, id(1)).expect("made"));
+        assert!(!hold(&folder, id(1)).expect("made"), "held already");
+        assert_eq!((life(&folder, id(1)), life(&folder, id(2))), (Life::Alive, Life::Unknown));
+        fs::write(path(&folder, id(2)), "").expect("a file that nobody locks");
+        assert_eq!(life(&folder, id(2)), Life::Dead);
+        assert_eq!(life(&folder, id(2)), Life::Dead, "looking locks nothing for long");
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn only_surplus_files_of_dead_runs_are_removed() {
+        let folder = std::env::temp_dir().join(format!("weft-life-sweep-{}", std::process::id()));
+        let id = |pid| RunId { pid, start_time: 7 };
+        assert!(hold(&folder, id(1)).expect("made"));
+        for pid in 2..DEAD_KEPT as u32 + 5 {
+            fs::write(path(&folder, id(pid)), "").expect("a file");
+        }
+        fs::write(folder.join("another"), "").expect("somebody else's");
+        sweep(&folder);
+        assert_eq!(life(&folder, id(1)), Life::Alive);
+        let left = fs::read_dir(&folder).expect("folder").count();
+        assert_eq!(left, DEAD_KEPT + 2, "the dead that are kept, the live one and somebody else's");
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -1,0 +1,311 @@
+//! Out of sample: the parameters that Titan's tables were used to choose are fitted on a part of the tables, and scored on the rest.
+//!
+//! What is fitted, to which columns and over which candidates, the files say themselves (docs/scenario-files.md, "Sources"). Each paper
+//! is scored with parameters fitted on the other, and each flow count with parameters fitted on the other flow counts of both.
+
+mod knobs;
+mod runs;
+mod search;
+
+use super::ReproduceError;
+use super::file::{self, ExperimentFile, FileError, Parameters};
+use knobs::Knob;
+use runs::{Place, Runs};
+use search::{Cell, Parameter, Problem, Values};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use toml::Value;
+use weft_report::reproduce::{CrossCell, CrossFit, CrossParameter, CrossReport, Sample};
+
+/// The parameter file of Titan's tables.
+const PARAMETERS: &str = "titan.toml";
+
+/// How the scores out of sample are found.
+#[derive(Clone, Debug)]
+pub struct CrossOptions {
+    /// Runs of each cell with the same parameters.
+    pub seeds: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Keys that are fitted, the others being as their files have them; all without any.
+    pub keys: Vec<String>,
+    /// Rows; all without any.
+    pub rows: Vec<String>,
+    /// Flow counts; all without any.
+    pub flows: Vec<u32>,
+}
+
+/// All that is known before the first run.
+pub struct Cross {
+    options: CrossOptions,
+    parameters: Parameters,
+    knobs: Vec<Knob>,
+    experiments: Vec<ExperimentFile>,
+    columns: Vec<String>,
+    cells: Vec<Place>,
+    problem: Problem,
+    fits: Vec<Fit>,
+    known: BTreeMap<String, Values>,
+    made: usize,
+    seconds: f64,
+}
+
+/// What is fitted on which cells.
+struct Fit {
+    name: String,
+    training: Vec<usize>,
+}
+
+impl Cross {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// They are wrong, which is a defect of ours.
+    pub fn plan(options: CrossOptions) -> Result<Self, ReproduceError> {
+        let parameters = file::parameters(PARAMETERS)?;
+        let mut knobs = knobs::knobs(PARAMETERS, &parameters)?;
+        for knob in
+            knobs.iter_mut().filter(|knob| !options.keys.is_empty() && !options.keys.contains(&knob.key))
+        {
+            let shipped = knob.candidates.swap_remove(knob.present);
+            (knob.candidates, knob.present) = (vec![shipped], 0);
+        }
+        let (mut ids, mut columns) = (Vec::new(), Vec::new());
+        for target in knobs.iter().flat_map(|knob| &knob.targets) {
+            add(&mut ids, &target.experiment);
+            add(&mut columns, &target.column);
+        }
+        let experiments: Vec<ExperimentFile> =
+            ids.iter().map(|id| file::experiment(id)).collect::<Result<_, _>>()?;
+        let mut cells = Vec::new();
+        for (experiment, file) in experiments.iter().enumerate() {
+            let wanted = |row: &String| options.rows.is_empty() || options.rows.contains(row);
+            let counts = file.flows.iter().filter(|n| options.flows.is_empty() || options.flows.contains(n));
+            for &flows in counts {
+                let rows = file.rows.iter().filter(|row| wanted(row)).cloned();
+                cells.extend(rows.map(|row| Place { experiment, row, flows }));
+            }
+        }
+        let problem = problem(&knobs, &ids, &experiments, &columns, &cells)?;
+        let fits = fits(&experiments, &cells);
+        Ok(Self {
+            options,
+            parameters,
+            knobs,
+            experiments,
+            columns,
+            cells,
+            problem,
+            fits,
+            known: BTreeMap::new(),
+            made: 0,
+            seconds: 0.0,
+        })
+    }
+
+    /// Most runs that will be made. Parameters that several fits try are simulated once, so that it becomes fewer.
+    pub fn most_runs(&self) -> usize {
+        let fits: usize = self.fits.iter().map(|fit| self.problem.most(&fit.training)).sum();
+        // Beside them, each cell: as the files have it, without any fit, and as each of three fits has it.
+        (fits + 5 * self.cells.len()) * self.options.seeds as usize
+    }
+
+    /// Makes the first few of the runs and gives the mean seconds of a run on one thread.
+    ///
+    /// # Errors
+    /// A scenario cannot run, or `cancelled` said so.
+    pub fn trial(&mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<f64, ReproduceError> {
+        let start = vec![0; self.knobs.len()];
+        let some: Vec<usize> = (0..self.cells.len()).step_by(8).collect();
+        self.values(&start, &some, cancelled, &mut |_| ())?;
+        Ok(self.seconds / self.made.max(1) as f64)
+    }
+
+    /// Fits and scores. `progress` is told how many runs have been made.
+    ///
+    /// # Errors
+    /// A scenario cannot run, or `cancelled` said so.
+    pub fn run(
+        mut self,
+        cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<CrossReport, ReproduceError> {
+        let begin = Instant::now();
+        let mut choices = Vec::new();
+        for fit in std::mem::take(&mut self.fits) {
+            let problem = std::mem::replace(&mut self.problem, Problem { parameters: vec![], cells: vec![] });
+            let choice = problem
+                .fit(&fit.training, &mut |choice, cells| self.values(choice, cells, cancelled, progress));
+            self.problem = problem;
+            choices.push((fit, choice?));
+        }
+        let every: Vec<usize> = (0..self.cells.len()).collect();
+        let shipped: Vec<usize> = self.knobs.iter().map(|knob| knob.present).collect();
+        let shipped = self.values(&shipped, &every, cancelled, progress)?;
+        let unfitted = self.values(&vec![0; self.knobs.len()], &every, cancelled, progress)?;
+        let mut cells = Vec::new();
+        for cell in every {
+            let paper = self.paper(cell).to_owned();
+            let left_out = format!("without {}", self.cells[cell].flows);
+            let mut of = |name: &dyn Fn(&str) -> bool| -> Result<Values, ReproduceError> {
+                let choice =
+                    choices.iter().find(|(fit, _)| name(&fit.name)).map(|(_, choice)| choice.clone());
+                let Some(choice) = choice else { return Ok(vec![None; self.columns.len()]) };
+                Ok(self.values(&choice, &[cell], cancelled, progress)?.remove(0))
+            };
+            let inside = of(&|name| name == paper)?;
+            let other = of(&|name| name != paper && !name.starts_with("without "))?;
+            let left = of(&|name| name == left_out)?;
+            let samples: [&Values; 5] = [&inside, &other, &left, &unfitted[cell], &shipped[cell]];
+            self.record(cell, &paper, samples, &mut cells);
+        }
+        let fits = choices.iter().map(|(fit, choice)| self.fit_record(fit, choice)).collect();
+        Ok(CrossReport {
+            seed: self.options.seed,
+            seeds: self.options.seeds,
+            parameters: self.knobs.iter().map(parameter_record).collect(),
+            fits,
+            cells,
+            runs: self.made as u64,
+            wall_s: begin.elapsed().as_secs_f64(),
+            ..CrossReport::default()
+        }
+        .finish())
+    }
+
+    fn values(
+        &mut self,
+        choice: &[usize],
+        cells: &[usize],
+        cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Values>, ReproduceError> {
+        let mut runs = Runs {
+            parameters: &self.parameters,
+            knobs: &self.knobs,
+            experiments: &self.experiments,
+            columns: &self.columns,
+            cells: &self.cells,
+            seeds: self.options.seeds.max(1),
+            seed: self.options.seed,
+            threads: self.options.threads,
+            known: std::mem::take(&mut self.known),
+            made: self.made,
+            seconds: self.seconds,
+        };
+        let values = runs.values(choice, cells, cancelled, progress);
+        let Runs { known, made, seconds, .. } = runs;
+        (self.known, self.made, self.seconds) = (known, made, seconds);
+        values
+    }
+
+    /// The paper of a cell: the preset of its experiment.
+    fn paper(&self, cell: usize) -> &str {
+        self.experiments[self.cells[cell].experiment].preset.as_deref().unwrap_or_default()
+    }
+
+    /// The records of a cell's columns.
+    fn record(&self, cell: usize, paper: &str, samples: [&Values; 5], records: &mut Vec<CrossCell>) {
+        let place = &self.cells[cell];
+        let known = &self.problem.cells[cell];
+        for (index, column) in self.columns.iter().enumerate() {
+            let simulated = Sample::ALL.into_iter().zip(samples.map(|values| values[index])).collect();
+            records.push(CrossCell {
+                paper: paper.to_owned(),
+                row: place.row.clone(),
+                column: column.clone(),
+                flows: place.flows,
+                published: known.published[index],
+                floor: known.floors[index],
+                simulated,
+            });
+        }
+    }
+
+    fn fit_record(&self, fit: &Fit, choice: &[usize]) -> CrossFit {
+        let value = |(knob, candidate): (&Knob, &usize)| text(&knob.candidates[*candidate]);
+        CrossFit {
+            name: fit.name.clone(),
+            cells: fit.training.len(),
+            values: self.knobs.iter().zip(choice).map(value).collect(),
+        }
+    }
+}
+
+fn add(list: &mut Vec<String>, name: &String) {
+    if !list.contains(name) {
+        list.push(name.clone());
+    }
+}
+
+/// A value as a file has it, without quotes.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn parameter_record(knob: &Knob) -> CrossParameter {
+    CrossParameter {
+        file: knob.file.clone(),
+        key: knob.key.clone(),
+        candidates: knob.candidates.iter().map(text).collect(),
+        shipped: text(&knob.candidates[knob.present]),
+        fitted_to: knob.targets.iter().map(|to| format!("{} {}", to.experiment, to.column)).collect(),
+    }
+}
+
+/// Published values and what decides on which parameter.
+fn problem(
+    knobs: &[Knob],
+    ids: &[String],
+    experiments: &[ExperimentFile],
+    columns: &[String],
+    cells: &[Place],
+) -> Result<Problem, FileError> {
+    let position = |list: &[String], name: &String| list.iter().position(|known| known == name);
+    let parameters = knobs.iter().map(|knob| {
+        let target = |to: &weft_sim::scenario::Target| {
+            position(ids, &to.experiment).zip(position(columns, &to.column))
+        };
+        Parameter {
+            candidates: knob.candidates.len(),
+            targets: knob.targets.iter().filter_map(target).collect(),
+        }
+    });
+    let published: Vec<BTreeMap<(String, u32, String), f64>> =
+        experiments.iter().map(|file| file::published(&file.published)).collect::<Result<_, _>>()?;
+    let floor = |file: &ExperimentFile, name: &String| {
+        file.columns.iter().find(|column| column.name == *name).map_or(0.0, |column| column.floor)
+    };
+    let cell = |place: &Place| {
+        let value = |column: &String| {
+            published[place.experiment].get(&(place.row.clone(), place.flows, column.clone())).copied()
+        };
+        Cell {
+            experiment: place.experiment,
+            published: columns.iter().map(value).collect(),
+            floors: columns.iter().map(|name| floor(&experiments[place.experiment], name)).collect(),
+        }
+    };
+    Ok(Problem { parameters: parameters.collect(), cells: cells.iter().map(cell).collect() })
+}
+
+/// A fit on each paper, and one on both without each flow count.
+fn fits(experiments: &[ExperimentFile], cells: &[Place]) -> Vec<Fit> {
+    let (mut papers, mut counts) = (Vec::new(), Vec::new());
+    let paper = |cell: &Place| experiments[cell.experiment].preset.clone().unwrap_or_default();
+    for cell in cells {
+        add(&mut papers, &paper(cell));
+        if !counts.contains(&cell.flows) {
+            counts.push(cell.flows);
+        }
+    }
+    let of = |name: String, in_training: &dyn Fn(&Place) -> bool| Fit {
+        name,
+        training: (0..cells.len()).filter(|cell| in_training(&cells[*cell])).collect(),
+    };
+    let by_paper = papers.iter().map(|name| of(name.clone(), &|cell| paper(cell) == *name));
+    let by_count = counts.iter().map(|count| of(format!("without {count}"), &|cell| cell.flows != *count));
+    by_paper.chain(by_count).collect()
+}

@@ -1,0 +1,235 @@
+//! `loom-fig2 --measured`: a limit for an application of several threads, on real packets.
+//!
+//! The software NIC has a queue for each of eight threads (a cgroup and a class each), and limits: each queue to the whole limit, each
+//! queue to its part of it, or all queues together. Each thread sends bulk flows; how many is what nobody chose, the first 16 hexadecimal
+//! digits of pi behind its point modulo 8, which leave one thread without a flow.
+
+use super::{Measured, ReproduceError};
+use crate::demo::{Bulk, DemoError, DemoOptions, Outcome, Scenario, run};
+use core::fmt::Write as _;
+use core::num::NonZeroU32;
+use weft_nic::plan::Mode;
+use weft_nic::testbed::RECEIVER;
+use weft_nic::worker::Grain;
+use weft_policy::{CompileOptions, Source, compile};
+use weft_report::judgement::Judgement;
+use weft_report::reproduce::{Experiment, TableCell};
+use weft_report::stats;
+use weft_units::{BitsPerSec, Nanos};
+
+/// The experiment's id.
+pub(super) const ID: &str = "loom-fig2";
+/// Rows that are measured.
+pub(super) const ROWS: usize = 3;
+const COLUMN: &str = "of_limit";
+const THREADS: [(&str, u32); 8] = [
+    ("thread0", 5),
+    ("thread1", 0),
+    ("thread2", 3),
+    ("thread3", 3),
+    ("thread4", 1),
+    ("thread5", 2),
+    ("thread6", 1),
+    ("thread7", 1),
+];
+/// The link, and the limit: a fifth, as the paper's 2 of 10 Gb/s.
+const LINK: BitsPerSec = BitsPerSec(200_000_000);
+const LIMIT: BitsPerSec = BitsPerSec(40_000_000);
+/// What is left out at the beginning: connections and slow start.
+const WARM_UP: Nanos = Nanos::from_secs(2);
+/// What "accurately" allows on real packets: a limit is exact on the wire, and windows cut packets at their edges.
+const ABOVE: f64 = 1.01;
+const BELOW: f64 = 0.975;
+/// The part of the time that the worker may not have run for the lower bound to be asked for.
+const LOST: f64 = 0.01;
+
+/// A row, and the policy that makes its limits.
+fn rows() -> [(&'static str, String); ROWS] {
+    let each = LIMIT.get() / THREADS.len() as u64;
+    [("MQ-2G", per_queue(LIMIT.get())), ("MQ-125M", per_queue(each)), ("Loom", together())]
+}
+
+fn classes() -> String {
+    let mut text = String::new();
+    for (name, _) in THREADS {
+        let _ = writeln!(text, "class {name} = cgroup \"{name}\"");
+    }
+    text
+}
+
+fn per_queue(bps: u64) -> String {
+    let children: Vec<String> =
+        THREADS.iter().map(|(name, _)| format!("limit {bps}bps of fair of {name}: 1")).collect();
+    format!("{}root = wfq {{ {} }}\n", classes(), children.join(", "))
+}
+
+fn together() -> String {
+    let children: Vec<String> = THREADS.iter().map(|(name, _)| format!("fair of {name}: 1")).collect();
+    format!("{}root = limit {}bps of wfq {{ {} }}\n", classes(), LIMIT.get(), children.join(", "))
+}
+
+/// Measures the three rows, and claims what the paper says of them.
+pub(super) fn fill(
+    experiment: &mut Experiment,
+    how: &Measured,
+    runs: u32,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize),
+) -> Result<(), ReproduceError> {
+    let flows = THREADS.iter().map(|(_, flows)| flows).sum();
+    let mut seen: Vec<Vec<Seen>> = vec![Vec::new(); ROWS];
+    for run in 1..=runs as usize {
+        for ((_, policy), seen) in rows().iter().zip(&mut seen) {
+            seen.push(measure(policy, how.measure.settings.duration, cancelled)?);
+        }
+        progress(run * ROWS);
+    }
+    for ((row, _), seen) in rows().iter().zip(&seen) {
+        let mut cell = TableCell {
+            row: (*row).to_owned(),
+            column: COLUMN.to_owned(),
+            flows,
+            unit: "1".to_owned(),
+            ..TableCell::default()
+        };
+        cell.take_measured(seen.iter().map(|seen| seen.of_limit).collect());
+        experiment.cells.push(cell);
+    }
+    claims(experiment, &seen);
+    experiment.notes.push(format!(
+        "measured: the software NIC at {LINK}, eight threads of {flows} bulk flows in all, a limit of {LIMIT}; `{COLUMN}` is what they \
+         sent on the wire over the limit"
+    ));
+    Ok(())
+}
+
+/// What a run showed.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// What all threads sent, over the limit.
+    of_limit: f64,
+    /// The part of the run in which the worker did not get to run.
+    lost: f64,
+}
+
+fn measure(
+    policy: &str,
+    duration: Nanos,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Seen, ReproduceError> {
+    let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
+    let compilation = compile(Source { name: "limit", text: policy }, &CompileOptions::default());
+    let first = compilation.diagnostics.first().map(ToString::to_string);
+    let policy = compilation.policy.ok_or_else(|| failed(first.unwrap_or_default()))?;
+    let whole = WARM_UP + duration;
+    let busy = THREADS.iter().filter(|(_, flows)| *flows > 0);
+    let bulk = busy.map(|&(name, flows)| Bulk {
+        name,
+        flows,
+        destination: RECEIVER,
+        start: Nanos::ZERO,
+        stop: whole,
+    });
+    let options = DemoOptions {
+        scenario: Scenario { figure: 2, bulk: bulk.collect(), latency: None, duration: whole },
+        modes: vec![Mode::Loom],
+        rate: Some(LINK),
+        congestion: "cubic".to_owned(),
+        grain: Grain::Segments(NonZeroU32::MIN),
+        sq_qdisc: false,
+        requests_per_s: 0,
+        request_bytes: 0,
+        catch_up: Nanos::from_millis(50),
+    };
+    let outcomes = run(&policy, &options, &|| cancelled(), &mut |_| {}).map_err(|error| match error {
+        DemoError::Interrupted => ReproduceError::Stopped,
+        other => failed(other.to_string()),
+    })?;
+    outcomes.first().and_then(seen).ok_or_else(|| failed("no window of the run was steady".to_owned()))
+}
+
+/// What the steady windows show.
+fn seen(outcome: &Outcome) -> Option<Seen> {
+    let (mut bytes, mut span) = (0, Nanos::ZERO);
+    for window in outcome.windows.iter().filter(|window| window.steady && window.at >= WARM_UP) {
+        bytes += window.wire.iter().map(|bytes| bytes.get()).sum::<u64>();
+        span += window.span;
+    }
+    let seconds = span.as_secs_f64();
+    let lost = outcome.totals.link_lost.as_secs_f64() / outcome.elapsed.as_secs_f64().max(1e-9);
+    (seconds > 0.0).then(|| Seen { of_limit: bytes as f64 * 8.0 / seconds / LIMIT.get() as f64, lost })
+}
+
+fn claims(experiment: &mut Experiment, seen: &[Vec<Seen>]) {
+    let [each, part, loom] = seen else { return };
+    let of = |runs: &[Seen]| runs.iter().map(|seen| seen.of_limit).collect::<Vec<f64>>();
+    let text = |runs: &[f64]| runs.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(", ");
+    let (each, part, whole) = (of(each), of(part), of(loom));
+    let over = stats::min(&each).is_some_and(|least| least > 1.1);
+    experiment.claim(
+        "Measured: the limit at each queue over-utilises",
+        "every run > 1.1 of the limit",
+        text(&each),
+        over,
+    );
+    let under = stats::max(&part).is_some_and(|most| most < 0.95);
+    experiment.claim(
+        "Measured: its part at each queue under-utilises",
+        "every run < 0.95 of the limit",
+        text(&part),
+        under,
+    );
+    experiment.claim_judged(
+        "Measured: Loom accurately limits all queues together",
+        &format!("every run from {BELOW} to {ABOVE} of the limit"),
+        text(&whole),
+        accurate(loom),
+    );
+}
+
+/// Too much is wrong on any machine; too little where the worker could run.
+fn accurate(runs: &[Seen]) -> Judgement {
+    let within = |seen: &Seen| (BELOW..=ABOVE).contains(&seen.of_limit);
+    let lost = runs.iter().map(|seen| seen.lost).fold(0.0, f64::max);
+    if runs.iter().any(|seen| seen.of_limit > ABOVE) {
+        Judgement::Fails
+    } else if !runs.iter().all(within) && lost > LOST {
+        Judgement::NotShown(format!(
+            "the NIC's worker did not get to run in {:.1} % of the time",
+            lost * 100.0
+        ))
+    } else {
+        Judgement::of(runs.iter().all(within))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(values: [f64; 3], lost: f64) -> Vec<Judgement> {
+        let mut experiment = Experiment::new(ID, "", "");
+        claims(&mut experiment, &values.map(|of_limit| vec![Seen { of_limit, lost }]));
+        experiment.claims.iter().map(weft_report::reproduce::Claim::judgement).collect()
+    }
+
+    /// The null model of each claim: what limits nothing, and what limits all together, must not pass for the others.
+    #[test]
+    fn each_claim_fails_where_the_rows_are_alike() {
+        use Judgement::{Fails, Holds, NotShown};
+        assert_eq!(judged([5.0, 0.875, 1.0], 0.0), [Holds, Holds, Holds]);
+        assert_eq!(judged([1.0, 1.0, 1.0], 0.0), [Fails, Fails, Holds], "all as Loom");
+        assert_eq!(judged([5.0, 5.0, 5.0], 0.0), [Holds, Fails, Fails], "no limit");
+        assert_eq!(judged([0.875, 0.875, 0.875], 0.0), [Fails, Holds, Fails], "all as a part each");
+        assert!(matches!(judged([5.0, 0.875, 0.9], 0.2)[2], NotShown(_)), "the machine was busy");
+        assert_eq!(judged([5.0, 0.875, 1.2], 0.2)[2], Fails, "too much is wrong on any machine");
+    }
+
+    #[test]
+    fn the_policies_compile() {
+        for (row, text) in rows() {
+            let compilation = compile(Source { name: row, text: &text }, &CompileOptions::default());
+            assert!(compilation.policy.is_some(), "{row}: {:?}\n{text}", compilation.diagnostics);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `kernel-tcp --measured`: the kernel's TCP of this machine through the bottleneck, beside the simulated one.
+
+use super::{Measured, ReproduceError};
+use crate::kernel_tcp::{self, Bottleneck, ETHERNET_HEADER, ETHERNET_OVERHEAD, KernelTcpError};
+use weft_report::reproduce::Experiment;
+use weft_units::{BitsPerSec, Bytes, Nanos};
+
+/// The experiment's id.
+pub(super) const ID: &str = "kernel-tcp";
+/// Two FIFOs, three numbers of flows.
+pub(super) const CELLS: usize = 6;
+/// As in experiments/scenarios/kernel-tcp.toml.
+const RATE: BitsPerSec = BitsPerSec(200_000_000);
+const MTU: u32 = 1500;
+/// The rows, and the lengths of their FIFOs.
+const ROWS: [(&str, Bytes); 2] = [("fifo-500KB", Bytes(500_000)), ("fifo-100KB", Bytes(100_000))];
+
+/// Measures all cells, which then say nothing of another machine any more.
+pub(super) fn fill(
+    experiment: &mut Experiment,
+    how: &Measured,
+    runs: u32,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize),
+) -> Result<(), ReproduceError> {
+    let mut flows: Vec<u32> = experiment.cells.iter().map(|cell| cell.flows).collect();
+    flows.sort_unstable();
+    flows.dedup();
+    let mut done = 0;
+    for (row, queue) in ROWS {
+        for &flows in &flows {
+            let (mut goodputs, mut delays) = (Vec::new(), Vec::new());
+            for _ in 0..runs {
+                if cancelled() {
+                    return Err(ReproduceError::Stopped);
+                }
+                let (goodput, delay) = measure(queue, flows, how.measure.settings.duration)?;
+                goodputs.push(goodput);
+                delays.push(delay);
+                done += 1;
+                progress(done);
+            }
+            for (column, values) in [("goodput_mbps", goodputs), ("queue_delay_ms", delays)] {
+                let mut cells = experiment.cells.iter_mut();
+                let here = cells.find(|cell| cell.row == row && cell.column == column && cell.flows == flows);
+                if let Some(cell) = here {
+                    cell.take_measured(values);
+                }
+            }
+        }
+    }
+    experiment.measured_on = None;
+    Ok(())
+}
+
+/// Goodput in Mb/s, and the time that the mean backlog takes on the wire in milliseconds.
+fn measure(queue: Bytes, flows: u32, duration: Nanos) -> Result<(f64, f64), ReproduceError> {
+    let bottleneck = Bottleneck {
+        rate: RATE,
+        queue,
+        delay: Nanos::ZERO,
+        flows,
+        duration,
+        congestion_control: "cubic".to_owned(),
+        mtu: MTU,
+    };
+    let seen = kernel_tcp::measure(&bottleneck, &mut |_| ()).map_err(|error| match error {
+        KernelTcpError::Rights(missing) => {
+            ReproduceError::NotHere { id: ID.to_owned(), reason: missing.to_string() }
+        }
+        other => ReproduceError::Native { id: ID.to_owned(), reason: other.to_string() },
+    })?;
+    let mtu = u64::from(MTU);
+    let wire = (mtu + ETHERNET_OVERHEAD.get()) as f64 / (mtu + ETHERNET_HEADER.get()) as f64;
+    let delay = seen.standing_queue.mean * wire * 8e3 / RATE.get() as f64;
+    Ok((seen.throughput.get() as f64 / 1e6, delay))
+}

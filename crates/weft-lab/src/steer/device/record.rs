@@ -1,0 +1,195 @@
+//! What was set in a device by us, kept in a file until it is taken back: a later process replaces or undoes what an earlier one set, and
+//! nothing else, also when that one was killed on the way.
+
+use super::Device;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use weft_host::OsError;
+use weft_host::ethtool::{
+    self, EthtoolError, HashFields, HashFlow, Location, Rss, RssChange, RuleTable, RxRule,
+};
+use weft_units::QueueId;
+
+/// Where the files are.
+pub const FOLDER: &str = "/run/weftline/steer";
+
+/// What we set in a device.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The device's name, for people.
+    pub device: String,
+    /// Our rules by location, as the kernel shows them. Written before a rule is inserted: one that is not there was never set.
+    pub rules: BTreeMap<u32, String>,
+    /// The main table before we set it; none when we did not.
+    pub table_before: Option<Vec<u32>>,
+    /// The main table that we set.
+    pub table: Option<Vec<u32>>,
+}
+
+/// Why a file could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file or folder.
+    #[error(transparent)]
+    File(#[from] OsError),
+    /// A file that is no record of ours.
+    #[error(
+        "{path} is not what this version of weft writes ({reason}); remove it if no rules of weft are set"
+    )]
+    Foreign {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn failed(action: &str, path: &Path, error: std::io::Error) -> OsError {
+    OsError::new(format!("{action} {}", path.display()), error).needs("root")
+}
+
+/// A device's record, open: no other process sets the device as long as this value lives.
+#[derive(Debug)]
+pub struct Kept {
+    /// What is set.
+    pub record: Record,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Kept {
+    /// Opens the record of a device, which the inode of its network namespace and its number name. Waits for another process that has it.
+    ///
+    /// # Errors
+    /// The folder cannot be made or locked, or its file cannot be read.
+    pub fn open(folder: &Path, netns: u64, ifindex: u32, device: &str) -> Result<Self, RecordError> {
+        std::fs::create_dir_all(folder).map_err(|e| failed("make the folder", folder, e))?;
+        let lock_path = folder.join("lock");
+        let lock = File::create(&lock_path).map_err(|e| failed("make", &lock_path, e))?;
+        lock.lock().map_err(|e| failed("lock", &lock_path, e))?;
+        let path = folder.join(format!("{netns}-{ifindex}.json"));
+        let record = match std::fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| RecordError::Foreign {
+                path: path.display().to_string(),
+                reason: error.to_string(),
+            })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Record::default(),
+            Err(error) => return Err(failed("read", &path, error).into()),
+        };
+        Ok(Self { record: Record { device: device.to_owned(), ..record }, path, _lock: lock })
+    }
+
+    /// Whether nothing of ours is set.
+    pub fn is_empty(&self) -> bool {
+        self.record.rules.is_empty() && self.record.table_before.is_none()
+    }
+
+    /// Whether the rule at a location is one that we set.
+    pub fn is_ours(&self, location: u32, rule: &str) -> bool {
+        self.record.rules.get(&location).is_some_and(|ours| ours == rule)
+    }
+
+    /// Forgets what is set no more: a rule that somebody else deleted or replaced, a table that is another's now.
+    pub(super) fn settle(&mut self, held: &BTreeMap<u32, String>, table: Option<&[QueueId]>) {
+        self.record.rules.retain(|location, ours| held.get(location) == Some(ours));
+        let now: Option<Vec<u32>> = table.map(|table| table.iter().map(|queue| queue.0).collect());
+        if self.record.table != now {
+            self.record.table = None;
+            self.record.table_before = None;
+        }
+    }
+
+    /// Writes it: whole or not at all. A record of nothing is no file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self) -> Result<(), OsError> {
+        if self.is_empty() {
+            return match std::fs::remove_file(&self.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(failed("remove", &self.path, error))
+                }
+                _ => Ok(()),
+            };
+        }
+        let new = self.path.with_extension("new");
+        let text = serde_json::to_string_pretty(&self.record)
+            .map_err(|error| failed("write", &self.path, error.into()))?;
+        std::fs::write(&new, text).map_err(|error| failed("write", &new, error))?;
+        std::fs::rename(&new, &self.path).map_err(|error| failed("write", &self.path, error))
+    }
+}
+
+/// A device whose record is kept: what is set is written down before, what is taken away after.
+pub struct Recorded<'a, D> {
+    /// The device.
+    pub device: &'a mut D,
+    /// Its record.
+    pub kept: &'a mut Kept,
+}
+
+impl<D: Device> Device for Recorded<'_, D> {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+    fn queues(&mut self) -> Result<u32, EthtoolError> {
+        self.device.queues()
+    }
+    fn rules(&mut self) -> Result<RuleTable, EthtoolError> {
+        self.device.rules()
+    }
+    fn insert(&mut self, rule: &RxRule) -> Result<u32, EthtoolError> {
+        if let Location::At(location) = rule.location {
+            self.kept.record.rules.insert(location, rule.to_string());
+            self.kept.write()?;
+        }
+        let result = self.device.insert(rule);
+        if let Location::At(asked) = rule.location
+            && result.as_ref().ok() != Some(&asked)
+        {
+            self.kept.record.rules.remove(&asked);
+        }
+        if let Ok(location) = &result {
+            let placed = RxRule { location: Location::At(*location), ..*rule };
+            self.kept.record.rules.insert(*location, placed.to_string());
+        }
+        self.kept.write()?;
+        result
+    }
+    fn delete(&mut self, location: u32) -> Result<(), EthtoolError> {
+        self.device.delete(location)?;
+        self.kept.record.rules.remove(&location);
+        Ok(self.kept.write()?)
+    }
+    fn rss(&mut self, context: ethtool::ContextId) -> Result<Rss, EthtoolError> {
+        self.device.rss(context)
+    }
+    fn contexts(&mut self) -> Result<Vec<(ethtool::ContextId, Rss)>, EthtoolError> {
+        self.device.contexts()
+    }
+    fn set_rss(&mut self, context: ethtool::ContextId, change: &RssChange) -> Result<(), EthtoolError> {
+        if context == ethtool::ContextId::MAIN
+            && let Some(table) = &change.table
+        {
+            if self.kept.record.table_before.is_none() {
+                let before = self.device.rss(context)?.table;
+                self.kept.record.table_before = Some(before.iter().map(|queue| queue.0).collect());
+            }
+            self.kept.record.table = Some(table.iter().map(|queue| queue.0).collect());
+            self.kept.write()?;
+        }
+        self.device.set_rss(context, change)
+    }
+    fn create_context(&mut self, change: &RssChange) -> Result<ethtool::ContextId, EthtoolError> {
+        self.device.create_context(change)
+    }
+    fn delete_context(&mut self, context: ethtool::ContextId) -> Result<(), EthtoolError> {
+        self.device.delete_context(context)
+    }
+    fn hash_fields(&mut self, flow: HashFlow) -> Result<HashFields, EthtoolError> {
+        self.device.hash_fields(flow)
+    }
+}

@@ -1,0 +1,104 @@
+//! Verdicts on real packets, with the meaning of `--strict`: a claim that fails fails the test, one that this machine cannot show is a
+//! skip that is counted, with its reason.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_lab::reproduce::{self, Measured, Options};
+use weft_lab::titan::measured::experiment::{Key, Measure, Results, fill, measure};
+use weft_lab::titan::measured::nic;
+use weft_lab::titan::measured::settings::RunSettings;
+use weft_report::judgement::Judgement;
+use weft_report::reproduce::{Claim, Experiment, TableCell};
+use weft_units::{BitsPerSec, Nanos};
+
+/// Senders, receivers and a NIC share the machine: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Fails for claims that fail, and skips for those that cannot be shown.
+fn strict(test: &str, claims: &[&Claim]) {
+    assert!(!claims.is_empty(), "nothing was claimed");
+    let failed: Vec<&&Claim> = claims.iter().filter(|claim| claim.judgement() == Judgement::Fails).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    for claim in claims {
+        if let Judgement::NotShown(reason) = claim.judgement() {
+            weft_host::testing::skip(test, format!("{}: {reason}", claim.statement));
+        }
+    }
+}
+
+/// Titan's pair: 12 flows over 8 queues by hash, and with all of Titan.
+fn pair(rate: BitsPerSec) -> (Results, RunSettings) {
+    let second = Nanos::from_secs(1);
+    let settings = RunSettings {
+        rate,
+        warm_up: second + second,
+        duration: second + second + second,
+        ..RunSettings::default()
+    };
+    let how = Measure { settings: settings.clone(), runs: 2, seed: 1, open: nic::open };
+    let keys: BTreeSet<Key> = ["C6", "T3"].map(|row| (row.to_owned(), 12)).into();
+    let results = measure(&how, &keys, &|| false, &mut |_| ()).unwrap_or_else(|failed| panic!("{failed}"));
+    assert_eq!(results.failures, Vec::<String>::new());
+    (results, settings)
+}
+
+/// Titan's experiment in small: over a second its flows share the link, and the hash's do not (tables 3 and 5 of the report).
+#[test]
+fn titan_is_fairer_than_the_hash_on_real_packets() {
+    let name = "titan_is_fairer_than_the_hash_on_real_packets";
+    if !weft_host::testing::privileged(name) {
+        return;
+    }
+    let _alone = alone();
+    let rate = BitsPerSec(200_000_000);
+    let (results, settings) = pair(rate);
+    let payload = rate.get() as f64 * 1448.0 / 1538.0;
+    let slowest =
+        results.runs.values().flatten().map(|run| run.throughput.get() as f64 / payload).fold(1.0, f64::min);
+    println!("slowest run: {slowest:.3} of the link");
+    // With the link idle for want of a processor there is nothing to share.
+    if slowest < 0.9 {
+        weft_host::testing::skip(name, format!("this machine carried {slowest:.2} of the link in one run"));
+        return;
+    }
+    let mut table = Experiment::new("pair", "C6 and T3", "");
+    for row in ["C6", "T3"] {
+        let (row, column) = (row.to_owned(), "nfm_1s".to_owned());
+        table.cells.push(TableCell { row, column, flows: 12, floor: 0.1, ..TableCell::default() });
+    }
+    let filled = fill(table, &results, &settings);
+    let claims: Vec<&Claim> = filled.claims.iter().collect();
+    println!("{claims:#?}");
+    assert_eq!(claims.len(), 2, "a tenth of the hash's, and small");
+    strict(name, &claims);
+}
+
+/// Loom's Figure 2 on real packets: a limit at each queue lets too much through, its part at each queue too little, and the policy's limit over
+/// all queues holds.
+#[test]
+fn a_limit_over_all_queues_holds_where_limits_per_queue_do_not() {
+    let name = "a_limit_over_all_queues_holds_where_limits_per_queue_do_not";
+    if !weft_host::testing::privileged(name) {
+        return;
+    }
+    let _alone = alone();
+    let settings = RunSettings { duration: Nanos::from_secs(3), ..RunSettings::default() };
+    let measure = Measure { settings, runs: 1, seed: 1, open: nic::open };
+    let options = Options {
+        ids: vec!["loom-fig2".to_owned()],
+        seeds: Some(1),
+        seed: 1,
+        threads: 1,
+        measured: Some(Measured { measure, simulate: false }),
+        ..Options::default()
+    };
+    let experiments =
+        reproduce::run(&options, &|| false, |_, _| ()).unwrap_or_else(|error| panic!("{error}"));
+    let claims: Vec<&Claim> = experiments[0].claims.iter().collect();
+    println!("{claims:#?}");
+    assert_eq!(claims.len(), 3);
+    strict(name, &claims);
+}

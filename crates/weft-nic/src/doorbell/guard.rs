@@ -1,0 +1,125 @@
+//! What keeps a packet from being scheduled as another's: `bpf/guard.h` in Rust. Both sides assert the size.
+
+use super::CgroupEntry;
+use crate::plan::RingPlan;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use weft_host::bpf::SharedLayout;
+use weft_policy::CompiledPolicy;
+use weft_units::BitsPerSec;
+
+/// Cgroups that have a share of infrastructure of their own, by a hash.
+const SENDERS: usize = 64;
+/// The policy tests ports.
+const PORTS: u32 = 1;
+/// The policy tests cgroups.
+const CGROUPS: u32 = 2;
+/// A qdisc stands on the port: the bell is rung at the far end.
+const BEHIND: u32 = 4;
+
+impl CgroupEntry {
+    /// The level of a cgroup where the root of the hierarchy cannot be seen: the program then asks for all levels.
+    pub const ANY_LEVEL: u32 = u32::MAX;
+
+    /// The map element (`struct weft_cgroup`); `None` matches nothing.
+    pub fn to_bytes(entry: Option<Self>) -> [u8; 16] {
+        let Self { id, level } = entry.unwrap_or(Self { id: 0, level: 0 });
+        let mut element = [0; 16];
+        element[..8].copy_from_slice(&id.to_ne_bytes());
+        element[8..12].copy_from_slice(&level.to_ne_bytes());
+        element
+    }
+}
+
+/// The page that the programs and the NIC share.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Guard {
+    token: AtomicU64,
+    epoch: AtomicU64,
+    flags: AtomicU32,
+    infrastructure: AtomicU32,
+    nanos_per_kib: AtomicU32,
+    pad0: [AtomicU32; 9],
+    /// Packets dropped at the far end of the port because no program at its egress had seen them.
+    pub unannounced: AtomicU64,
+    /// Packets dropped at the egress because their class cannot be told.
+    pub obscured: AtomicU64,
+    /// Packets of infrastructure that found nothing left of its share, and went as any other.
+    pub excess: AtomicU64,
+    pad1: [AtomicU64; 5],
+    own: AtomicU64,
+    others: AtomicU64,
+    pad2: [AtomicU64; 6],
+    senders: [AtomicU64; SENDERS],
+}
+
+const _: () = assert!(size_of::<Guard>() == 64 * 3 + 8 * SENDERS);
+
+// SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_guard (both sides
+// assert the size, and tests on real packets read what the program wrote).
+unsafe impl SharedLayout for Guard {}
+
+/// The share of the host's infrastructure on a link of `rate`: a hundredth, at least 1 Mb/s, but no more than a tenth.
+pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
+    const LEAST: u64 = 1_000_000;
+    BitsPerSec((rate.get() / 100).max(LEAST.min(rate.get() / 10)).max(1))
+}
+
+impl Guard {
+    /// Sets it for `policy` and `plan`, before the programs are attached.
+    pub(super) fn set(&self, policy: &CompiledPolicy, plan: &RingPlan) {
+        // Keyed by the kernel's random source, and told to nobody.
+        self.token.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed);
+        // In rings that classes share there is nothing to escape from: those modes do not know the policy.
+        let own_rings = plan.rings.iter().all(|ring| ring.class.is_some());
+        let tests_ports =
+            |rule: &weft_policy::Rule| rule.matcher.sport.is_some() || rule.matcher.dport.is_some();
+        let mut flags = 0;
+        if own_rings && policy.rules.iter().any(tests_ports) {
+            flags |= PORTS;
+        }
+        if !policy.cgroups.is_empty() {
+            flags |= CGROUPS;
+        }
+        if plan.lanes.iter().any(|lane| lane.qdisc_class != 0) {
+            flags |= BEHIND;
+        }
+        self.flags.store(flags, Ordering::Relaxed);
+        let lane = plan.infrastructure.map_or(u32::MAX, |lane| lane.0);
+        self.infrastructure.store(lane, Ordering::Relaxed);
+    }
+
+    /// Sets the share of infrastructure on a link of `rate`; without it all of it is beyond the share.
+    pub fn set_link_rate(&self, rate: BitsPerSec) {
+        let nanos = 1024 * 8 * 1_000_000_000 / infrastructure_rate(rate).get();
+        self.nanos_per_kib.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Makes every flow be classified again with its next packet.
+    pub(super) fn classify_again(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infrastructure_has_a_small_share_of_any_link() {
+        let rate = |megabits: u64| infrastructure_rate(BitsPerSec(megabits * 1_000_000)).get();
+        assert_eq!(rate(10_000), 100_000_000);
+        assert_eq!(rate(100), 1_000_000);
+        assert_eq!(rate(50), 1_000_000);
+        assert_eq!(rate(5), 500_000);
+        assert_eq!(infrastructure_rate(BitsPerSec(1)).get(), 1);
+    }
+
+    #[test]
+    fn a_cgroup_that_does_not_exist_matches_nothing() {
+        assert_eq!(CgroupEntry::to_bytes(None), [0; 16]);
+        let element = CgroupEntry::to_bytes(Some(CgroupEntry { id: 7, level: CgroupEntry::ANY_LEVEL }));
+        assert_eq!((element[0], &element[8..12]), (7, &[0xff; 4][..]));
+    }
+}

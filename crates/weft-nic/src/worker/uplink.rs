@@ -1,0 +1,220 @@
+//! Handing chunks to the uplink, and waiting where it has no room.
+//!
+//! A chunk that finds no room is kept, and the engine is asked anew when there is: so what waits, waits where the policy
+//! chooses between it, whatever the uplink's real rate is.
+
+use super::astray::publish_done;
+use super::{Engine, Grain, Room, SLEEP_MAX, Worker};
+use crate::port::SEGMENT_MAX;
+use crate::records::{RecordSource, recorded_key};
+use crate::ring::Fetched;
+use crate::segment::{Checksum, wire_bytes_of_frame};
+use crate::sync::Ordering;
+use crate::vnet::{GsoType, VnetHeader};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::io::IoSlice;
+use weft_host::clock;
+use weft_units::{Bytes, Nanos};
+
+/// How long the worker waits when the kernel has no memory for a chunk: nothing says when there is some.
+const MEMORY_PAUSE: Nanos = Nanos::from_millis(1);
+/// After so many failures in a row for want of memory a packet is dropped: a tenth of a second.
+const MEMORY_PATIENCE: u32 = 100;
+/// How long the ringing side may take from the ring's bit to the wake-up: it does not sleep in between, but its processor may
+/// be a virtual machine's that does not run.
+const RINGING: Nanos = Nanos::from_millis(20);
+
+/// The frames that the kernel makes of a TCP super-packet of more than 64 KB (BIG TCP), which the NIC sends whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pieces {
+    count: u64,
+    /// Bytes of all frames.
+    bytes: Bytes,
+    /// Their bytes on the wire.
+    wire: Bytes,
+}
+
+impl Pieces {
+    fn of(vnet: VnetHeader, frame: &[u8]) -> Option<Self> {
+        /// Bytes of the hop-by-hop header that says the length of an IPv6 jumbogram (RFC 2675); the kernel takes it out
+        /// (`ipv6_hopopt_jumbo_remove`).
+        const JUMBO: usize = 8;
+        let tcp = matches!(vnet.gso, GsoType::TcpV4 | GsoType::TcpV6) && vnet.gso_size > 0;
+        if !tcp || frame.len() < SEGMENT_MAX as usize {
+            return None;
+        }
+        let l4 = usize::from(vnet.csum_start);
+        let header = l4 + usize::from(*frame.get(l4 + 12)? >> 4) * 4;
+        let payload = frame.len().checked_sub(header)?;
+        let size = usize::from(vnet.gso_size);
+        // An IPv6 header is 40 bytes; what is between it and TCP is the jumbogram's.
+        let jumbo = vnet.gso == GsoType::TcpV6 && frame.get(l4.checked_sub(40 + JUMBO)? + 6) == Some(&0);
+        let header = if jumbo { header - JUMBO } else { header };
+        let count = payload.div_ceil(size);
+        let last = payload - (count - 1) * size;
+        let wire = |payload: usize| wire_bytes_of_frame(Bytes((header + payload) as u64)).get();
+        Some(Self {
+            count: count as u64,
+            bytes: Bytes((count * header + payload) as u64),
+            wire: Bytes(wire(size) * (count as u64 - 1) + wire(last)),
+        })
+    }
+}
+
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Sends up to a grain of segments of the packet that ring `number` holds; returns their bytes on the wire.
+    pub(super) fn send_chunk(&mut self, number: usize) -> Result<Bytes, Room> {
+        let Some(fetched) = self.parts.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
+        let (total, first) = (fetched.packet.map_or(1, |p| p.segments()), fetched.next_segment);
+        let grain = match fetched.packet {
+            Some(packet) => {
+                self.engine.grain(self.parts.rings[number].flow, &packet).unwrap_or(self.parts.grain)
+            }
+            None => Grain::Whole,
+        };
+        let count = match grain {
+            Grain::Segments(most) => most.get().min(total - first),
+            Grain::Whole => total - first,
+        };
+        let frame = (fetched.length - VnetHeader::LEN) as u64;
+        let whole = self.kernel_cuts(number);
+        let wire = match (fetched.packet, whole) {
+            (Some(packet), _) => packet.wire_bytes(first, count),
+            (None, Some(pieces)) => pieces.wire,
+            (None, None) => wire_bytes_of_frame(Bytes(frame)),
+        };
+        let result = self.write(number, first, count, total);
+        if let Err(error) = result {
+            self.parts.counters.uplink_failed.add(1, frame);
+            if let Some(room) = self.no_room(error) {
+                return Err(room);
+            }
+        }
+        self.refusals = 0;
+        self.account(number, (count, wire, whole), result);
+        Ok(wire)
+    }
+
+    /// What becomes of the packet that ring `number` holds, if it is longer than the NIC can cut and the kernel does it.
+    fn kernel_cuts(&self, number: usize) -> Option<Pieces> {
+        let ring = &self.parts.rings[number];
+        let fetched = ring.fetched.as_ref().filter(|f| self.parts.cut_below && f.packet.is_none())?;
+        let (vnet, frame) = ring.parts(fetched.length);
+        Pieces::of(vnet, frame)
+    }
+
+    /// Writes `count` segments from `first` on of the packet that ring `number` holds.
+    fn write(&mut self, number: usize, first: u32, count: u32, total: u32) -> Result<usize, Errno> {
+        let ring = &self.parts.rings[number];
+        let Some(Fetched { packet, length, .. }) = &ring.fetched else { return Ok(0) };
+        let buffer = &ring.buffer[..*length];
+        loop {
+            let result = match packet {
+                Some(packet) if count < total => {
+                    let frame = &buffer[VnetHeader::LEN..];
+                    let payload = packet
+                        .emit(frame, first, count, Checksum::Partial, &mut self.chunk)
+                        .map_err(|_| Errno::INVAL)?;
+                    let parts = [IoSlice::new(self.chunk.as_bytes()), IoSlice::new(&frame[payload])];
+                    rustix::io::writev(&*self.parts.uplink, &parts)
+                }
+                _ => rustix::io::write(&*self.parts.uplink, buffer),
+            };
+            if result != Err(Errno::INTR) {
+                return result;
+            }
+        }
+    }
+
+    /// Whether a failed write found no room, so that the chunk is to be kept.
+    fn no_room(&mut self, error: Errno) -> Option<Room> {
+        match error {
+            Errno::AGAIN => Some(Room::Queue),
+            Errno::NOBUFS | Errno::NOMEM if self.refusals < MEMORY_PATIENCE => {
+                self.refusals += 1;
+                Some(Room::Memory)
+            }
+            // The device is down or gone, or does not take such a packet: no waiting helps.
+            _ => None,
+        }
+    }
+
+    /// Counts a chunk that was written or refused. The rest of a packet that was refused goes with it.
+    fn account(
+        &mut self,
+        number: usize,
+        (count, wire, whole): (u32, Bytes, Option<Pieces>),
+        result: Result<usize, Errno>,
+    ) {
+        let ring = &mut self.parts.rings[number];
+        let Some(fetched) = ring.fetched.as_mut() else { return };
+        let total = fetched.packet.map_or(1, |p| p.segments());
+        let frame = &ring.buffer[VnetHeader::LEN..fetched.length];
+        let (class, bytes) = (fetched.class, frame.len() as u64);
+        let counters = &self.parts.counters.classes[class.index()];
+        let start = self.parts.link.now();
+        let departure = self.parts.link.send(wire);
+        match result {
+            Ok(written) => {
+                let frames = whole.map_or(1, |pieces| pieces.count);
+                let bytes = whole.map_or(written.saturating_sub(VnetHeader::LEN) as u64, |p| p.bytes.get());
+                self.parts.counters.uplink_writes.add(frames, bytes);
+                counters.wire.add(u64::from(count), wire.get());
+                fetched.next_segment += count;
+                if let Some(log) = self.parts.departures.as_mut() {
+                    let flow = *fetched.flow.get_or_insert_with(|| log.flow(recorded_key(frame)));
+                    log.record((start, departure), self.engine.queue_of(ring.flow), flow, count, wire);
+                }
+            }
+            Err(_) => fetched.next_segment = total,
+        }
+        let all_gone = fetched.next_segment >= total;
+        if all_gone {
+            let station = if result.is_ok() { &counters.sent } else { &counters.refused };
+            station.add(1, bytes);
+            let held = fetched.held;
+            ring.fetched = None;
+            ring.ledger.gone();
+            publish_done(self.shared, number, ring);
+            self.engine.release(held);
+        }
+        self.close_windows(departure);
+        self.parts.sampler.count(class, wire);
+        if all_gone {
+            self.packet_has_left(number, class, departure);
+        }
+    }
+
+    /// Sleeps until the uplink has room. No bell can change anything meanwhile, so no wake-up is asked for. The time that was
+    /// waited is link time that has passed: the link was busy with what the NIC had sent before.
+    pub(super) fn wait_for_room(&mut self, room: Room, now: Nanos) {
+        self.parts.counters.uplink_waits.add(1, 0);
+        let longest = match room {
+            Room::Queue => SLEEP_MAX,
+            Room::Memory => MEMORY_PAUSE,
+        };
+        let mut until = now + longest;
+        if !self.late.is_empty() {
+            until = until.min(self.next_late.max(now));
+        }
+        let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: (until - now).get() as i64 };
+        let _ = match room {
+            Room::Queue => poll(&mut [PollFd::new(&*self.parts.uplink, PollFlags::OUT)], Some(&timeout)),
+            Room::Memory => poll(&mut [], Some(&timeout)),
+        };
+        self.parts.link.idle_until(clock::now());
+    }
+
+    /// Whether a sleep that ended by time should have been ended by a bell: one has rung since it began, and its wake-up does not
+    /// come.
+    pub(super) fn wakeup_was_lost(&self) -> bool {
+        let rung = self.shared.ready.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+        if !rung {
+            return false;
+        }
+        let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: RINGING.get() as i64 };
+        let wake = self.records.wake_fd();
+        poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout)) == Ok(0)
+    }
+}

@@ -1,0 +1,89 @@
+//! What waits in the NIC, by class: what it was rung for, less what has gone, as far as the rings give it away.
+
+use super::{Engine, Worker};
+use crate::records::RecordSource;
+use crate::sampler::Standing;
+use crate::sync::Ordering;
+use weft_units::{Bytes, ClassId, Nanos};
+
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Ring `number` has become ready: its packet waits from now on.
+    pub(super) fn ready_from_now(&mut self, number: usize) {
+        self.parts.rings[number].since = self.parts.link.now();
+    }
+
+    /// A packet of `class` has left ring `number` at `departure`, all of it.
+    pub(super) fn packet_has_left(&mut self, number: usize, class: ClassId, departure: Nanos) {
+        let ring = &mut self.parts.rings[number];
+        let wait = departure.saturating_sub(ring.since);
+        ring.since = departure;
+        let (shared, emptied) =
+            (ring.class.is_none(), self.rung(number) <= self.parts.rings[number].ledger.done());
+        self.parts.sampler.waited(class, wait);
+        // A class can run dry only when a ring of its own does, or in a ring that it shares.
+        if (shared || emptied) && !self.is_waiting(class) {
+            self.parts.sampler.ran_dry(class);
+        }
+    }
+
+    /// Ring `number` has been put aside: its bell was ahead of its packet.
+    pub(super) fn ring_was_late(&mut self, number: usize) {
+        if let Some(class) = self.parts.rings[number].class
+            && !self.has_ready_ring(class)
+        {
+            self.parts.sampler.ran_dry(class);
+        }
+    }
+
+    /// Whether a packet of `class` is in a ring that gives it away.
+    fn is_waiting(&self, class: ClassId) -> bool {
+        let Some(bells) = self.shared.classes.get(class.index()) else { return false };
+        let counted = &self.parts.counters.classes[class.index()];
+        let gone = counted.sent.get().packets.get()
+            + counted.refused.get().packets.get()
+            + self.never_came[class.index()];
+        let rung = bells.packets.load(Ordering::Relaxed);
+        // Bells whose packets are still on their way to their rings are nothing that the NIC could send.
+        rung > gone && (self.late.is_empty() || self.has_ready_ring(class))
+    }
+
+    /// Whether a ring holds something that the NIC could send for `class`. Of rings that classes share only the count says.
+    fn has_ready_ring(&self, class: ClassId) -> bool {
+        let mine = |(number, ring): (usize, &crate::ring::Ring)| {
+            ring.class.is_none_or(|c| c == class) && !ring.late && self.rung(number) > ring.ledger.done()
+        };
+        self.parts.rings.iter().enumerate().any(mine)
+    }
+
+    /// Changes how many packets of ring `number`'s class were rung and never came.
+    pub(super) fn count_never_came(&mut self, number: usize, change: impl FnOnce(u64) -> u64) {
+        if let Some(count) = self.parts.rings[number].class.and_then(|c| self.never_came.get_mut(c.index())) {
+            *count = change(*count);
+        }
+    }
+
+    /// How things stand now.
+    pub(super) fn standing(&self) -> Standing {
+        let classes = self.parts.counters.classes.iter().enumerate();
+        let bytes = classes.map(|(i, class)| {
+            let rung = self.shared.classes[i].bytes.load(Ordering::Relaxed);
+            let gone = class.sent.get().bytes + class.refused.get().bytes;
+            Bytes(rung).saturating_sub(gone)
+        });
+        let waiting = |number: usize, ring: &crate::ring::Ring| {
+            self.shared.rings[number].packets.load(Ordering::Relaxed) > ring.ledger.done()
+        };
+        let rings = self.parts.rings.iter().enumerate();
+        let backlogged_rings = rings.filter(|(number, ring)| waiting(*number, ring)).count() as u32;
+        let ready = (0..self.parts.counters.classes.len()).map(|i| {
+            let class = ClassId::from_index(i);
+            self.is_waiting(class) && self.has_ready_ring(class)
+        });
+        Standing {
+            backlogged_rings,
+            bytes: bytes.collect(),
+            ready: ready.collect(),
+            lost: self.parts.link.lost(),
+        }
+    }
+}

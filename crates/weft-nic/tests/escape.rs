@@ -1,0 +1,315 @@
+//! Ways around the classes, on real packets: whatever is tried, what a receiver takes for a packet of the limited class is
+//! scheduled as one, or dropped and counted.
+
+#[path = "common/mod.rs"]
+mod common;
+
+#[path = "common/bench.rs"]
+mod bench;
+
+use bench::{Bench, conserved, conserved_to_the_uplink};
+use common::{Below, Transport, frame, tcp};
+use core::time::Duration;
+use nix::libc;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Instant;
+use weft_host::link;
+use weft_nic::testbed::RECEIVER;
+use weft_units::Nanos;
+
+/// What is limited goes by its ports. Above it, everything; below it, the rest.
+const POLICY: &str = "class top = tcp and port 22\nclass bulk = udp and port 9999\nclass deep = protocol 4\n\
+                      capped = limit 20mbps of bulk\nroot = priority { top, capped, deep, default }";
+/// The frames of one way.
+const FRAMES: u64 = 20;
+
+/// A raw packet socket on the port. `protocol` is what it says its frames are (`sll_protocol`).
+struct Raw {
+    fd: OwnedFd,
+    to: libc::sockaddr_ll,
+}
+
+impl Raw {
+    fn open(bench: &Bench, protocol: u16) -> Self {
+        let index = link::index(&bench.bed.sender, "port0").expect("port");
+        // SAFETY: socket(2) has no memory arguments; a descriptor that it returns is owned by nobody else.
+        let open = || unsafe {
+            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+            assert!(fd >= 0, "packet socket: {}", std::io::Error::last_os_error());
+            OwnedFd::from_raw_fd(fd)
+        };
+        let fd = bench.bed.sender.run(open).expect("namespace");
+        // SAFETY: zeros are a valid sockaddr_ll.
+        let mut to: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = index as i32;
+        to.sll_protocol = protocol.to_be();
+        Self { fd, to }
+    }
+
+    fn set(&self, level: i32, name: i32, value: i32) {
+        let length = size_of::<i32>() as u32;
+        // SAFETY: the option's value is an int, which lives through the call.
+        let done = unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), level, name, core::ptr::from_ref(&value).cast(), length)
+        };
+        assert_eq!(done, 0, "{name}: {}", std::io::Error::last_os_error());
+    }
+
+    fn around_the_qdisc(self) -> Self {
+        self.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1);
+        self
+    }
+
+    fn send(&self, frame: &[u8]) {
+        let length = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: frame and address live through the call, with the lengths given.
+        let sent = unsafe {
+            let to = core::ptr::from_ref(&self.to).cast();
+            libc::sendto(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0, to, length)
+        };
+        let error = std::io::Error::last_os_error();
+        // So a sender learns that the egress has dropped its packet.
+        let refused = sent < 0 && error.raw_os_error() == Some(libc::ENOBUFS);
+        assert!(refused || sent == frame.len() as isize, "{sent}: {error}");
+    }
+}
+
+/// What must become of all the frames of a way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Class(&'static str),
+    /// Dropped at the egress, since its class cannot be told.
+    Obscured,
+    /// Dropped at the far end, since nobody has announced it.
+    Unannounced,
+}
+
+const BULK: Fate = Fate::Class("bulk");
+const UDP: Transport = Transport::Udp(4000, 9999);
+
+/// A UDP frame to port 9999.
+fn bulk(below: &Below) -> Vec<u8> {
+    frame(below, &UDP, &[7; 400])
+}
+
+/// An IPv6 packet to UDP port 9999 behind `count` destination options.
+fn behind_headers(count: usize) -> Vec<u8> {
+    let plain = bulk(&Below { v6: true, ..Below::default() });
+    let (head, rest) = plain.split_at(14 + 40);
+    let mut out = head.to_vec();
+    out[14 + 6] = if count == 0 { 17 } else { 60 };
+    let length = rest.len() + count * 8;
+    out[14 + 4..14 + 6].copy_from_slice(&(length as u16).to_be_bytes());
+    for left in (0..count).rev() {
+        out.extend_from_slice(&[if left == 0 { 17 } else { 60 }, 0, 1, 4, 0, 0, 0, 0]);
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The two fragments of an IPv4 or IPv6 packet to UDP port 9999.
+fn fragments(v6: bool, id: u16) -> [Vec<u8>; 2] {
+    let part = |offset, more, bytes: &[u8]| {
+        let below = Below { v6, id, fragment: Some((offset, more)), ..Below::default() };
+        frame(&below, &Transport::Raw(17, bytes.to_vec()), &[])
+    };
+    let mut first = vec![0x0f, 0xa0, 0x27, 0x0f, 0x03, 0x28, 0, 0];
+    first.resize(400, 7);
+    [part(0, true, &first), part(50, false, &[7; 408])]
+}
+
+/// Frames that a sender with CAP_NET_RAW sends through the qdisc, each with the type that it claims, and their fate.
+fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
+    let mut ways = Vec::new();
+    let mut way = |name: &str, claimed: u16, frames: Vec<Vec<u8>>, fate| {
+        ways.push((name.to_owned(), claimed, frames, fate));
+    };
+    let plain = Below::default();
+    for claimed in [0x0800_u16, 0, 3, 0x0806, 0x86dd, 0x8137, 0x8100] {
+        way(&format!("type {claimed:#x} claimed"), claimed, vec![bulk(&plain)], BULK);
+    }
+    // The two bytes of a tag are priority, which is of no account, and VLAN.
+    for (name, vlans) in
+        [("a tag", vec![10]), ("a tag of priority 7", vec![0xe00a]), ("two tags", vec![10, 20])]
+    {
+        let below = Below { vlans, ..Below::default() };
+        way(name, 0x0800, vec![bulk(&below)], BULK);
+        way(&format!("IPv6 behind {name}"), 0x8100, vec![bulk(&Below { v6: true, ..below })], BULK);
+    }
+    let tagged = bulk(&Below { vlans: vec![10], ..Below::default() });
+    let tags = [&tagged[..12], &[0x81, 0, 0, 10].repeat(4), &tagged[12..]].concat();
+    way("five tags", 0x0800, vec![tags], Fate::Obscured);
+    way("IPv4 options", 0x0800, vec![bulk(&Below { options: Some(10), ..Below::default() })], BULK);
+    let atomic = Below { v6: true, fragment: Some((0, false)), ..Below::default() };
+    way("an IPv6 packet in one fragment", 0x86dd, vec![bulk(&atomic)], BULK);
+    for count in [1, 5, 8] {
+        way(&format!("{count} extension headers"), 0x86dd, vec![behind_headers(count)], BULK);
+    }
+    way("nine extension headers", 0x86dd, vec![behind_headers(9)], Fate::Obscured);
+    for v6 in [false, true] {
+        let name = |what: &str| format!("IPv{} {what}", if v6 { 6 } else { 4 });
+        way(&name("fragments"), 0x0800, fragments(v6, 100).to_vec(), BULK);
+        // Another packet's addresses: the fragments above are known.
+        let [_, mut later] = fragments(v6, 200);
+        let host = if v6 { 14 + 8 + 15 } else { 14 + 15 };
+        later[host] = 77;
+        way(&name("fragment without a first one"), 0x0800, vec![later], Fate::Obscured);
+        let [_, mut later] = fragments(v6, 100);
+        later[if v6 { 14 + 7 } else { 14 + 8 }] = 63;
+        way(&name("fragment that travels further than the first"), 0x0800, vec![later], Fate::Obscured);
+    }
+    let mut multicast = bulk(&plain);
+    multicast[..6].copy_from_slice(&[1, 0, 0x5e, 0, 0, 9]);
+    way("a multicast hardware address", 0x0800, vec![multicast], BULK);
+    let mut foreign = bulk(&plain);
+    foreign[6..12].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
+    way("another's hardware address", 0x0800, vec![foreign], BULK);
+    way("another's address", 0x0800, vec![bulk(&Below { hosts: (9, 9), ..Below::default() })], BULK);
+    // What no receiver takes for a packet to the port: as good as another port.
+    way("a header cut off", 0x0800, vec![bulk(&plain)[..14 + 20 + 2].to_vec()], Fate::Class("default"));
+    // A tunnel's outer header is what counts.
+    let tunnel = frame(&plain, &Transport::Raw(4, bulk(&plain)[14..].to_vec()), &[]);
+    way("IPv4 in IPv4", 0x0800, vec![tunnel], Fate::Class("deep"));
+    way(
+        "VXLAN",
+        0x0800,
+        vec![frame(&plain, &Transport::Udp(1, 4789), &bulk(&plain))],
+        Fate::Class("default"),
+    );
+    way(
+        "TCP to another port",
+        0x0800,
+        vec![frame(&plain, &Transport::Tcp(tcp(1, 9999, 1, 0)), &[])],
+        Fate::Class("default"),
+    );
+    ways
+}
+
+/// What has become of packets between two readings of the totals.
+fn fates(bench: &Bench, before: &weft_nic::nic::Totals, after: &weft_nic::nic::Totals) -> Vec<(Fate, u64)> {
+    let classes = ["top", "bulk", "deep", "default"];
+    let rung = |name| bench.of(after, name).rung.packets.get() - bench.of(before, name).rung.packets.get();
+    let mut fates: Vec<(Fate, u64)> = classes.map(|name| (Fate::Class(name), rung(name))).to_vec();
+    fates.push((Fate::Obscured, after.obscured_drops - before.obscured_drops));
+    fates.push((Fate::Unannounced, after.unannounced_drops - before.unannounced_drops));
+    fates.retain(|(_, count)| *count > 0);
+    fates
+}
+
+/// Sends by `send`, and says where `expected` packets have gone.
+fn tried(bench: &Bench, expected: u64, send: impl FnOnce()) -> Vec<(Fate, u64)> {
+    let before = bench.settle(Duration::from_secs(5));
+    send();
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let found = fates(bench, &before, &bench.settle(Duration::from_secs(5)));
+        if found.iter().map(|(_, count)| count).sum::<u64>() >= expected || Instant::now() > until {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn no_frame_escapes_from_its_class() {
+    if !weft_host::testing::privileged("no_frame_escapes_from_its_class") {
+        return;
+    }
+    let bench = Bench::roomy("esc", POLICY, 900);
+    bench.settle(Duration::from_millis(200));
+    let mut wrong = Vec::new();
+    for (name, claimed, frames, fate) in raw_ways() {
+        let sent = FRAMES * frames.len() as u64;
+        let raw = Raw::open(&bench, claimed);
+        let found = tried(&bench, sent, || {
+            for _ in 0..FRAMES {
+                frames.iter().for_each(|frame| raw.send(frame));
+            }
+        });
+        if found != [(fate, sent)] {
+            wrong.push(format!("{name}: {found:?} and not {fate:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    conserved_to_the_uplink(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+}
+
+/// The ways around the program at the egress; nothing of what such a sender can set is taken for an announcement.
+#[test]
+fn what_goes_around_the_egress_is_dropped_and_counted() {
+    if !weft_host::testing::privileged("what_goes_around_the_egress_is_dropped_and_counted") {
+        return;
+    }
+    let bench = Bench::roomy("byp", POLICY, 900);
+    let known = Raw::open(&bench, 0x0800);
+    let udp = bulk(&Below::default());
+    let top = frame(&Below::default(), &Transport::Tcp(tcp(1, 22, 1, 0)), &[7; 400]);
+    // The same five-tuples, announced: the bells and the flow table know them.
+    assert_eq!(tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| known.send(&udp))), [(BULK, FRAMES)]);
+    let found = tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| known.send(&top)));
+    assert_eq!(found, [(Fate::Class("top"), FRAMES)]);
+    let plain = Raw::open(&bench, 0x0800).around_the_qdisc();
+    let marked = Raw::open(&bench, 0x0800).around_the_qdisc();
+    marked.set(libc::SOL_SOCKET, libc::SO_MARK, -1);
+    marked.set(libc::SOL_SOCKET, libc::SO_PRIORITY, 7);
+    for (name, raw) in [("plain", &plain), ("marked", &marked)] {
+        for (what, frame) in [("udp", &udp), ("top", &top)] {
+            let found = tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| raw.send(frame)));
+            assert_eq!(found, [(Fate::Unannounced, FRAMES)], "{name} {what}");
+        }
+    }
+    // Among announced packets of the same flow: each is told from the other.
+    let found = tried(&bench, 2 * FRAMES, || {
+        for _ in 0..FRAMES {
+            known.send(&udp);
+            plain.send(&udp);
+        }
+    });
+    assert_eq!(found, [(BULK, FRAMES), (Fate::Unannounced, FRAMES)]);
+    let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
+    assert_eq!((totals.strays, totals.never_came), (0, 0), "{totals:#?}");
+    conserved(&totals);
+}
+
+/// Datagrams above the MTU need no rights: all their fragments go by the ports, and the limit holds.
+#[test]
+fn datagrams_above_the_mtu_keep_to_the_limit_of_their_port() {
+    if !weft_host::testing::privileged("datagrams_above_the_mtu_keep_to_the_limit_of_their_port") {
+        return;
+    }
+    const LIMIT: u64 = 2_000_000;
+    let text = POLICY.replace("20mbps", "2mbps");
+    let bench = Bench::roomy("big", &text, 900);
+    bench.add_ipv6();
+    for (ipv6, to) in [(false, RECEIVER), (true, bench::RECEIVER6)] {
+        let socket = bench.sender(ipv6);
+        let connected = bench.sender(ipv6);
+        connected.connect((to, 9999)).expect("connect");
+        let found = tried(&bench, 18, || {
+            for _ in 0..3 {
+                socket.send_to(&[7; 4000], (to, 9999)).expect("send");
+                connected.send(&[7; 4000]).expect("send");
+            }
+        });
+        let in_bulk = found.iter().find(|(fate, _)| *fate == BULK).map_or(0, |(_, count)| *count);
+        assert_eq!(in_bulk, 18, "{found:?}");
+        assert!(
+            !found.iter().any(|(fate, _)| matches!(fate, Fate::Class("top") | Fate::Obscured)),
+            "{found:?}"
+        );
+    }
+    // 0.6 MB, of which the limit lets a quarter pass in a second.
+    let socket = bench.sender(false);
+    let before = bench.of(&bench.settle(Duration::from_secs(5)), "bulk").wire.bytes.get();
+    let start = Instant::now();
+    for _ in 0..150 {
+        socket.send_to(&[7; 4000], (RECEIVER, 9999)).expect("send");
+    }
+    std::thread::sleep(Duration::from_secs(1).saturating_sub(start.elapsed()));
+    let totals = bench.nic.totals().expect("totals");
+    let sent = bench.of(&totals, "bulk").wire.bytes.get() - before;
+    let most = (start.elapsed().as_secs_f64() * LIMIT as f64 / 8.0) as u64 + 3 * 1538;
+    assert!(sent <= most, "{sent} bytes in {:?} are more than {most}", start.elapsed());
+    conserved(&bench.nic.stop(Nanos::from_secs(5)).expect("stop"));
+}

@@ -1,0 +1,178 @@
+//! A flow whose mark or priority changes moves to its new class in bounded time, and its packets stay in order, although
+//! it is never silent and its old ring never empty.
+
+#[path = "common/bench.rs"]
+mod bench;
+
+use bench::{Bench, config, conserved, in_order, set_mark, set_priority};
+use core::net::SocketAddr;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weft_host::netns::NetNs;
+use weft_nic::testbed::RECEIVER;
+use weft_units::Nanos;
+
+/// What is not marked is slow: a flow that left its packets behind there would overtake them.
+const POLICY: &str = "class fast = mark 7 or priority 3\nclass slow = any\n\
+                      root = priority { fair of fast, limit 20mbps of fair of slow }";
+/// A flow has moved when so many of its packets were rung in the new class.
+const MOVED: u64 = 20;
+
+/// Waits until `packets` more packets of class `name` were rung; how long that took.
+fn until_rung(bench: &Bench, name: &str, packets: u64) -> Option<Duration> {
+    let rung = || bench.of(&bench.nic.totals().expect("totals"), name).rung.packets.get();
+    let (before, started) = (rung(), Instant::now());
+    while started.elapsed() < Duration::from_secs(5) {
+        if rung() >= before + packets {
+            return Some(started.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// Segments that the TCP of `ns` received out of order.
+fn out_of_order(ns: &NetNs) -> u64 {
+    let text =
+        ns.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat")).expect("ns").expect("netstat");
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let (_, value) = pairs.find(|(name, _)| *name == "TCPOFOQueue").expect("TCPOFOQueue");
+    value.parse().expect("a number")
+}
+
+/// Saturates the slow class by TCP, then `change`s the socket.
+fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
+    let bench = Bench::roomy(role, POLICY, 100);
+    let address = SocketAddr::new(RECEIVER, 5000);
+    let listener = bench.bed.receiver.run(|| TcpListener::bind(address)).expect("ns").expect("listener");
+    let stop = AtomicBool::new(false);
+    let near = bench.bed.sender.run(|| TcpStream::connect(address)).expect("ns").expect("connected");
+    near.set_write_timeout(Some(Duration::from_millis(100))).expect("timeout");
+    let (mut far, _) = listener.accept().expect("accepted");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            far.set_read_timeout(Some(Duration::from_secs(3))).expect("timeout");
+            let mut buffer = vec![0; 1 << 16];
+            while far.read(&mut buffer).is_ok_and(|n| n > 0) {}
+        });
+        let sender = scope.spawn(|| {
+            let mut stream = &near;
+            while !stop.load(Ordering::Relaxed) {
+                let _ = stream.write(&[7; 60_000]);
+            }
+            let _ = near.shutdown(std::net::Shutdown::Both);
+        });
+        std::thread::sleep(Duration::from_millis(400));
+        let before = out_of_order(&bench.bed.receiver);
+        change(&near);
+        let took = until_rung(&bench, "fast", MOVED);
+        std::thread::sleep(Duration::from_millis(200));
+        let after = out_of_order(&bench.bed.receiver);
+        stop.store(true, Ordering::Relaxed);
+        sender.join().expect("sender");
+        let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        assert_eq!(after - before, 0, "nothing overtakes");
+    });
+    let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
+    conserved(&totals);
+    for class in &totals.classes {
+        assert_eq!(class.rung, class.fetched, "each class its own: {totals:#?}");
+    }
+}
+
+#[test]
+fn saturating_tcp_moves_when_its_mark_changes() {
+    if !weft_host::testing::privileged("saturating_tcp_moves_when_its_mark_changes") {
+        return;
+    }
+    saturating_tcp("mvm", |stream| setsockopt(stream, sockopt::Mark, &7).expect("mark"));
+}
+
+#[test]
+fn saturating_tcp_moves_when_its_priority_changes() {
+    if !weft_host::testing::privileged("saturating_tcp_moves_when_its_priority_changes") {
+        return;
+    }
+    saturating_tcp("mvp", |stream| setsockopt(stream, sockopt::Priority, &3).expect("priority"));
+}
+
+/// Sends numbered packets, `pause` apart, until `stop`.
+fn send_numbered(socket: &UdpSocket, to: u16, pause: Duration, stop: &AtomicBool) {
+    for number in 0_u32.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut packet = [0; 1200];
+        packet[..4].copy_from_slice(&number.to_ne_bytes());
+        socket.send_to(&packet, (RECEIVER, to)).expect("send");
+        std::thread::sleep(pause);
+    }
+}
+
+#[test]
+fn a_udp_flood_moves_in_order() {
+    if !weft_host::testing::privileged("a_udp_flood_moves_in_order") {
+        return;
+    }
+    let bench = Bench::roomy("mvu", POLICY, 100);
+    let sink = bench.receiver(false, 6000);
+    let socket = bench.sender(false);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let received = scope.spawn(|| in_order(&sink));
+        scope.spawn(|| send_numbered(&socket, 6000, Duration::from_micros(100), &stop));
+        std::thread::sleep(Duration::from_millis(400));
+        set_mark(&socket, 7);
+        let there = until_rung(&bench, "fast", MOVED);
+        set_mark(&socket, 0);
+        let back = until_rung(&bench, "slow", MOVED);
+        set_priority(&socket, 3);
+        let again = until_rung(&bench, "fast", MOVED);
+        stop.store(true, Ordering::Relaxed);
+        for took in [there, back, again] {
+            let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
+            assert!(took < Duration::from_secs(1), "{took:?}");
+        }
+        assert!(received.join().expect("in order") > 100);
+    });
+    let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
+    conserved(&totals);
+}
+
+/// A flood that overflows its ring leaves the ring's other flows as they were: they move.
+#[test]
+fn a_flow_moves_out_of_a_ring_that_overflows() {
+    if !weft_host::testing::privileged("a_flow_moves_out_of_a_ring_that_overflows") {
+        return;
+    }
+    let policy = "class fast = mark 7\nclass slow = any\nroot = priority { fast, slow }";
+    // A class without `fair` has one ring.
+    let bench = Bench::start("mvo", policy, &config(20), 50, |_| ());
+    let sink = bench.receiver(false, 6000);
+    let (stop, socket) = (AtomicBool::new(false), bench.sender(false));
+    let (stop, moving) = (&stop, &socket);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let socket = bench.sender(false);
+            setsockopt(&socket, sockopt::SndBufForce, &(8 << 20)).expect("buffer");
+            scope.spawn(move || send_numbered(&socket, 6001, Duration::from_micros(50), stop));
+        }
+        let received = scope.spawn(|| in_order(&sink));
+        scope.spawn(move || send_numbered(moving, 6000, Duration::from_millis(10), stop));
+        std::thread::sleep(Duration::from_millis(600));
+        set_mark(moving, 7);
+        let took = until_rung(&bench, "fast", MOVED);
+        stop.store(true, Ordering::Relaxed);
+        let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        assert!(received.join().expect("in order") > 20);
+    });
+    let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
+    conserved(&totals);
+}

@@ -1,0 +1,326 @@
+//! Where the values of a file come from: its `[[source]]` entries (docs/scenario-files.md, "Sources").
+//!
+//! An entry names keys and has one of six kinds: `paper`, `kernel`, `datasheet`, `standard`, `fitted`, `assumed`. A key is covered
+//! by the longest entry that it begins with; what is a label, or the name of a rule of the kernel, needs none.
+
+use super::error::{Fault, ScenarioError, quoted};
+use super::item::{Item, Table};
+use super::nearest;
+use super::read::parse;
+use core::ops::Range;
+
+/// The key of the entries.
+pub(super) const SOURCE: &str = "source";
+/// The kinds, in the order in which messages name them.
+const KINDS: [&str; 6] = ["paper", "kernel", "datasheet", "standard", "fitted", "assumed"];
+/// What an entry may have beside its kind.
+const BESIDE: [&str; 3] = ["keys", "candidates", "note"];
+/// Labels, references, and keys whose words are names of rules of the kernel: they say which, and no number.
+const LABELS: [&str; 11] = [
+    "name",
+    "seed",
+    "class",
+    "classes",
+    "from",
+    "to",
+    "index",
+    "costs",
+    "also",
+    "scenario",
+    "congestion_control",
+];
+/// Tables that hold too much for one source.
+const SECTIONS: [&str; 15] = [
+    "network",
+    "network.switch",
+    "host",
+    "host.stack",
+    "host.nic",
+    "hosts",
+    "hosts.stack",
+    "hosts.nic",
+    "flows",
+    "probes",
+    "costs",
+    "contention",
+    "presets",
+    "configurations",
+    "in_preset",
+];
+
+/// What an entry is for.
+const KEYS_HINT: &str = "name it in the `keys` of a [[source]] with `paper`, `kernel`, `datasheet`, `standard`, `fitted` or `assumed`";
+
+/// A column of an experiment, which a value was fitted to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Target {
+    /// The experiment's id.
+    pub experiment: String,
+    /// Its column.
+    pub column: String,
+}
+
+/// Where a value comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A paper or its authors' repository: its name, and section, table, figure or file.
+    Paper(String),
+    /// A function, file or option of the kernel.
+    Kernel(String),
+    /// A data sheet and its section.
+    Datasheet(String),
+    /// A standard, such as an RFC, with its number.
+    Standard(String),
+    /// The value of some candidates that fits published values best.
+    Fitted {
+        /// What it was fitted to.
+        to: Vec<Target>,
+        /// The values that were and are tried, as TOML. The first is the one to take where nothing can be fitted.
+        candidates: Vec<String>,
+    },
+    /// A choice, and the reason for it.
+    Assumed(String),
+}
+
+/// An entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Keys with dots between them; elements of lists with or without their index.
+    pub keys: Vec<String>,
+    /// Where their values come from.
+    pub origin: Origin,
+}
+
+/// What kind of file has the entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourcedFile {
+    /// A scenario; the tables below `costs` have entries of their own.
+    Scenario,
+    /// A cost file, or the tables below `costs`; what costs nothing needs no source.
+    Costs,
+    /// Presets and configurations: settings that are put over a scenario.
+    Parameters,
+}
+
+/// The entries of a file, which must cover all its keys.
+///
+/// # Errors
+/// The first thing that is wrong, with its place: the text is not TOML, a key has no source, or an entry is none.
+pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>, ScenarioError> {
+    let here = |fault: Fault| fault.locate(file, text);
+    let map = parse(text).map_err(here)?;
+    check(&Table::root(&map), text, kind).map_err(here)
+}
+
+/// The same of a table that has been parsed.
+pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<Vec<Source>, Fault> {
+    let mut leaves = Vec::new();
+    for (_, item) in root.entries() {
+        let skipped = item.key == SOURCE || (kind == SourcedFile::Scenario && item.key == "costs");
+        if !skipped {
+            collect(&item, item.key.to_owned(), &mut leaves);
+        }
+    }
+    let mut entries: Vec<(Source, Range<usize>)> = Vec::new();
+    if let Some(item) = root.get(SOURCE) {
+        for item in item.list("begin each with [[source]], its keys, and where they come from")? {
+            let entry = entry(&item, text)?;
+            let twice = |key: &String| entries.iter().any(|(before, _)| before.keys.contains(key));
+            if let Some(key) = entry.keys.iter().find(|key| twice(key)) {
+                let what = format!("{} has two sources", quoted(key));
+                return Err(item.fault(what, "leave it out of one of them"));
+            }
+            fits(&entry, &leaves, text, &item)?;
+            entries.push((entry, item.span()));
+        }
+    }
+    for leaf in leaves.iter().filter(|leaf| leaf.needs(kind)) {
+        if !entries.iter().any(|(entry, _)| entry.keys.iter().any(|key| leaf.is_below(key))) {
+            let what = format!("{} has no source", quoted(&leaf.path));
+            return Err(Fault::new(leaf.span.clone(), what, KEYS_HINT));
+        }
+    }
+    Ok(entries.into_iter().map(|(entry, _)| entry).collect())
+}
+
+/// A value of the file that is no table.
+struct Leaf {
+    path: String,
+    span: Range<usize>,
+    /// How it is written, where it is a number.
+    number: Option<f64>,
+}
+
+impl Leaf {
+    /// Whether `key` is its path or a table or choice above it, with indices of lists or without.
+    fn is_below(&self, key: &str) -> bool {
+        let below =
+            |path: &str| path.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        below(&self.path) || below(&without_indices(&self.path))
+    }
+
+    /// Whether it needs a source.
+    fn needs(&self, kind: SourcedFile) -> bool {
+        let name = self.path.rsplit('.').next().unwrap_or(&self.path);
+        // A factor of 1 and a cost of 0 change nothing.
+        let free = || {
+            let nothing = if name.ends_with("factor") { 1.0 } else { 0.0 };
+            kind == SourcedFile::Costs && self.number == Some(nothing)
+        };
+        let label = LABELS.contains(&name) && kind != SourcedFile::Costs;
+        // The names of what configurations build on.
+        let also = self.path.contains(".also.");
+        !(label || also || free())
+    }
+}
+
+/// A path without the indices of its lists.
+fn without_indices(path: &str) -> String {
+    let index = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    path.split('.').filter(|part| !index(part)).collect::<Vec<_>>().join(".")
+}
+
+/// The values at and below an item.
+fn collect(item: &Item<'_>, path: String, leaves: &mut Vec<Leaf>) {
+    if let Some(table) = item.as_table("") {
+        for (_, inner) in table.entries() {
+            collect(&inner, format!("{path}.{}", inner.key), leaves);
+        }
+        return;
+    }
+    let items: Vec<Item<'_>> = match item.is_list() {
+        true => item.list("").map(Iterator::collect).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    if items.iter().any(|inner| inner.as_table("").is_some()) {
+        for (index, inner) in items.iter().enumerate() {
+            collect(inner, format!("{path}.{index}"), leaves);
+        }
+        return;
+    }
+    let number = item.as_number().and_then(|text| text.parse().ok());
+    leaves.push(Leaf { path, span: item.span(), number });
+}
+
+/// Reads an entry.
+fn entry(item: &Item<'_>, text: &str) -> Result<Source, Fault> {
+    let table = item.table("[[source]]")?;
+    let known: Vec<&str> = KINDS.iter().chain(&BESIDE).copied().collect();
+    table.refuse_unknown(&known)?;
+    let keys = texts(table.get("keys"), "keys")?
+        .ok_or_else(|| item.fault("a source without `keys`", "write `keys = [\"host.stack.bql\"]`"))?;
+    let kinds: Vec<Item<'_>> = KINDS.iter().filter_map(|kind| table.get(kind)).collect();
+    let [kind] = kinds[..] else {
+        let what = format!("a source has one kind, not {}", kinds.len());
+        return Err(item.fault(what, format!("write one of: {}", KINDS.join(", "))));
+    };
+    let candidates = table.get("candidates");
+    if let (Some(candidates), false) = (candidates, kind.key == "fitted") {
+        return Err(candidates.fault("`candidates` without `fitted`", "only what is fitted has candidates"));
+    }
+    let origin = match kind.key {
+        "fitted" => fitted(&kind, candidates, &keys, text)?,
+        _ => told(&kind)?,
+    };
+    Ok(Source { keys, origin })
+}
+
+/// A list of texts that is not empty; none for a key that is not there.
+fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, Fault> {
+    let Some(item) = item else { return Ok(None) };
+    let hint = format!("write `{key} = [\"...\"]`");
+    let all: Vec<String> =
+        item.list(&hint)?.map(|item| item.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+    if all.is_empty() || all.iter().any(String::is_empty) {
+        return Err(item.fault(format!("`{key}` is empty"), hint));
+    }
+    Ok(Some(all))
+}
+
+/// A kind that is said in words: they must be able to lead somewhere.
+fn told(item: &Item<'_>) -> Result<Origin, Fault> {
+    let text = item.text()?;
+    let digit = text.bytes().any(|b| b.is_ascii_digit());
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let (leads, example) = match item.key {
+        "paper" => (
+            has(&["ection", "Table ", "Figure ", "Algorithm ", "Appendix ", "/"]),
+            "Titan TR, section 6\", with its section, table, figure, or a file of its repository",
+        ),
+        "kernel" => (
+            has(&[".c", ".h", "()", "CONFIG_", "/", "sysctl"]) || text.contains('_'),
+            "net/sched/sch_sfq.c, sfq_init\", with its function, file or option",
+        ),
+        "datasheet" => (digit, "Intel 82599, section 7.2\", with its device and section"),
+        "standard" => (digit, "RFC 8312\", with its number"),
+        _ => (text.split_whitespace().count() >= 3, "nobody says it; ...\", with the reason in words"),
+    };
+    if !leads {
+        let what = format!("{} leads nowhere", quoted(text));
+        return Err(item.fault(what, format!("write `{} = \"{example}", item.key)));
+    }
+    let text = text.to_owned();
+    Ok(match item.key {
+        "paper" => Origin::Paper(text),
+        "kernel" => Origin::Kernel(text),
+        "datasheet" => Origin::Datasheet(text),
+        "standard" => Origin::Standard(text),
+        _ => Origin::Assumed(text),
+    })
+}
+
+/// What was fitted: columns of experiments, and the candidates.
+fn fitted(
+    item: &Item<'_>,
+    candidates: Option<Item<'_>>,
+    keys: &[String],
+    text: &str,
+) -> Result<Origin, Fault> {
+    const HINT: &str = "write `fitted = [\"titan-tr-table3 latency\"]`: experiments' ids and columns";
+    let mut to = Vec::new();
+    for column in texts(Some(*item), "fitted")?.unwrap_or_default() {
+        let Some((experiment, column)) = column.split_once(' ') else {
+            return Err(item.fault(format!("{} is no column of an experiment", quoted(&column)), HINT));
+        };
+        to.push(Target { experiment: experiment.to_owned(), column: column.to_owned() });
+    }
+    if keys.len() != 1 {
+        return Err(item.fault("several keys are fitted in one entry", "write an entry for each"));
+    }
+    let hint = "write `candidates = [...]`: the values that are tried, first the one to take without a fit";
+    let Some(list) = candidates else { return Err(item.fault("`fitted` without `candidates`", hint)) };
+    let candidates: Vec<String> =
+        list.list(hint)?.map(|item| text.get(item.span()).unwrap_or_default().to_owned()).collect();
+    if candidates.is_empty() {
+        return Err(list.fault("`candidates` is empty", hint));
+    }
+    Ok(Origin::Fitted { to, candidates })
+}
+
+/// Each key of an entry is of something that is there, and what was fitted has the value of one of its candidates.
+fn fits(entry: &Source, leaves: &[Leaf], text: &str, item: &Item<'_>) -> Result<(), Fault> {
+    for key in &entry.keys {
+        if SECTIONS.contains(&key.as_str()) && !leaves.iter().any(|leaf| leaf.path == *key) {
+            let what = format!("{} is a whole table", quoted(key));
+            return Err(item.fault(what, "name its keys; each has a source of its own"));
+        }
+        if !leaves.iter().any(|leaf| leaf.is_below(key)) {
+            let paths: Vec<&str> = leaves.iter().map(|leaf| leaf.path.as_str()).collect();
+            let near = nearest::nearest(key, &paths).map_or_else(
+                || "an entry without what it is for is out of date".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
+            return Err(item.fault(format!("there is no {} in this file", quoted(key)), near));
+        }
+    }
+    let Origin::Fitted { candidates, .. } = &entry.origin else { return Ok(()) };
+    let value = leaves.iter().find(|leaf| entry.keys.contains(&leaf.path)).map(|leaf| leaf.span.clone());
+    let Some(value) = value.and_then(|span| text.get(span)) else {
+        return Err(item.fault("what is fitted is one value", "write the whole path of its key"));
+    };
+    if candidates.iter().any(|candidate| candidate == value) {
+        return Ok(());
+    }
+    let what = format!("the value {} is none of its candidates", quoted(value));
+    Err(item.fault(what, "add it to `candidates`"))
+}

@@ -1,0 +1,113 @@
+//! The books of a device at rest: what was counted in against what was counted out, by queue, and both against the table of flows.
+
+use crate::layout::FlowRecord;
+use crate::page::{Load, QueuePage};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+
+/// How a device's counts stand.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Books {
+    /// Departures that the kernel did not report to a tracing program, because the same one was running on the core; of
+    /// packets on this host, whoever they belonged to.
+    pub missed: u64,
+    /// Flows that were counted out late.
+    pub repaired: u64,
+    /// Flows that stand as active.
+    pub active: u64,
+    /// Words that changed too often to be counted.
+    pub given_up: u64,
+    /// What is wrong, whatever the kernel reports: nothing may be under way.
+    pub wrong: Vec<String>,
+}
+
+impl Books {
+    /// Compares the page with the flows that are known. Nothing may be under way.
+    pub fn read(page: &QueuePage, flows: &[FlowRecord], queues: usize) -> Self {
+        let get = |count: &AtomicU64| count.load(Ordering::SeqCst);
+        let mut standing: BTreeMap<usize, (Load, u64)> = BTreeMap::new();
+        for flow in flows.iter().filter(|flow| flow.is_active()) {
+            let (load, segments) = standing.entry(flow.queue.index()).or_default();
+            load.flows += 1;
+            load.weight += u64::from(flow.weight);
+            *segments += flow.segments.get();
+        }
+        let mut wrong = Vec::new();
+        for (number, queue) in page.queues.iter().enumerate() {
+            let (load, segments) = standing.get(&number).copied().unwrap_or_default();
+            let counted = page.loads[number].get();
+            if counted != load {
+                wrong.push(format!("queue {number}: {counted:?} is counted, the flows make {load:?}"));
+            }
+            let came = get(&queue.packets);
+            let gone = get(&queue.left_packets) + get(&queue.unseen_packets);
+            if came != gone + segments {
+                wrong.push(format!("queue {number}: {came} packets came, {gone} left, {segments} stand"));
+            }
+            let (bytes, left) =
+                (get(&queue.bytes), get(&queue.left_bytes).wrapping_add(get(&queue.unseen_bytes)));
+            if load.flows == 0 && bytes != left {
+                wrong.push(format!("queue {number}: {bytes} bytes came, {left} left"));
+            }
+            if number >= queues && came > 0 {
+                wrong.push(format!("queue {number} does not exist, and {came} packets came"));
+            }
+        }
+        Self { active: page.active(), wrong, ..Self::default() }
+    }
+
+    /// Why the books do not balance; nothing when they do. A flow that was counted out late, or stands still, is one of which
+    /// the kernel has missed a departure: there are none where it has missed none.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = self.wrong.clone();
+        let Self { missed, repaired, active, given_up, .. } = self;
+        if active + repaired > *missed {
+            faults.push(format!(
+                "{active} flows stand and {repaired} were counted out late, of {missed} departures missed"
+            ));
+        }
+        if *given_up > 0 {
+            faults.push(format!("{given_up} words could not be changed"));
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::{Bytes, Packets, QueueId};
+
+    fn flow(queue: u32, segments: u64) -> FlowRecord {
+        FlowRecord {
+            id: 1,
+            segments: Packets(segments),
+            queue: QueueId(queue),
+            weight: 3,
+            bytes: Bytes(0),
+            local_port: 0,
+            remote_port: 0,
+        }
+    }
+
+    #[test]
+    fn each_side_is_compared_with_the_other() {
+        let page = QueuePage::default();
+        assert_eq!(Books::read(&page, &[flow(1, 0)], 2).faults(), Vec::<String>::new());
+        // A flow that stands: the page and the table agree, and a departure was missed.
+        page.loads[1].set(Load { flows: 1, weight: 3 });
+        page.queues[1].packets.store(9, Ordering::Relaxed);
+        page.queues[1].left_packets.store(7, Ordering::Relaxed);
+        let books = Books::read(&page, &[flow(1, 2)], 2);
+        assert_eq!(books.faults(), ["1 flows stand and 0 were counted out late, of 0 departures missed"]);
+        assert_eq!(Books { missed: 1, ..books.clone() }.faults(), Vec::<String>::new());
+        assert_eq!(Books { missed: 1, repaired: 1, ..books }.faults().len(), 1);
+        // What nobody stands for is wrong, whatever was missed.
+        let books = Books { missed: 100, ..Books::read(&page, &[], 2) };
+        assert_eq!(books.faults().len(), 2, "{books:?}");
+        page.queues[0].bytes.store(5, Ordering::Relaxed);
+        page.queues[5].packets.store(1, Ordering::Relaxed);
+        let books = Books { missed: 100, ..Books::read(&page, &[flow(1, 2)], 2) };
+        assert_eq!(books.faults().len(), 3, "{books:?}");
+    }
+}

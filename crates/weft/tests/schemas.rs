@@ -1,0 +1,211 @@
+//! What the commands really write is what `docs/schemas` says: each command that has `--json` is run, and its document is checked.
+
+mod common;
+#[path = "../../weft-report/tests/schema/mod.rs"]
+mod schema;
+
+use common::{Running, Said, file, run, until, weft};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+use weft_host::testing::{privileged, unique};
+use weft_host::{NetNs, link};
+
+const POLICY: &str = "link 10mbps\nclass web = udp port 80\nroot = priority { web, default }\n";
+
+/// The schema that a document names.
+fn schema_of(document: &Value) -> Value {
+    let title = document["schema"].as_str().expect("a document names its schema");
+    let name = title.split('/').next().expect("a name");
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(schema["title"], title);
+    schema
+}
+
+/// Asserts that a document is one of this name, and what its schema says.
+#[track_caller]
+fn check(document: &Value, name: &str) {
+    assert!(document["schema"].as_str().is_some_and(|s| s.starts_with(&format!("{name}/"))), "{document}");
+    assert_eq!(schema::errors(&schema_of(document), document), Vec::<String>::new(), "{name}");
+    assert!(PROMISED.contains(&name), "{name} is not in the list of this test");
+}
+
+/// The document that a command writes to standard output.
+#[track_caller]
+fn written(args: &[&str], codes: &[i32]) -> Value {
+    parsed(&run(&[args, &["--json", "-"]].concat()), codes, args)
+}
+
+#[track_caller]
+fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
+    assert!(codes.contains(&said.code), "{args:?}: code {}: {}", said.code, said.err);
+    serde_json::from_str(&said.out)
+        .unwrap_or_else(|error| panic!("{args:?}: {error}: {}; {}", said.out, said.err))
+}
+
+/// The documents that the tests of this file check, each in one of them.
+const PROMISED: [&str; 13] = [
+    "weft-bench",
+    "weft-demo",
+    "weft-doctor",
+    "weft-policy-check",
+    "weft-replay",
+    "weft-reproduce",
+    "weft-run",
+    "weft-sim",
+    "weft-steer-import",
+    "weft-steer-models",
+    "weft-steer-plan",
+    "weft-steer-verify",
+    "weft-titan-status",
+];
+
+/// Written by commands that need more than a machine or this test has; tests of their own check them. A probe needs a NIC that takes
+/// rules: see `crates/weft-lab/src/steer/device/tests.rs`. Scores out of sample take minutes: see `crates/weft-lab/tests/cross.rs`,
+/// and `crates/weft-report/tests/schemas.rs` for the document.
+const ELSEWHERE: [&str; 2] = ["weft-cross", "weft-steer-probe"];
+
+#[test]
+fn every_schema_has_a_document_here() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    let names = std::fs::read_dir(folder).expect("the schemas").flatten();
+    let there: BTreeSet<String> = names
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".schema.json")?.to_owned()))
+        .collect();
+    let checked: BTreeSet<String> =
+        PROMISED.iter().chain(&ELSEWHERE).map(|name| (*name).to_owned()).collect();
+    assert_eq!(there, checked);
+}
+
+#[test]
+fn surveys_and_policies() {
+    let folder = tempfile::tempdir().expect("folder");
+    check(&written(&["doctor"], &[0, 1]), "weft-doctor");
+    let good = file(&folder, "good.weft", POLICY);
+    let bad = file(&folder, "bad.weft", "link 10mbps\nroot = nothing\n");
+    check(&written(&["policy", "check", &good], &[0]), "weft-policy-check");
+    let found = written(&["policy", "check", &bad], &[1]);
+    check(&found, "weft-policy-check");
+}
+
+/// A capture of one UDP packet of 1000 bytes.
+fn capture() -> Vec<u8> {
+    let words = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1_000_000, 0, 1000, 1000];
+    let mut pcap: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend([0x45, 0, 0x03, 0xda, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    frame.extend([0x10, 0, 0, 80, 0x03, 0xc6, 0, 0]);
+    frame.resize(1000, 0);
+    pcap.extend(frame);
+    pcap
+}
+
+#[test]
+fn replays_and_simulations() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let input = file(&folder, "in.pcap", capture());
+    let out = folder.path().join("out.pcap");
+    let replay = ["replay", &policy, &input, out.to_str().expect("UTF-8")];
+    check(&written(&replay, &[0]), "weft-replay");
+    let scenario = "duration = \"20ms\"\nwarm_up = \"5ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
+    let scenario = file(&folder, "small.toml", scenario);
+    check(&written(&["sim", &scenario], &[0]), "weft-sim");
+    // The two kinds of experiments: cells of a simulation, and what is measured by code of its own.
+    for id in ["loom-doorbells", "dragonet-search-cost"] {
+        check(&written(&["reproduce", id, "--flows", "10", "--seeds", "1"], &[0]), "weft-reproduce");
+    }
+}
+
+#[test]
+fn steering() {
+    let folder = tempfile::tempdir().expect("folder");
+    let text =
+        "proto,src,sport,dst,dport,class\nudp,192.0.2.1,7,198.51.100.1,9,a\ntcp,*,*,198.51.100.1,80,b\n";
+    let flows = file(&folder, "flows.csv", text);
+    check(&written(&["steer", "models"], &[0]), "weft-steer-models");
+    for nic in ["intel-82599", "sfc9020", "e810", "mlx5", "virtio-net", "igb", "ethtool-generic"] {
+        let args = ["steer", "plan", "--nic", nic, "--flows", &flows, "--queues", "2"];
+        let plan = written(&[&args[..], &["--policy", "isolate a on 1 queue"]].concat(), &[0, 1]);
+        check(&plan, "weft-steer-plan");
+    }
+    if !privileged("steering") {
+        return;
+    }
+    let args = ["steer", "verify", "--nic", "igb", "--flows", &flows, "--policy", "balance"];
+    check(&written(&args, &[0]), "weft-steer-verify");
+    let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
+    check(&written(&["steer", "import", "v0", "--netns", near.name()], &[0]), "weft-steer-import");
+}
+
+/// A veth takes no rules, so that a probe of it ends before it begins.
+#[test]
+fn a_probe_of_a_nic_without_rules_writes_nothing() {
+    if !privileged("a_probe_of_a_nic_without_rules_writes_nothing") {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
+    let said = run(&["steer", "probe", "v0", "--netns", near.name(), "--json", "-"]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""), "{}", said.err);
+}
+
+#[test]
+fn a_port_and_its_queues() {
+    if !privileged("a_port_and_its_queues") {
+        return;
+    }
+    let [app, host, far] =
+        ["app", "host", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&host, "up0"), (&far, "far0"), &link::VethOptions::default()).expect("veth");
+    link::set_up(&host, "up0").expect("up");
+    link::set_up(&far, "far0").expect("up");
+    let address = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 2));
+    link::add_address(&far, "far0", address, 24).expect("address");
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    for ways in [&[policy.as_str()][..], &["--queues", "2", "--rate", "10mbps"]] {
+        let document = folder.path().join("run.json");
+        let running = weft()
+            .args(["run", "--uplink", "up0", "--uplink-netns", host.name(), "--netns", app.name()])
+            .args(["--address", "10.96.0.1/24", "--plain", "--json", document.to_str().expect("UTF-8")])
+            .args(ways)
+            .spawn();
+        let running = Running(running.expect("start weft"));
+        let up = || link::show(&app, "weft0").is_ok_and(|link| link.running);
+        assert!(until(Duration::from_secs(60), up), "{ways:?}: the port does not come up");
+        let socket = app.run(|| UdpSocket::bind("0.0.0.0:0")).expect("enter").expect("bind");
+        // Until a datagram has a way: the address is set after the link is up.
+        assert!(until(Duration::from_secs(60), || socket.send_to(&[0; 100], (address, 80)).is_ok()));
+        if ways.contains(&"--queues") {
+            let titan = |args: &[&str]| run(&[&["titan"], args, &["--netns", app.name()]].concat());
+            let on = titan(&["attach", "weft0"]);
+            assert_eq!(on.code, 0, "{}", on.err);
+            let status = ["status", "weft0", "--window", "50ms", "--json", "-"];
+            check(&parsed(&titan(&status), &[0], &status), "weft-titan-status");
+            assert_eq!(titan(&["detach", "weft0"]).code, 0);
+        }
+        running.signal(Signal::TERM);
+        let said = running.wait(Duration::from_secs(60));
+        assert_eq!(said.code, 143, "{}", said.err);
+        check(&common::json(&document), "weft-run");
+    }
+}
+
+#[test]
+fn a_demo_and_a_benchmark() {
+    let bench = ["bench", "sim-hold", "--runs", "1"];
+    check(&written(&bench, &[0]), "weft-bench");
+    if !privileged("a_demo_and_a_benchmark") {
+        return;
+    }
+    // Whatever the verdicts are here, the document is whole.
+    let demo = ["demo", "--plain", "--no-html", "--modes", "loom", "--rate", "50mbps", "--flows", "1,1,1,1"];
+    check(&written(&[&demo[..], &["--duration", "2"]].concat(), &[0, 1, 3]), "weft-demo");
+}
