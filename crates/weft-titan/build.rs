@@ -3,15 +3,39 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Each source, and what it includes.
+const SOURCES: [(&str, &[&str]); 2] = [
+    (
+        "titan",
+        &[
+            "titan.h",
+            "titan_maps.h",
+            "titan_assign.h",
+            "titan_table.h",
+            "titan_sweep.h",
+            "queues.h",
+            "flow_key.h",
+            "match.h",
+        ],
+    ),
+    ("tracing_check", &["tracing_check.h"]),
+];
+
 fn main() {
+    println!("cargo::rerun-if-env-changed=CLANG");
+    for (source, included) in SOURCES {
+        compile(source, included);
+    }
+}
+
+fn compile(source: &str, included: &[&str]) {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("titan.bpf.o");
-    let bpf = manifest.join("../../bpf");
-    let own = ["titan.bpf.c", "titan.h", "titan_maps.h", "titan_assign.h", "titan_table.h", "titan_sweep.h"];
-    for file in own.into_iter().chain(["queues.h", "flow_key.h", "match.h"]) {
+    let out =
+        PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join(format!("{source}.bpf.o"));
+    let (bpf, file) = (manifest.join("../../bpf"), format!("{source}.bpf.c"));
+    for file in included.iter().copied().chain([file.as_str()]) {
         println!("cargo::rerun-if-changed={}", bpf.join(file).display());
     }
-    println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
     // -mcpu=v3: atomic operations with a result; -g: types, by which fields of the kernel's structures are found (BTF).
@@ -25,11 +49,11 @@ fn main() {
             command.arg("-I").arg(include);
         }
     }
-    command.arg(bpf.join("titan.bpf.c")).arg("-o").arg(&out);
+    command.arg(bpf.join(&file)).arg("-o").arg(&out);
     match command.status() {
         Ok(status) if status.success() => {}
         Ok(status) => panic!(
-            "{clang} could not compile bpf/titan.bpf.c ({status}); are libbpf-dev and linux-libc-dev installed?"
+            "{clang} could not compile bpf/{file} ({status}); are libbpf-dev and linux-libc-dev installed?"
         ),
         Err(error) => panic!("{clang}: {error}; install the Debian package clang, or set CLANG"),
     }

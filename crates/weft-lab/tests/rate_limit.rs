@@ -1,7 +1,7 @@
 //! Loom's Figure 2 on real packets: a class that is spread over many queues, flows and processes is limited as a whole.
 
 use core::num::NonZeroU32;
-use weft_lab::demo::{Bulk, DemoOptions, Scenario, run};
+use weft_lab::demo::{Bulk, DemoOptions, Outcome, Scenario, run};
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
 use weft_nic::worker::Grain;
@@ -16,9 +16,10 @@ limited = limit 60mbps of fair of T1
 ";
 const LIMIT: BitsPerSec = BitsPerSec(60_000_000);
 const LINK: BitsPerSec = BitsPerSec(100_000_000);
+/// Seconds in which both classes must have had a backlog.
+const SECONDS: usize = 3;
 
-fn options() -> DemoOptions {
-    let duration = Nanos::from_secs(7);
+fn options(duration: Nanos) -> DemoOptions {
     let bulk = |name, flows| Bulk { name, flows, destination: RECEIVER, start: Nanos::ZERO, stop: duration };
     DemoOptions {
         scenario: Scenario { figure: 2, bulk: vec![bulk("T1", 130), bulk("T2", 4)], latency: None, duration },
@@ -40,13 +41,27 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
     }
     let compilation = compile(Source { name: "limit.weft", text: POLICY }, &CompileOptions::default());
     let policy = compilation.policy.expect("the policy compiles");
-    let outcomes = run(&policy, &options(), &|| false, &mut |_| {}).expect("the run");
-    let outcome = &outcomes[0];
     let class = |name: &str| policy.classes.iter().position(|c| c.name == name).expect("the class");
-    // Windows of a second, once all flows are there.
-    let steady: Vec<_> = outcome.windows.iter().filter(|w| w.steady && w.at >= Nanos::from_secs(2)).collect();
+    // Once all flows are there. On a machine that others use, both classes have a backlog for a part of the time only: then longer.
+    let steady = |outcome: &Outcome| {
+        let windows = outcome.windows.iter().filter(|w| w.steady && w.at >= Nanos::from_secs(2));
+        windows.cloned().collect::<Vec<_>>()
+    };
+    let runs = [7, 14, 28].into_iter().map(|seconds| {
+        let options = options(Nanos::from_secs(seconds));
+        run(&policy, &options, &|| false, &mut |_| {}).expect("the run").remove(0)
+    });
+    let (mut outcome, mut windows) = (None, Vec::new());
+    for run in runs {
+        windows = steady(&run);
+        outcome = Some(run);
+        if windows.len() >= 2 * SECONDS {
+            break;
+        }
+    }
+    let outcome = outcome.expect("a run");
     // Of each second: T1's part of its limit, T2's of what the limit leaves, and the part of the link that nobody used.
-    let seconds: Vec<[f64; 3]> = steady
+    let seconds: Vec<[f64; 3]> = windows
         .chunks_exact(2)
         .map(|pair| {
             let span = pair.iter().fold(Nanos::ZERO, |sum, w| sum + w.span);
@@ -58,7 +73,7 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
             [part(of_class(class("T1")), LIMIT.get()), rest, (1.0 - part(used, LINK.get())).max(0.0)]
         })
         .collect();
-    assert!(seconds.len() >= 3, "too few steady windows: {:?}", outcome.windows);
+    assert!(seconds.len() >= SECONDS, "too few steady windows: {:?}", outcome.windows);
     // T2 has demand all the time, so the link is unused only where the worker was kept from running: in that second, and in no
     // other, nobody could have that part of it.
     for [limited, rest, unused] in &seconds {

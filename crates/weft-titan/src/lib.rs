@@ -19,5 +19,6 @@ mod segments;
 pub mod settings;
 pub mod state;
 pub mod status;
+pub mod tracing_check;
 mod undo;
 pub mod weights;

@@ -244,6 +244,8 @@ pub struct Measured {
     pub flows: Vec<BitsPerSec>,
     /// What the bottleneck sent over the steady part, on the wire, in parts of its rate.
     pub link_use: f64,
+    /// The part of the steady time that the bottleneck did not use although packets waited: the machine was late to serve it.
+    pub link_lost: f64,
     /// The bottleneck's queue over the steady part.
     pub standing_queue: StandingQueue,
     /// Segments sent again in the steady part (`tcpi_total_retrans` by iperf3).
@@ -295,7 +297,8 @@ pub fn measure(
     }
     std::thread::sleep(from.saturating_sub(clock::now()).into());
     let frame = Bytes(u64::from(bottleneck.mtu)) + ETHERNET_HEADER;
-    let steady = sample((&mut reader, frame), &mut flows, (from, to), progress)?;
+    let lost = LostTime::new(bottleneck.rate);
+    let steady = sample((&mut reader, frame), lost, &mut flows, (from, to), progress)?;
     progress(Progress::Ending);
     let seen = flows.finish(&bottleneck.congestion_control, from, to)?;
     let (offered, lost_before) = path.offered()?;
@@ -325,10 +328,58 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
     }
 }
 
-/// The queue's samples, and the counters at both ends of the steady part with their times.
+/// The queue's samples, and the counters with their times at both ends of the steady part.
 struct Steady {
     samples: Vec<QueueSample>,
     ends: [(Nanos, TbfStats); 2],
+    lost: LostTime,
+}
+
+/// What a bottleneck of `rate` could have sent while packets waited, and did not. From reading to reading; those between which the queue
+/// may have run empty do not count, unless the reading was late itself.
+struct LostTime {
+    rate: BitsPerSec,
+    /// Of a stretch of readings with packets waiting: what its time was worth, and what was sent.
+    stretch: (Bytes, Bytes),
+    lost: Bytes,
+}
+
+impl LostTime {
+    /// A reading that comes so many intervals after the one before shows that the machine was kept from running.
+    const LATE: u64 = 4;
+
+    fn new(rate: BitsPerSec) -> Self {
+        Self { rate, stretch: (Bytes(0), Bytes(0)), lost: Bytes(0) }
+    }
+
+    fn read(&mut self, before: &(Nanos, TbfStats), now: &(Nanos, TbfStats)) {
+        let span = now.0.saturating_sub(before.0);
+        let worth = self.rate.bytes_in(span);
+        let late = span.get() > Self::LATE * SAMPLE_INTERVAL.get() && before.1.waiting.get() > 0;
+        if before.1.backlog < worth && !late {
+            self.end_stretch();
+            return;
+        }
+        self.stretch.0 += worth;
+        self.stretch.1 += on_the_wire(&before.1, &now.1);
+    }
+
+    fn end_stretch(&mut self) {
+        self.lost += self.stretch.0.saturating_sub(self.stretch.1);
+        self.stretch = (Bytes(0), Bytes(0));
+    }
+
+    /// As a part of what all of `span` was worth.
+    fn part_of(mut self, span: Nanos) -> f64 {
+        self.end_stretch();
+        self.lost.get() as f64 / (self.rate.bytes_in(span).get() as f64).max(1.0)
+    }
+}
+
+/// What was sent between two readings, as it was on the wire: the frame's header is in the kernel's count.
+fn on_the_wire(before: &TbfStats, now: &TbfStats) -> Bytes {
+    let beside = (ETHERNET_OVERHEAD - ETHERNET_HEADER).get() * (now.packets - before.packets).get();
+    now.bytes - before.bytes + Bytes(beside)
 }
 
 /// The queue's counters, and when they were read. The kernel reads bytes and packets one after the other while packets leave: a reading
@@ -349,13 +400,14 @@ fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Nanos, TbfStats),
 /// Samples the queue until the steady part ends.
 fn sample(
     (reader, frame): (&mut Reader, Bytes),
+    lost: LostTime,
     flows: &mut Flows,
     (from, to): (Nanos, Nanos),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Steady, KernelTcpError> {
     const SAMPLES_PER_REPORT: usize = 250;
     let first = (clock::now(), reader.read()?);
-    let mut steady = Steady { samples: Vec::new(), ends: [first, first] };
+    let mut steady = Steady { samples: Vec::new(), ends: [first, first], lost };
     let mut next = first.0;
     loop {
         next = (next + SAMPLE_INTERVAL).max(clock::now());
@@ -364,6 +416,7 @@ fn sample(
         if at >= to {
             return Ok(steady);
         }
+        steady.lost.read(&steady.ends[1], &(at, stats));
         steady.ends[1] = (at, stats);
         let passed = at.saturating_sub(from);
         let sample = QueueSample { at: passed, backlog: stats.backlog, waiting: stats.waiting };
@@ -390,20 +443,18 @@ fn conclude(
         return Err(KernelTcpError::Iperf(why));
     }
     let [(begin, first), (end, last)] = steady.ends;
-    let sent = last.packets - first.packets;
-    // The frame's header is in the kernel's count.
-    let beside = (ETHERNET_OVERHEAD - ETHERNET_HEADER).get() * sent.get();
-    let wire = last.bytes - first.bytes + Bytes(beside);
+    let wire = on_the_wire(&first, &last);
     let link_use = wire.get() as f64 / (bottleneck.rate.bytes_in(end - begin).get() as f64).max(1.0);
     Ok(Measured {
         throughput: flows.iter().copied().sum(),
         flows,
         link_use,
+        link_lost: steady.lost.part_of(end - begin),
         standing_queue: standing_queue(&steady.samples)
             .ok_or(KernelTcpError::Late("a sample of the queue"))?,
         retransmitted: seen.retransmitted,
         dropped: last.dropped - first.dropped,
-        sent,
+        sent: last.packets - first.packets,
         rtt_mean: stats::mean(&seen.rtts_us).map(|us| Nanos((us * 1e3).round() as u64)),
         books,
         samples: steady.samples,

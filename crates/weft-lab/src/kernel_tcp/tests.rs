@@ -65,3 +65,43 @@ fn the_queues_figures_are_those_of_its_samples() {
     assert_eq!(queue.longest_gap, Nanos::from_millis(2));
     assert_eq!(standing_queue(&[]), None);
 }
+
+/// Readings of a queue every interval: what waits, and the part of the link's worth that was sent.
+fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
+    let rate = BitsPerSec(100_000_000);
+    let mut lost = LostTime::new(rate);
+    let mut before = (Nanos::ZERO, TbfStats::default());
+    for &(waiting, part) in readings {
+        let bytes = (rate.bytes_in(interval).get() as f64 * part) as u64;
+        // Frames of 1538 bytes on the wire, of which the kernel counts 1514.
+        let packets = Packets(bytes / 1538);
+        let stats = TbfStats {
+            bytes: before.1.bytes + Bytes(packets.get() * 1514),
+            packets: before.1.packets + packets,
+            dropped: Packets(0),
+            backlog: Bytes(waiting * 1514),
+            waiting: Packets(waiting),
+        };
+        let now = (before.0 + interval, stats);
+        lost.read(&before, &now);
+        before = now;
+    }
+    lost.part_of(before.0)
+}
+
+#[test]
+fn a_bottleneck_loses_time_only_while_packets_wait() {
+    let near = |seen: f64, expected: f64| assert!((seen - expected).abs() < 0.06, "{seen} for {expected}");
+    let each = SAMPLE_INTERVAL;
+    near(lost(&[(100, 1.0); 100], each), 0.0);
+    near(lost(&[(100, 0.6); 100], each), 0.4);
+    // A pause that is made up for is none.
+    let by_turns: Vec<_> = (0..100).map(|i| (100, if i % 2 == 0 { 0.5 } else { 1.5 })).collect();
+    near(lost(&by_turns, each), 0.0);
+    // Nothing waits: senders that send too little lose nothing of the machine's.
+    near(lost(&[(0, 0.5); 100], each), 0.0);
+    near(lost(&[(3, 0.5); 100], each), 0.0);
+    // With late readings what waits is no measure: something waited, and the machine was late.
+    near(lost(&[(3, 0.5); 100], Nanos(20 * each.get())), 0.5);
+    near(lost(&[(0, 0.5); 100], Nanos(20 * each.get())), 0.0);
+}

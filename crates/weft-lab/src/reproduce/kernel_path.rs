@@ -15,6 +15,9 @@ const MTU: u32 = 1500;
 /// The rows, and the lengths of their FIFOs.
 const ROWS: [(&str, Bytes); 2] = [("fifo-500KB", Bytes(500_000)), ("fifo-100KB", Bytes(100_000))];
 
+/// Link time that a busy machine loses and a note tells.
+const WORTH_SAYING: f64 = 0.02;
+
 /// Measures all cells, which then say nothing of another machine any more.
 pub(super) fn fill(
     experiment: &mut Experiment,
@@ -26,7 +29,7 @@ pub(super) fn fill(
     let mut flows: Vec<u32> = experiment.cells.iter().map(|cell| cell.flows).collect();
     flows.sort_unstable();
     flows.dedup();
-    let mut done = 0;
+    let (mut done, mut lost) = (0, 0.0_f64);
     for (row, queue) in ROWS {
         for &flows in &flows {
             let (mut goodputs, mut delays) = (Vec::new(), Vec::new());
@@ -34,9 +37,10 @@ pub(super) fn fill(
                 if cancelled() {
                     return Err(ReproduceError::Stopped);
                 }
-                let (goodput, delay) = measure(queue, flows, how.measure.settings.duration)?;
-                goodputs.push(goodput);
-                delays.push(delay);
+                let run = measure(queue, flows, how.measure.settings.duration)?;
+                goodputs.push(run.goodput_mbps);
+                delays.push(run.delay_ms);
+                lost = lost.max(run.link_lost);
                 done += 1;
                 progress(done);
             }
@@ -50,11 +54,24 @@ pub(super) fn fill(
         }
     }
     experiment.measured_on = None;
+    if lost > WORTH_SAYING {
+        experiment.notes.push(format!(
+            "measured: in one run the machine left {:.1} % of the link unused while packets waited; nothing else should run",
+            100.0 * lost
+        ));
+    }
     Ok(())
 }
 
-/// Goodput in Mb/s, and the time that the mean backlog takes on the wire in milliseconds.
-fn measure(queue: Bytes, flows: u32, duration: Nanos) -> Result<(f64, f64), ReproduceError> {
+/// A run.
+struct Run {
+    goodput_mbps: f64,
+    /// The time that the mean backlog takes on the wire.
+    delay_ms: f64,
+    link_lost: f64,
+}
+
+fn measure(queue: Bytes, flows: u32, duration: Nanos) -> Result<Run, ReproduceError> {
     let bottleneck = Bottleneck {
         rate: RATE,
         queue,
@@ -72,6 +89,6 @@ fn measure(queue: Bytes, flows: u32, duration: Nanos) -> Result<(f64, f64), Repr
     })?;
     let mtu = u64::from(MTU);
     let wire = (mtu + ETHERNET_OVERHEAD.get()) as f64 / (mtu + ETHERNET_HEADER.get()) as f64;
-    let delay = seen.standing_queue.mean * wire * 8e3 / RATE.get() as f64;
-    Ok((seen.throughput.get() as f64 / 1e6, delay))
+    let delay_ms = seen.standing_queue.mean * wire * 8e3 / RATE.get() as f64;
+    Ok(Run { goodput_mbps: seen.throughput.get() as f64 / 1e6, delay_ms, link_lost: seen.link_lost })
 }

@@ -13,10 +13,12 @@ use weft_nic::departures::DepartureLog;
 use weft_nic::multiqueue::{Multiqueue, start};
 use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::{RECEIVER, Testbed};
+use weft_titan::books::Books;
 use weft_titan::device::Titan;
 use weft_titan::layout::FlowRecord;
 use weft_titan::page::{Load, LoadWord, Queue};
 use weft_titan::settings::Settings;
+use weft_titan::tracing_check::TracingCheck;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Payload of a datagram: 8.5 kbit on the wire.
@@ -69,6 +71,7 @@ impl Flow {
 /// The NIC, and what is attached to it.
 pub(crate) struct Assigned {
     titan: Option<Titan>,
+    reported: Option<TracingCheck>,
     nic: Option<SoftwareNic>,
     pub(crate) sink: UdpSocket,
     pub(crate) bed: Testbed,
@@ -88,7 +91,7 @@ impl Assigned {
         let sink = socket(&bed.receiver, SocketAddr::new(RECEIVER, PORT));
         setsockopt(&sink, sockopt::RcvBufForce, &(64 << 20)).expect("buffer");
         sink.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
-        Self { titan: None, nic: Some(nic), sink, bed }
+        Self { titan: None, reported: None, nic: Some(nic), sink, bed }
     }
 
     pub(crate) fn attach(&mut self, settings: &Settings) {
@@ -97,6 +100,7 @@ impl Assigned {
         // Counts are read as the programs made them: nothing puts right what they missed.
         titan.page().sweep_off.store(1, Ordering::SeqCst);
         self.titan = Some(titan);
+        self.reported = Some(TracingCheck::attach(&self.bed.nic, "port0-nic").expect("watched"));
     }
 
     pub(crate) fn detach(&mut self) {
@@ -105,6 +109,13 @@ impl Assigned {
 
     pub(crate) fn titan(&self) -> &Titan {
         self.titan.as_ref().expect("attached")
+    }
+
+    /// The books, with the drops in front of the rings that the kernel has kept from tracing programs without a count.
+    pub(crate) fn books(&self) -> Books {
+        let unreported =
+            self.reported.as_ref().map(|check| check.unreported().expect("the port's own count"));
+        self.titan().books().expect("books").with_unreported(unreported.unwrap_or_default())
     }
 
     pub(crate) fn nic(&self) -> &SoftwareNic {
@@ -179,9 +190,8 @@ impl Assigned {
     /// counts them) stays active while the sweep is off.
     #[track_caller]
     pub(crate) fn quiet(&self) {
-        let books = || self.titan().books().expect("books");
         wait_for("all flows are counted out", || {
-            self.active() == 0 || (self.nic_is_empty() && books().faults().is_empty())
+            self.active() == 0 || (self.nic_is_empty() && self.books().faults().is_empty())
         });
         wait_for("the NIC has nothing in hand", || self.nic_is_empty());
     }
@@ -191,13 +201,13 @@ impl Assigned {
     pub(crate) fn settled(&self) {
         let until = Instant::now() + PATIENCE;
         // The last departures may be on their way through the counts.
-        let done = || self.nic_is_empty() && self.titan().books().expect("books").faults().is_empty();
+        let done = || self.nic_is_empty() && self.books().faults().is_empty();
         while !done() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
         std::thread::sleep(Duration::from_millis(50));
         assert!(self.nic_is_empty(), "something is in the NIC still: {:#?}", self.nic().totals());
-        exact(self.titan());
+        exact(self.titan(), &self.books());
     }
 
     /// Datagrams that have come and nobody has read.
@@ -234,8 +244,8 @@ impl Drop for Assigned {
 /// What was counted in is exactly what was counted out: every queue is back at zero, with as much out as in, and no departure went
 /// unseen, unless the kernel says that it did not report some. A flow that stands still or was counted out late is one of those.
 #[track_caller]
-pub(crate) fn exact(titan: &Titan) {
-    let (books, totals) = (titan.books().expect("books"), titan.totals());
+pub(crate) fn exact(titan: &Titan, books: &Books) {
+    let totals = titan.totals();
     let queues = &titan.page().queues[..titan.state().queues as usize];
     let faults = books.faults();
     assert!(faults.is_empty(), "{faults:#?}, {books:?}, {totals:?}, {:?}, {queues:?}", titan.flows());
