@@ -118,8 +118,8 @@ static __always_inline __u32 rings_per_queue(void)
 
 /* The most rings of a queue. */
 #define RING_CANDIDATES 32
-/* A ring that had nothing for so long (a second, or more) belongs to no flow that is active. */
-#define RING_IDLE_JIFFIES 1000
+/* A ring that had nothing for so long belongs to no flow that is active. */
+#define RING_IDLE_NS 1000000000ll
 
 /*
  * A ring of the hardware queue: for a new flow an empty one, that which had nothing for the longest time, so that flows that
@@ -139,7 +139,7 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 	if (!tracked)
 		return first + flow_hash(key) % rings;
 	n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
-	now = bpf_jiffies64();
+	now = bpf_ktime_get_ns();
 	best = first + n % rings;
 	for (i = 0; i < RING_CANDIDATES && i < rings; i++) {
 		__u32 ring = first + (n + i) % rings;
@@ -147,9 +147,9 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 
 		if (*(volatile __u64 *)&bell->packets != *(volatile __u64 *)&bell->done)
 			continue;
-		last = *(volatile __u64 *)&bell->last;
+		last = *(volatile __u64 *)&bell->last_ns;
 		/* Another core may have written a later time than `now`. */
-		if (last + RING_IDLE_JIFFIES < now)
+		if ((__s64)(now - last) > RING_IDLE_NS)
 			return ring;
 		if (last < oldest) {
 			oldest = last;
@@ -435,7 +435,8 @@ int weft_egress(struct __sk_buff *skb)
 			ring = follow_queue(skb, d, flow, key);
 		leave_evidence(skb, g, hash_of_ring(skb->hash, ring));
 		if (config.rings > config.queues)
-			d->rings[ring & (WEFT_RINGS - 1)].last = bpf_jiffies64();
+			d->rings[ring & (WEFT_RINGS - 1)].last_ns =
+				flow ? *(volatile __u64 *)&flow->last_seen_ns : bpf_ktime_get_ns();
 	} else {
 		leave_evidence(skb, g, hash_by_ring(ring));
 	}

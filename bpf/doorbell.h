@@ -17,7 +17,7 @@ struct weft_ring_bell {
 	__u64 packets; /* rung, counted as the ring holds them: the segments of a UDP GSO packet count each */
 	__u64 taken;   /* places taken in the ring: packets, and those that are about to be rung or refused */
 	__u64 done;    /* written by the NIC: packets taken off the ring for good */
-	__u64 last;    /* when a multiqueue NIC's ring had its last packet, in jiffies */
+	__u64 last_ns; /* when a multiqueue NIC's ring had its last packet */
 	__u64 passed_ns; /* written by the NIC: all that was rung before this time is done */
 	__u64 pad[3];
 };

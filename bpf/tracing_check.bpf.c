@@ -6,7 +6,6 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "tracing_check.h"
 
 /* The kernel's own structures, as far as they are used; offsets are filled in when the program is loaded. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -28,28 +27,32 @@ struct sk_buff {
 };
 #pragma clang attribute pop
 
-const volatile struct weft_tracing_check_config config;
+/* Set before loading (crates/weft-titan/src/tracing_check.rs). */
+const volatile struct {
+	__u32 device; /* ifindex */
+	__u32 netns;  /* the inode number of its network namespace */
+} config;
 
+/* Packets that the program was shown. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct weft_tracing_check);
-} check SEC(".maps");
+	__type(value, __u64);
+} seen SEC(".maps");
 
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(weft_received, struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
-	struct weft_tracing_check *c;
 	__u32 zero = 0;
+	__u64 *packets;
 
 	if (dev->ifindex != (int)config.device || dev->nd_net.net->ns.inum != config.netns)
 		return 0;
-	c = bpf_map_lookup_elem(&check, &zero);
-	if (c)
-		__sync_fetch_and_add(&c->packets, 1);
+	packets = bpf_map_lookup_elem(&seen, &zero);
+	if (packets)
+		__sync_fetch_and_add(packets, 1);
 	return 0;
 }
 

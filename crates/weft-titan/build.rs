@@ -18,7 +18,7 @@ const SOURCES: [(&str, &[&str]); 2] = [
             "match.h",
         ],
     ),
-    ("tracing_check", &["tracing_check.h"]),
+    ("tracing_check", &[]),
 ];
 
 fn main() {

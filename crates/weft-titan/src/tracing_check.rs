@@ -5,25 +5,12 @@
 //! that came while a thread of process 1 had the core. So a test that wants exact counts watches a device beside it: what the device has received, by
 //! its own count, against what a tracing program was shown of it.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-use weft_host::bpf::{BpfError, Object, SharedLayout, SharedValue, TracingLink, program_info};
+use weft_host::bpf::{BpfError, MapFd, Object, TracingLink, program_info};
 use weft_host::link::{self, LinkError};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_units::Packets;
 
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracing_check.bpf.o"));
-
-/// `struct weft_tracing_check` (bpf/tracing_check.h).
-#[repr(C)]
-#[derive(Debug)]
-struct Page {
-    packets: AtomicU64,
-}
-
-const _: () = assert!(size_of::<Page>() == 8);
-
-// SAFETY: repr(C), an integer atomic only, and the layout of `struct weft_tracing_check` (sizes asserted on both sides).
-unsafe impl SharedLayout for Page {}
 
 /// Why it cannot be said.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +32,7 @@ pub struct TracingCheck {
     ns: NetNs,
     device: String,
     before: Packets,
-    page: SharedValue<Page>,
+    seen: MapFd,
     link: TracingLink,
     _object: Object,
 }
@@ -67,7 +54,7 @@ impl TracingCheck {
             ns: ns.handle()?,
             device: device.to_owned(),
             before: link::stats(ns, device)?.rx_packets,
-            page: object.shared("check")?,
+            seen: object.map_fd("seen")?,
             link,
             _object: object,
         })
@@ -79,7 +66,13 @@ impl TracingCheck {
     /// When the device is gone.
     pub fn unreported(&self) -> Result<Packets, TracingCheckError> {
         let received = link::stats(&self.ns, &self.device)?.rx_packets.saturating_sub(self.before);
-        Ok(received.saturating_sub(Packets(self.page.packets.load(Ordering::SeqCst))))
+        Ok(received.saturating_sub(self.seen()?))
+    }
+
+    /// The value of the program's only map: 64 bits in the host's order.
+    fn seen(&self) -> Result<Packets, BpfError> {
+        let value = self.seen.lookup(&0u32.to_ne_bytes())?.unwrap_or_default();
+        Ok(Packets(value.first_chunk().copied().map_or(0, u64::from_ne_bytes)))
     }
 
     /// Those of them that the kernel says it kept back, because the program was running on the core.

@@ -23,7 +23,7 @@ pub struct RingBell {
     pub taken: AtomicU64,
     /// Packets that the NIC has taken off the ring for good.
     pub done: AtomicU64,
-    /// When a multiqueue NIC's ring had its last packet, in jiffies: for the choice of a new flow's ring.
+    /// When a multiqueue NIC's ring had its last packet, in nanoseconds of the kernel's monotonic clock: for the choice of a new flow's ring.
     pub last: AtomicU64,
     /// All that was rung before this time of the kernel's monotonic clock is done; in nanoseconds.
     pub passed: AtomicU64,
