@@ -1,4 +1,4 @@
 //! Any bytes as a frame.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_nic::packet::fuzz_packet(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_packet::headers::fuzz_packet(data));

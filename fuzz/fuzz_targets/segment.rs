@@ -1,4 +1,4 @@
 //! Any bytes as a super-packet with its virtio-net header.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_nic::segment::fuzz_segment(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_packet::segment::fuzz_segment(data));

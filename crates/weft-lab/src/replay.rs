@@ -23,8 +23,8 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use thiserror::Error;
-use weft_nic::packet::parse_headers;
-use weft_nic::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
+use weft_packet::headers::parse_headers;
+use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
 use weft_sched::{LeafDiscipline, PacketScheduler};
 use weft_sim::{Departure, Framing, Scheduler, VirtualLink};

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use weft_lab::replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay, replay_with};
-use weft_nic::packet::parse_headers;
-use weft_nic::pcap::{PcapError, PcapReader, PcapWriter};
+use weft_packet::headers::parse_headers;
+use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
+use weft_packet::{Match, PortRange};
 use weft_policy::{ClassInfo, CompiledPolicy, Rule};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_sim::{Dequeue, Scheduler};
-use weft_steer::{Match, PortRange};
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
 };
@@ -165,7 +165,7 @@ fn the_rate_is_kept_and_idle_links_start_at_once() {
 /// One flow per class, so that the strict scheduler of lane FIFOs and the engine must agree byte for byte.
 #[test]
 fn the_engine_agrees_with_a_scheduler_too_simple_to_be_wrong() {
-    let mut rng = weft_nic::fuzz::TestRng::new(11);
+    let mut rng = weft_packet::mutation::TestRng::new(11);
     let mut at = 0;
     let packets: Vec<_> = (0..5000)
         .map(|i| {

@@ -4,10 +4,11 @@ use weft_host::testing::privileged;
 use weft_lab::steer::planning::plan;
 use weft_lab::steer::verification::verify_plan;
 use weft_lab::steer::{input, search_cost};
+use weft_packet::{Cube, Field};
 use weft_steer::policy::{Balance, Isolate, PolicyFile};
 use weft_steer::search::workload::{isolation, slides};
 use weft_steer::search::{Options, Placement};
-use weft_steer::{Configuration, Cube, Field, Flow};
+use weft_steer::{Configuration, Flow};
 
 /// Flows of the slides, of two classes, and some with wildcards.
 fn flows() -> Vec<Flow> {

@@ -32,9 +32,3 @@ pub mod testbed;
 mod tidy;
 mod totals;
 pub mod worker;
-
-pub mod fuzz;
-pub mod packet;
-pub mod pcap;
-pub mod segment;
-pub mod vnet;

@@ -1,10 +1,10 @@
 //! Metadata records as the worker takes them.
 
 use crate::doorbell::{Record, RecordKind};
-use crate::packet::{Fragment, parse_headers};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use weft_host::bpf::Records;
+use weft_packet::headers::{Fragment, parse_headers};
 use weft_units::{ClassId, FlowKey};
 
 /// Where metadata records and wake-ups come from.

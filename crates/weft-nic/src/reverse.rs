@@ -3,11 +3,11 @@
 
 use crate::counters::Counters;
 use crate::ring::FRAME_BYTES;
-use crate::vnet::VnetHeader;
 use crate::worker::{MODERATION, prefer};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use weft_packet::vnet::VnetHeader;
 
 /// Packets moved before the thread looks at anything else.
 const BURST: usize = 64;

@@ -1,10 +1,10 @@
 //! A descriptor ring as the worker sees it: the descriptor to read from, and the packet that is being segmented.
 
 use crate::ledger::Ledger;
-use crate::segment::SuperPacket;
-use crate::vnet::VnetHeader;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use weft_packet::segment::SuperPacket;
+use weft_packet::vnet::VnetHeader;
 use weft_units::{ClassId, FlowId, Nanos};
 
 /// Room for the largest frame that a macvtap hands out: the kernel's largest super-packet (`GSO_MAX_SIZE` in

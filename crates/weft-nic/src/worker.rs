@@ -18,14 +18,14 @@ use crate::link::Link;
 use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{Fetch, Fetched, Ring};
 use crate::sampler::Sampler;
-use crate::segment::{ChunkHeader, SuperPacket};
 use crate::sync::Ordering;
-use crate::vnet::VnetHeader;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::clock;
+use weft_packet::segment::{ChunkHeader, SuperPacket};
+use weft_packet::vnet::VnetHeader;
 use weft_units::{Bytes, ClassId, Nanos};
 
 /// How soon a ring whose bell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another

@@ -1,7 +1,7 @@
 //! Ways around the classes, on real packets: whatever is tried, what a receiver takes for a packet of the limited class is
 //! scheduled as one, or dropped and counted.
 
-#[path = "common/mod.rs"]
+#[path = "../../weft-packet/tests/common/mod.rs"]
 mod common;
 
 #[path = "common/bench.rs"]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weft_host::{NetNs, link, testing};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveNic};
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
-use weft_steer::{Cube, Field, RssKey, Toeplitz};
+use weft_packet::{Cube, Field, RssKey, Toeplitz};
 use weft_units::{FlowKey, Nanos, Packets, Protocol, QueueId};
 
 const QUEUES: u32 = 4;

@@ -1,14 +1,15 @@
 //! What the receive side sees of a frame, against etherparse.
 
+#[path = "../../weft-packet/tests/common/mod.rs"]
 mod common;
 
 use common::{Below, Transport, frame, tcp};
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use weft_nic::fuzz::mutate;
 use weft_nic::receive::headers::fuzz_headers;
 use weft_nic::receive::packet_cube;
-use weft_steer::{Cube, Field};
+use weft_packet::mutation::mutate;
+use weft_packet::{Cube, Field};
 
 fn below() -> impl Strategy<Value = Below> {
     let vlans = proptest::collection::vec(0_u16.., 0..=2);

@@ -1,8 +1,8 @@
 //! What the compiler makes of a policy: the engine's program and the match table that feeds it.
 
+use weft_packet::Match;
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
-use weft_steer::Match;
 use weft_units::{BitsPerSec, LaneId, PacketMeta};
 
 /// The class of ARP, neighbour discovery, DHCP and the like: without it a network ends, so it has a place above the policy's

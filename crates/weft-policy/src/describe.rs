@@ -2,8 +2,8 @@
 
 use crate::compiled::CompiledPolicy;
 use core::fmt::Write;
+use weft_packet::{Match, PortRange};
 use weft_sched::program::{Child, Discipline, LaneSpec, LeafDiscipline, LimitSpec};
-use weft_steer::{Match, PortRange};
 use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, Protocol, Weight};
 
 /// The tree, limits, lanes and rules of `policy` as indented plain text.

@@ -1,8 +1,8 @@
 //! What is set in a NIC: rules in its filter tables, and how RSS spreads.
 
-use crate::cube::Cube;
 use crate::nic::TableId;
-use crate::rss::RssKey;
+use weft_packet::cube::Cube;
+use weft_packet::rss::RssKey;
 use weft_units::QueueId;
 
 /// Number of an RSS context; 0 is the main one, which packets reach that no rule holds.

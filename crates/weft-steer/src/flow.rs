@@ -1,6 +1,6 @@
 //! Flows that are to be steered.
 
-use crate::cube::Cube;
+use weft_packet::cube::Cube;
 use weft_units::{BitsPerSec, FlowKey};
 
 /// A flow: packets that are received together. One five-tuple, or with wildcards what comes to a listening socket.

@@ -2,12 +2,12 @@
 //!
 //! Columns are found by their names in the first row, in any order. An empty field, or `*`, is a wildcard. Addresses may be prefixes.
 
-use crate::cube::{Cube, Field};
 use crate::flow::Flow;
-use crate::matcher::Prefix;
 use core::fmt;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use thiserror::Error;
+use weft_packet::classifier::Prefix;
+use weft_packet::cube::{Cube, Field};
 use weft_units::{BitsPerSec, Protocol};
 
 /// Most flows of a list: as many as planners are made for, many times over.

@@ -3,8 +3,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use weft_packet::{Cube, Field};
 use weft_steer::nic::{self, Steering, TableId};
-use weft_steer::{Action, Configuration, ContextId, Cube, Field, RssContext, Rule};
+use weft_steer::{Action, Configuration, ContextId, RssContext, Rule};
 use weft_units::QueueId;
 
 /// The system's allocator, counting what is asked of it.

@@ -5,11 +5,12 @@ mod common;
 use common::check;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_steer::cube::Field;
+use weft_packet::Cube;
+use weft_packet::cube::Field;
+use weft_steer::Flow;
 use weft_steer::nic::{Exclusion, Masks, Nic, Node, NodeId, NodeKind, Order, Pool, PoolId, TableId, Target};
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile};
 use weft_steer::search::{FlowId, Options, Planner, workload};
-use weft_steer::{Cube, Flow};
 use weft_units::QueueId;
 
 /// Up to three tables, with all that can restrict them, before RSS or without.

@@ -5,13 +5,14 @@ mod common;
 use common::{DRAGONET, check, planner, set};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_steer::cube::Field;
+use weft_packet::cube::Field;
+use weft_packet::{Cube, RssKey};
+use weft_steer::Flow;
 use weft_steer::nic::Usage;
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile, Priority, Reserved};
 use weft_steer::search::{
     Degradation, FlowId, HashKey, Options, Placement, Planner, dragonet, exhaustive, workload,
 };
-use weft_steer::{Cube, Flow, RssKey};
 use weft_units::{Protocol, QueueId};
 
 fn gap(planner: &Planner, queues: core::ops::Range<u32>) -> f64 {

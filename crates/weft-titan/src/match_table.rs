@@ -1,8 +1,8 @@
 //! The match table as the eBPF program reads it (`struct weft_rule`, bpf/match.h).
 
 use core::net::IpAddr;
+use weft_packet::Prefix;
 use weft_policy::Rule;
-use weft_steer::Prefix;
 
 /// Most rows of the match table.
 pub const RULES: usize = 512;
@@ -76,7 +76,7 @@ pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_steer::Match;
+    use weft_packet::Match;
     use weft_units::LaneId;
 
     #[test]

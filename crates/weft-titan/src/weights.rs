@@ -25,8 +25,8 @@ use std::io::Read;
 use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
+use weft_packet::Match;
 use weft_policy::{CompileOptions, CompiledPolicy, Rule, Source, compile};
-use weft_steer::Match;
 use weft_units::LaneId;
 
 /// The largest weight of a flow. A queue's weight is a sum of up to 262,144 of them, for which the page has 44 bits; a

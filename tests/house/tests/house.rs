@@ -259,10 +259,10 @@ fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
     let functions: [Target; 11] = [
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
-        ("packet", "weft_nic::packet::fuzz_packet", weft_nic::packet::fuzz_packet),
+        ("packet", "weft_packet::headers::fuzz_packet", weft_packet::headers::fuzz_packet),
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),
-        ("segment", "weft_nic::segment::fuzz_segment", weft_nic::segment::fuzz_segment),
-        ("pcap", "weft_nic::pcap::fuzz_pcap", weft_nic::pcap::fuzz_pcap),
+        ("segment", "weft_packet::segment::fuzz_segment", weft_packet::segment::fuzz_segment),
+        ("pcap", "weft_packet::pcap::fuzz_pcap", weft_packet::pcap::fuzz_pcap),
         ("rule", "weft_host::ethtool::fuzz_rule", weft_host::ethtool::fuzz_rule),
         ("nic_model", "weft_steer::nic::fuzz", weft_steer::nic::fuzz),
         (

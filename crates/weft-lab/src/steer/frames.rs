@@ -3,8 +3,8 @@
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng;
 use weft_nic::receive::packet_cube;
-use weft_steer::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
-use weft_steer::{Cube, Field};
+use weft_packet::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
+use weft_packet::{Cube, Field};
 use weft_units::Protocol;
 
 /// Shortest frame without its checksum (IEEE 802.3, 3.2.8: 64 bytes with 4 of checksum).
@@ -131,7 +131,7 @@ fn ipv6(frame: &mut Vec<u8>, protocol: Protocol, [src, dst]: [u128; 2], transpor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_steer::Prefix;
+    use weft_packet::Prefix;
     use weft_units::FlowKey;
 
     fn random() -> Pcg64Mcg {

@@ -9,12 +9,13 @@ use crate::reproduce::{Options as ReproduceOptions, ReproduceError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_packet::Cube;
 use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_report::stats;
+use weft_steer::Flow;
 use weft_steer::nic::{Nic, Steering, shipped_model};
 use weft_steer::policy::{Balance, Isolate, PolicyFile};
 use weft_steer::search::{FlowId, Options, Planner};
-use weft_steer::{Cube, Flow};
 
 /// The experiment's id.
 pub const ID: &str = "dragonet-isolation";

@@ -2,9 +2,10 @@
 
 use weft_host::ethtool::{self, Extension, Flow, Ip, L4, Location, Masked, Ports, RxRule};
 use weft_host::link::Mac;
-use weft_steer::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
+use weft_packet::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
+use weft_packet::{Cube, Field};
 use weft_steer::nic::{Interface, Nic};
-use weft_steer::{Action, ContextId, Cube, Field, Rule};
+use weft_steer::{Action, ContextId, Rule};
 use weft_units::Protocol;
 
 /// A rule as the kernel takes it, at a location.

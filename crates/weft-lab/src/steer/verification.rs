@@ -5,11 +5,12 @@ use super::verify::{Expected, FlowSeen, Prediction, VerifyError, VerifyOptions, 
 use crate::host_facts;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_packet::Cube;
 use weft_report::record::Document;
 use weft_report::steer::{SteerVerify, VerifiedFlow};
 use weft_steer::nic::{Mapping, Nic, Steering};
 use weft_steer::search::Placement;
-use weft_steer::{Configuration, Cube, Flow};
+use weft_steer::{Configuration, Flow};
 
 /// Sends so many packets of each flow, and counts. None when the user asked to stop.
 ///

@@ -13,8 +13,9 @@ use weft_host::macvtap::{self, MacvtapError, MacvtapMode};
 use weft_host::{OsError, clock, sysctl};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveError, ReceiveNic, ReceiveTotals, Steer};
 use weft_nic::testbed::{Testbed, TestbedError};
-use weft_nic::vnet::VnetHeader;
-use weft_steer::{Cube, Flow};
+use weft_packet::Cube;
+use weft_packet::vnet::VnetHeader;
+use weft_steer::Flow;
 use weft_units::{Nanos, Packets, QueueId};
 
 /// What may wait in the wire and in a queue's ring: nothing that is sent here may be dropped for want of room.
@@ -312,7 +313,7 @@ impl Injector {
 mod tests {
     use super::*;
     use weft_host::testing;
-    use weft_steer::{Field, Prefix, RssKey, Toeplitz};
+    use weft_packet::{Field, Prefix, RssKey, Toeplitz};
     use weft_units::{FlowKey, Protocol};
 
     const QUEUES: u32 = 8;

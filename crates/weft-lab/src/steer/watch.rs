@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weft_host::NetNs;
 use weft_host::sock_diag::{SockDiag, SockDiagError, Socket, State};
+use weft_packet::{Cube, Field, Prefix};
 use weft_steer::change::{ChangeError, ChangePlan, apply, changes};
 use weft_steer::search::{FlowId, Planner};
-use weft_steer::{Configuration, Cube, Field, Flow, Prefix};
+use weft_steer::{Configuration, Flow};
 use weft_units::{FlowKey, Protocol};
 
 /// Why watching ends.
@@ -147,6 +148,6 @@ fn unconnected(socket: &Socket) -> Cube {
     }
     // An IPv6 socket that takes IPv4 as well is planned for as IPv6: one flow has one kind of address.
     let kind =
-        if local.is_ipv4() { weft_steer::cube::ETHER_TYPE_IPV4 } else { weft_steer::cube::ETHER_TYPE_IPV6 };
+        if local.is_ipv4() { weft_packet::cube::ETHER_TYPE_IPV4 } else { weft_packet::cube::ETHER_TYPE_IPV6 };
     cube.exact(Field::EtherType, kind.into())
 }

@@ -1,8 +1,8 @@
 //! What a NIC sees of a frame: the packet as the cube of all its header fields.
 
-use crate::packet::{ETHERNET_HEADER, Fragment, VLAN_TAGS_MAX, parse_headers};
 use core::net::IpAddr;
-use weft_steer::{Cube, Field};
+use weft_packet::headers::{ETHERNET_HEADER, Fragment, VLAN_TAGS_MAX, parse_headers};
+use weft_packet::{Cube, Field};
 use weft_units::FlowKey;
 
 /// Ethernet types of VLAN tags: customer's and provider's (IEEE 802.1Q-2018, table 9-1).
@@ -15,7 +15,7 @@ const TAGS: [u16; 2] = [0x8100, 0x88a8];
 /// tags the outer one counts, which is what a NIC's filters compare and the kernel calls `vlan_tci`. A fragment has no ports, the
 /// first one neither, or a datagram's fragments would go to different queues (Microsoft's "RSS hashing types": only the addresses
 /// of fragments are hashed; so does the kernel, `__skb_flow_dissect` without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`). Of a packet whose IP or transport header is cut off or invalid, only the Ethernet fields are
-/// known. IPv6 extension headers are walked up to [`crate::packet::IPV6_EXTENSIONS_MAX`].
+/// known. IPv6 extension headers are walked up to [`weft_packet::headers::IPV6_EXTENSIONS_MAX`].
 ///
 /// Nothing is copied but the fields, and nothing is allocated.
 pub fn packet_cube(frame: &[u8]) -> Option<Cube> {

@@ -22,7 +22,7 @@ pub use headers::packet_cube;
 pub use nic::{ReceiveConfig, ReceiveError, ReceiveNic};
 pub use worker::Steer;
 
-use crate::vnet::VnetHeader;
+use weft_packet::vnet::VnetHeader;
 
 /// Bytes before each frame.
 const VNET: usize = VnetHeader::LEN;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_host::clock;
-use weft_steer::Cube;
+use weft_packet::Cube;
 use weft_units::{Nanos, QueueId};
 
 /// Where a packet goes; `None` when it is not received.

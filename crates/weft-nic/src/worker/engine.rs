@@ -2,7 +2,7 @@
 
 use super::Grain;
 use crate::counters::Counters;
-use crate::segment::SuperPacket;
+use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
 use weft_units::{Bytes, FlowId, Nanos, QueueId};
 

@@ -8,13 +8,13 @@ use super::{Engine, Grain, Room, SLEEP_MAX, Worker};
 use crate::port::SEGMENT_MAX;
 use crate::records::{RecordSource, recorded_key};
 use crate::ring::Fetched;
-use crate::segment::{Checksum, wire_bytes_of_frame};
 use crate::sync::Ordering;
-use crate::vnet::{GsoType, VnetHeader};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use weft_host::clock;
+use weft_packet::segment::{Checksum, wire_bytes_of_frame};
+use weft_packet::vnet::{GsoType, VnetHeader};
 use weft_units::{Bytes, Nanos};
 
 /// How long the worker waits when the kernel has no memory for a chunk: nothing says when there is some.

@@ -4,7 +4,7 @@ use super::graph::{Edge, Graph, Kind, Node};
 use crate::code::Code;
 use crate::diagnostic::{Finding, LineIndex, Span, quoted};
 use crate::lowering::model::{Child, Condition, Expression, Policy, Spanned};
-use weft_steer::Match;
+use weft_packet::Match;
 
 /// How many classes and nodes a policy may have.
 pub(crate) const NODES_MAX: usize = 4096;

@@ -5,7 +5,7 @@
 //! which needs fewer rows.
 
 use crate::lowering::model::Condition;
-use weft_steer::{Intersection, Match, PortRange};
+use weft_packet::{Intersection, Match, PortRange};
 
 /// How many rows and exceptions the alternatives of one condition may have together.
 pub(crate) const SIZE_MAX: usize = 512;

@@ -5,7 +5,7 @@ use super::shape::Shape;
 use crate::code::Code;
 use crate::diagnostic::{Finding, Span, quoted};
 use std::collections::BTreeSet;
-use weft_steer::Prefix;
+use weft_packet::Prefix;
 use weft_units::BitsPerSec;
 
 /// Checks the reachable part of the graph against Loom's rules and ours.

@@ -6,7 +6,7 @@ use super::values;
 use crate::code::Code;
 use crate::diagnostic::Span;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
-use weft_steer::{Match, PortRange};
+use weft_packet::{Match, PortRange};
 use weft_units::Protocol;
 
 /// The highest priority that a socket takes without rights (SO_PRIORITY, socket(7)).

@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::diagnostic::{Finding, Span, quoted};
 use core::num::IntErrorKind;
-use weft_steer::{ParsePrefixError, PortRange, Prefix};
+use weft_packet::{ParsePrefixError, PortRange, Prefix};
 use weft_units::{BitsPerSec, Bytes, Packets, Protocol, Weight};
 
 /// A value, or what is wrong with it.

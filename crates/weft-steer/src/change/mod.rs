@@ -8,10 +8,10 @@ mod order;
 
 use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::nic::{Nic, Order, Refusal, Usage};
-use crate::rss::RssKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use thiserror::Error;
+use weft_packet::rss::RssKey;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]

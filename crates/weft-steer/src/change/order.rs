@@ -2,9 +2,9 @@
 
 use super::by_age;
 use crate::configuration::Rule;
-use crate::cube::Cube;
 use crate::nic::{Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
+use weft_packet::cube::Cube;
 
 /// Rules of `from` that stay as they are. Of rules that overlap with one priority the older or newer counts, and a rule that is added
 /// becomes the newest: what must stand behind a rule that is added, or in another order, is taken out and added again.

@@ -1,9 +1,9 @@
 //! Plans of changes between random configurations of a small NIC.
 
 use super::*;
-use crate::cube::{Cube, Field};
 use crate::nic::{Actions, Exclusion, FieldSupport, Interface, Masks, Order, Pool, PoolId, Table, TableId};
 use proptest::prelude::*;
+use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;
 
 fn table(name: &str, capacity: u32, order: Order) -> Table {

@@ -3,9 +3,9 @@
 use super::{Ip, Locations, addresses, ip, mac, of_interface, protocol, rule_of, whole_address};
 use crate::change::Change;
 use crate::configuration::{Action, ContextId, RssContext, Rule};
-use crate::cube::{Cube, Field};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
+use weft_packet::cube::{Cube, Field};
 use weft_units::Protocol;
 
 pub(super) fn commands(

@@ -3,9 +3,9 @@
 use super::{Ip, Locations, ip, mac, of_interface, prefix_len, protocol, rule_of};
 use crate::change::Change;
 use crate::configuration::{Action, Rule};
-use crate::cube::{Cube, Field};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
+use weft_packet::cube::{Cube, Field};
 use weft_units::Protocol;
 
 pub(super) fn commands(

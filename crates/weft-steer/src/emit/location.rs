@@ -1,9 +1,9 @@
 //! Where rules stand in the list of a device's rules: ethtool's `loc` and tc's `pref`, of which the lowest counts first.
 
 use crate::configuration::{Configuration, Rule};
-use crate::cube::Cube;
 use crate::nic::{Interface, Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
+use weft_packet::cube::Cube;
 
 /// Locations of a device's rules. Each table has a block of its own, and in it each priority, the highest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

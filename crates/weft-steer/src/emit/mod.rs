@@ -9,9 +9,9 @@ pub use location::Locations;
 
 use crate::change::{Change, ChangePlan, apply};
 use crate::configuration::{Configuration, Rule};
-use crate::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
 use crate::nic::{Interface, Nic};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
 
 /// Whose commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,9 +4,9 @@
 use super::{Ip, addresses, ip, mac, protocol, rule_of, whole_address};
 use crate::change::Change;
 use crate::configuration::{Action, Configuration, Rule};
-use crate::cube::{Cube, Field};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use weft_packet::cube::{Cube, Field};
 use weft_units::Protocol;
 
 /// Numbers of rules.

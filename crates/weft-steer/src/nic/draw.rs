@@ -183,10 +183,10 @@ fn ends(out: &mut String, nic: &Nic, configuration: &Configuration) -> fmt::Resu
 mod tests {
     use super::*;
     use crate::configuration::Rule;
-    use crate::cube::{Cube, Field};
     use crate::nic::random::{some_configuration, some_nic};
     use crate::nic::read;
     use proptest::prelude::*;
+    use weft_packet::cube::{Cube, Field};
     use weft_units::QueueId;
 
     const MODEL: &str = r"

@@ -20,8 +20,8 @@ pub use text::{ModelError, fuzz, read, write};
 pub use usage::{Refusal, Usage};
 pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 
-use crate::cube::{Cube, Field};
 use crate::predicate::Predicate;
+use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;
 
 /// Number of a node in [`Nic::nodes`].

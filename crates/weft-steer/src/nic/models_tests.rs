@@ -2,8 +2,8 @@
 
 use super::{Mapping, Nic, Refusal, TableId, Usage, shipped, shipped_model};
 use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
-use crate::cube::{Cube, Field};
 use crate::predicate::{Predicate, read_predicate};
+use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;
 
 fn model(name: &str) -> Nic {

@@ -5,12 +5,12 @@ use super::{
     Pool, PoolId, Port, RssModel, Table, TableId, Target,
 };
 use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
-use crate::cube::{Cube, Field};
 use crate::predicate::Predicate;
 use crate::predicate::tests::{some_cube, some_predicate};
-use crate::rss::RssKey;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use weft_packet::cube::{Cube, Field};
+use weft_packet::rss::RssKey;
 use weft_units::QueueId;
 
 /// Queues of random NICs.

@@ -2,9 +2,9 @@
 
 use super::{Masks, Nic, Order, Table, TableId};
 use crate::configuration::{Action, Configuration, Rule};
-use crate::cube::{Cube, Field};
 use std::collections::BTreeMap;
 use thiserror::Error;
+use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;
 
 /// Why a table does not take a rule.
@@ -242,7 +242,7 @@ impl Table {
         for field in rule.cube.fields() {
             let support = self.fields.iter().find(|support| support.field == field);
             let Some(support) = support else { return Err(Refusal::Field { table: table(), field }) };
-            let ipv4 = rule.cube.ether_type() == Some(crate::cube::ETHER_TYPE_IPV4);
+            let ipv4 = rule.cube.ether_type() == Some(weft_packet::cube::ETHER_TYPE_IPV4);
             if let Some(allowed) = support.masks.refuses(&rule.cube, field, ipv4) {
                 return Err(Refusal::Mask { table: table(), field, allowed });
             }

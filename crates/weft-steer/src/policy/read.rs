@@ -240,9 +240,9 @@ pub fn fuzz_steering_policy(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::Field;
     use crate::flow::Flow;
     use proptest::prelude::*;
+    use weft_packet::cube::Field;
 
     #[test]
     fn what_is_read_is_what_is_named() {

@@ -11,8 +11,8 @@ pub(crate) mod value;
 pub(crate) use read::Reader;
 pub use read::read_predicate;
 
-use crate::cube::Cube;
 use core::fmt;
+use weft_packet::cube::Cube;
 
 /// What is wrong with the text of a predicate.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

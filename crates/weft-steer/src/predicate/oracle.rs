@@ -2,9 +2,9 @@
 
 use super::Predicate;
 use super::tests::{BITS, field_bit, some_cube, some_predicate};
-use crate::cube::Cube;
 use biodivine_lib_bdd::{Bdd, BddVariable, BddVariableSet};
 use proptest::prelude::*;
+use weft_packet::cube::Cube;
 
 /// The diagram of a cube: each bit that it tests is a variable.
 fn of_cube(cube: &Cube, set: &BddVariableSet, variables: &[BddVariable]) -> Bdd {

@@ -5,8 +5,8 @@
 use super::lexer::{Kind, Token, tokens};
 use super::value::{self, PROTOCOLS};
 use super::{Predicate, PredicateError, joined};
-use crate::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
 use crate::nearest::{nearest, quoted};
+use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
 
 /// How deep parentheses and `not` may be nested; the reader calls itself for each level.
 const DEEPEST: u32 = 64;

@@ -1,8 +1,8 @@
 //! Predicates as texts, and what is random in the tests of predicates.
 
 use super::*;
-use crate::cube::Field;
 use proptest::prelude::*;
+use weft_packet::cube::Field;
 
 /// Bits that random predicates test.
 pub(super) const BITS: usize = 9;
@@ -76,7 +76,7 @@ proptest! {
         let text = format!("src-ip {}..{}", address(first), address(last));
         let predicate = read_predicate(&text).expect("a range");
         for probe in [probe, first, last, first.wrapping_sub(1), last.wrapping_add(1)] {
-            let packet = Cube::ALL.prefix(Field::SrcIp, crate::Prefix::host(address(probe).into()));
+            let packet = Cube::ALL.prefix(Field::SrcIp, weft_packet::Prefix::host(address(probe).into()));
             prop_assert_eq!(predicate.passes(&packet), (first..=last).contains(&probe), "{} {}", text, probe);
         }
     }

@@ -1,10 +1,10 @@
 //! Values of header fields in texts: numbers, addresses, prefixes, masks, ranges.
 
 use super::{Predicate, PredicateError};
-use crate::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
-use crate::matcher::Prefix;
 use crate::nearest::quoted;
 use core::net::IpAddr;
+use weft_packet::classifier::Prefix;
+use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
 
 /// Bits of an IEEE 802.1Q VLAN identifier.
 const VLAN_IDENTIFIER: u128 = 0xfff;

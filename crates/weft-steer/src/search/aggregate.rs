@@ -1,8 +1,8 @@
 //! One rule for several flows, when there are more flows that need one than rules.
 
 use super::state::State;
-use crate::cube::{Cube, Field};
 use std::collections::BTreeMap;
+use weft_packet::cube::{Cube, Field};
 
 /// Flows that masks are compared by.
 const SAMPLE: usize = 4_096;

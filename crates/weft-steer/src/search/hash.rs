@@ -2,9 +2,9 @@
 
 use super::state::{DEFAULT, ENTRIES, SPREAD, State};
 use super::types::{HashKey, Options};
-use crate::cube::{Cube, Field};
 use crate::nic::Nic;
-use crate::rss::{RssKey, Toeplitz};
+use weft_packet::cube::{Cube, Field};
+use weft_packet::rss::{RssKey, Toeplitz};
 
 /// The key that plans have, and the hash where it can be computed.
 pub(super) fn hash(nic: &Nic, options: &Options) -> (RssKey, Option<Toeplitz>) {
@@ -23,7 +23,7 @@ impl State {
         let Some(rss) = &self.nic.rss else { return DEFAULT };
         match cube.ether_type() {
             None => return SPREAD,
-            Some(crate::cube::ETHER_TYPE_IPV4 | crate::cube::ETHER_TYPE_IPV6) => {}
+            Some(weft_packet::cube::ETHER_TYPE_IPV4 | weft_packet::cube::ETHER_TYPE_IPV6) => {}
             Some(_) => return DEFAULT,
         }
         let Some(toeplitz) = &self.toeplitz else { return SPREAD };

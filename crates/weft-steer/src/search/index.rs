@@ -1,8 +1,8 @@
 //! Which of many cubes meet a cube: tuple space search (Srinivasan, Suri, Varghese: "Packet classification using tuple space search",
 //! SIGCOMM'99). Cubes of one mask that are asked for under one common mask stand in one ordered set.
 
-use crate::cube::Cube;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_packet::cube::Cube;
 
 /// Cubes with numbers. A question takes a search for each mask that occurs, whatever the number of cubes is.
 #[derive(Clone, Debug, Default)]
@@ -76,8 +76,8 @@ impl CubeIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::Field;
     use proptest::prelude::*;
+    use weft_packet::cube::Field;
 
     fn some_cube() -> impl Strategy<Value = Cube> {
         (0u128..8, 0u128..8, 0u128..4, 0u128..4).prop_map(|(a, am, b, bm)| {

@@ -2,7 +2,7 @@
 
 use super::index::CubeIndex;
 use super::state::{Carrier, Kind, NONE, State};
-use crate::cube::Cube;
+use weft_packet::cube::Cube;
 use weft_units::QueueId;
 
 impl State {

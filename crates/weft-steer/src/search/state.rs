@@ -8,14 +8,14 @@ use super::index::CubeIndex;
 use super::ranks::Ranks;
 use super::tables::{Tables, default_queue};
 use super::types::{FlowId, Options};
-use crate::cube::Cube;
 use crate::flow::Flow;
 use crate::nic::{Nic, TableId};
 use crate::policy::{ClassId, Item, Layout, Measure, Tally};
-use crate::rss::{RssKey, Toeplitz};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
+use weft_packet::cube::Cube;
+use weft_packet::rss::{RssKey, Toeplitz};
 use weft_units::QueueId;
 
 /// No flow, no carrier.

@@ -2,9 +2,9 @@
 //! which the tests compare it.
 
 use crate::configuration::{Action, Rule};
-use crate::cube::{Cube, Field};
 use crate::nic::{Interface, Nic, NodeKind, Order, Table, TableId, Target};
 use std::collections::BTreeMap;
+use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;
 
 /// Cubes that are looked at to choose among tables that exclude each other, and a mask where there is one for all rules.

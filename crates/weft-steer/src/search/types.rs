@@ -2,9 +2,9 @@
 
 use crate::configuration::Configuration;
 use crate::policy::Cost;
-use crate::rss::RssKey;
 use core::fmt;
 use thiserror::Error;
+use weft_packet::rss::RssKey;
 use weft_units::QueueId;
 
 /// A flow of a planner; valid until it is removed, never used again for another one.

@@ -1,12 +1,12 @@
 //! NICs and flows of known experiments, for tests and benchmarks.
 
-use crate::cube::Field;
 use crate::flow::Flow;
 use crate::nic::{
     Actions, FieldSupport, Interface, Masks, Nic, Node, NodeId, NodeKind, Order, RssModel, Table, TableId,
     Target,
 };
 use core::net::Ipv4Addr;
+use weft_packet::cube::Field;
 use weft_units::{FlowKey, Protocol, QueueId};
 
 /// The network of Dragonet's benchmark, whose addresses are integers there: here the last bytes of `10.0.0.0/24`.

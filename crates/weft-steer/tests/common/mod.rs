@@ -2,10 +2,11 @@
 #![allow(dead_code)] // Each test uses a part.
 
 use std::collections::BTreeMap;
+use weft_packet::{Cube, Toeplitz};
 use weft_steer::nic::{Nic, Order, Usage};
 use weft_steer::policy::{Item, PolicyFile, Tally};
 use weft_steer::search::{FlowId, HashKey, Options, Placement, Planner};
-use weft_steer::{Action, Cube, Flow, Toeplitz};
+use weft_steer::{Action, Flow};
 use weft_units::{FlowKey, QueueId};
 
 pub(crate) const DRAGONET: Options = Options {

@@ -4,10 +4,11 @@ use super::Device;
 use crate::steer::ntuple::from_rx_rule;
 use std::collections::BTreeMap;
 use weft_host::ethtool::{self, EthtoolError, HashFields, HashFlow, HashFunction, Location};
+use weft_packet::RssKey;
 use weft_steer::emit::Locations;
 use weft_steer::nic::Nic;
 use weft_steer::search::HashKey;
-use weft_steer::{Configuration, ContextId, RssContext, RssKey};
+use weft_steer::{Configuration, ContextId, RssContext};
 use weft_units::Protocol;
 
 /// What a device has.

@@ -3,8 +3,9 @@
 
 use super::{Device, testbed};
 use crate::steer::ntuple::to_rx_rule;
+use weft_packet::{Cube, Field, Prefix};
 use weft_steer::nic::{Interface, Nic, TableId};
-use weft_steer::{Action, Cube, Field, Prefix, Rule};
+use weft_steer::{Action, Rule};
 use weft_units::{Protocol, QueueId};
 
 /// A rule that was tried.
@@ -185,7 +186,7 @@ pub fn refine(nic: &Nic, report: &ProbeReport) -> Nic {
         if taken("TCP over IPv6, five-tuple") == Some(false)
             && taken("TCP over IPv4, five-tuple") == Some(true)
         {
-            table.within = vec![Cube::ALL.exact(Field::EtherType, weft_steer::cube::ETHER_TYPE_IPV4.into())];
+            table.within = vec![Cube::ALL.exact(Field::EtherType, weft_packet::cube::ETHER_TYPE_IPV4.into())];
         }
     }
     nic

@@ -3,11 +3,12 @@
 use super::*;
 use std::collections::BTreeMap;
 use weft_host::ethtool::{ContextId, Location};
+use weft_packet::{Cube, Field};
 use weft_steer::change::changes;
 use weft_steer::emit::Locations;
 use weft_steer::nic::{Actions, FieldSupport, Interface, Masks, Order, Table, TableId};
 use weft_steer::search::HashKey;
-use weft_steer::{Action, Configuration, Cube, Field, RssContext, Rule};
+use weft_steer::{Action, Configuration, RssContext, Rule};
 use weft_units::QueueId;
 
 /// A device in memory. Like ixgbe's flow director it has one mask for all rules and takes IPv4 only; unlike any, it can be told to refuse after a while.
@@ -189,7 +190,7 @@ fn wanted() -> Configuration {
             rule(3, 0, Action::Drop),
         ],
         contexts: vec![context(0, 1), context(1, 2)],
-        key: weft_steer::RssKey(vec![7; 40]),
+        key: weft_packet::RssKey(vec![7; 40]),
     }
 }
 
@@ -302,7 +303,7 @@ fn a_model_is_fitted_to_what_the_device_hashes() {
         hashed_with_ports: vec![6, 17, 132],
     });
     let imported = import(&nic, &mut device).expect("read");
-    assert_eq!(imported.key, HashKey::Known(weft_steer::RssKey(vec![7; 40])));
+    assert_eq!(imported.key, HashKey::Known(weft_packet::RssKey(vec![7; 40])));
     let fitted = imported.fitted(&nic).rss.expect("RSS");
     assert_eq!((fitted.indirection, fitted.hashed_with_ports), (4, vec![6]), "UDP's ports only in IPv6");
     let main = device.contexts.get_mut(&0).expect("the main context");

@@ -8,7 +8,8 @@ use core::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::{RunId, clock, testing};
 use weft_nic::receive::Budget;
-use weft_steer::{Configuration, Cube, Field};
+use weft_packet::{Cube, Field};
+use weft_steer::Configuration;
 use weft_units::{Packets, QueueId};
 
 #[test]

@@ -105,7 +105,7 @@ fn frame() -> [u8; 60] {
 }
 
 fn super_packet() -> SuperPacket {
-    SuperPacket::parse(crate::vnet::VnetHeader::default(), &frame()).expect("a packet")
+    SuperPacket::parse(weft_packet::vnet::VnetHeader::default(), &frame()).expect("a packet")
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use super::Fault;
 use super::cursor::{Cursor, Name};
 use super::items::{Declared, QUEUES_MAX, twice};
-use crate::cube::{Cube, Field};
 use crate::nearest::{hint, quoted};
 use crate::nic::{Actions, FieldSupport, Interface, Masks, Order, PoolId, RssModel, Table};
 use crate::predicate::Predicate;
 use crate::predicate::value::PROTOCOLS;
+use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;
 
 /// Words for orders.

@@ -15,7 +15,7 @@ pub use walker::Walker;
 
 use super::{Nic, NodeId};
 use crate::configuration::{Configuration, ContextId};
-use crate::cube::Cube;
+use weft_packet::cube::Cube;
 use weft_units::QueueId;
 
 /// Where packets end.

@@ -1,10 +1,10 @@
 //! The slow, obvious evaluation of one packet: lists are searched, rules compared one by one, the hash worked out from its key.
 
 use crate::configuration::{Action, Configuration, ContextId};
-use crate::cube::{Cube, Field};
 use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
-use crate::rss::Toeplitz;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_packet::cube::{Cube, Field};
+use weft_packet::rss::Toeplitz;
 use weft_units::QueueId;
 
 /// The queue of a packet that tests all fields.

@@ -1,10 +1,10 @@
 //! A table's rules, grouped by mask, so that a flow's rule is looked up rather than searched.
 
 use crate::configuration::Configuration;
-use crate::cube::Cube;
 use crate::nic::{Order, Table, TableId};
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
+use weft_packet::cube::Cube;
 
 /// A hasher without random state: keys are a configuration's own rules, not what a network sends. Words are folded as FxHash does
 /// (Firefox's hash), with a last multiplication so that high bits reach low ones.

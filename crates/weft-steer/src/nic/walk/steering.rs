@@ -3,9 +3,9 @@
 use super::logic::{Operand, decide, places};
 use super::rules::Rules;
 use crate::configuration::{Action, Configuration, ContextId, RssContext};
-use crate::cube::Cube;
 use crate::nic::{Nic, Node, NodeId, NodeKind, RssModel, Target};
-use crate::rss::Toeplitz;
+use weft_packet::cube::Cube;
+use weft_packet::rss::Toeplitz;
 use weft_units::QueueId;
 
 /// Graphs of at most so many edges, nodes and operands are walked without memory of the heap.

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::configuration::{Action, RssContext, Rule};
-use crate::cube::Field;
 use crate::nic::TableId;
 use crate::nic::random::{some_configuration, some_nic, some_packet};
 use proptest::prelude::*;
+use weft_packet::cube::Field;
 use weft_units::{FlowKey, Protocol};
 
 proptest! {

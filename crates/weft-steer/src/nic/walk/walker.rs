@@ -4,11 +4,11 @@ use super::logic::{Operand, decide, places};
 use super::rules::Rules;
 use super::{Destination, Mapping, Route, Step, Taken};
 use crate::configuration::{Action, Configuration, ContextId, RssContext};
-use crate::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
 use crate::nic::{Nic, NodeId, NodeKind, TableId, Target};
-use crate::rss::Toeplitz;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
+use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use weft_packet::rss::Toeplitz;
 
 /// Ethernet types of packets that RSS spreads.
 const IP: [u16; 2] = [ETHER_TYPE_IPV4, ETHER_TYPE_IPV6];

@@ -1,6 +1,6 @@
 //! Reading, writing and comparing address prefixes.
 
-use crate::matcher::Prefix;
+use crate::classifier::Prefix;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;

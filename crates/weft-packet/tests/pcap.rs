@@ -10,8 +10,8 @@ use pcap_file::{DataLink, Endianness};
 use proptest::prelude::*;
 use std::borrow::Cow;
 use std::io::Read;
-use weft_nic::fuzz::mutate;
-use weft_nic::pcap::{PACKET_MAX, PcapError, PcapReader, PcapWriter, fuzz_pcap};
+use weft_packet::mutation::mutate;
+use weft_packet::pcap::{PACKET_MAX, PcapError, PcapReader, PcapWriter, fuzz_pcap};
 use weft_units::{Bytes, Nanos};
 
 type Packet = (Nanos, Bytes, Vec<u8>);

@@ -1,6 +1,6 @@
 //! Containment and intersection of match rows: what a policy compiler and a filter planner ask of them.
 
-use crate::matcher::{Match, PortRange, Prefix};
+use crate::classifier::{Match, PortRange, Prefix};
 
 /// What two rows have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use super::sum::Sum;
 use super::{Cut, HEADER_MAX, SegmentError, SuperPacket};
-use crate::packet::TcpFlags;
+use crate::headers::TcpFlags;
 use crate::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
 use core::ops::Range;
 

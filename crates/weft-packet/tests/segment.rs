@@ -5,12 +5,12 @@ mod common;
 use common::{Below, Transport, check_sums, folded, frame, tcp};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use weft_nic::fuzz::mutate;
-use weft_nic::packet::parse_headers;
-use weft_nic::segment::{
+use weft_packet::headers::parse_headers;
+use weft_packet::mutation::mutate;
+use weft_packet::segment::{
     Checksum, ChunkHeader, ETHERNET_OVERHEAD, SegmentError, SuperPacket, fuzz_segment, wire_bytes_of_frame,
 };
-use weft_nic::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
+use weft_packet::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
 use weft_units::Bytes;
 
 /// Turns a finished frame into a super-packet as Linux hands it over: the checksum field holds the pseudo-header's sum.

@@ -6,10 +6,10 @@ use common::{Below, Transport, frame, tcp};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use std::net::IpAddr;
-use weft_nic::fuzz::mutate;
-use weft_nic::packet::{
+use weft_packet::headers::{
     Fragment, Headers, Layer, Network, PacketError, TcpFlags, fuzz_packet, parse_headers,
 };
+use weft_packet::mutation::mutate;
 use weft_units::{Bytes, FlowKey, Protocol};
 
 fn below() -> impl Strategy<Value = Below> {

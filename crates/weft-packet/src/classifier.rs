@@ -1,5 +1,9 @@
 //! Conjunctions of header and metadata tests: the rows of a match table.
 
+mod intersection;
+
+pub use intersection::Intersection;
+
 use core::net::IpAddr;
 use weft_units::{PacketMeta, Protocol};
 

@@ -11,7 +11,7 @@
 //! Does not: cut tunnels, or packets above 64 KB. For those [`SuperPacket::parse`] gives an error, and the caller sends the
 //! super-packet as it is.
 
-use crate::packet::{Fragment, Network, PacketError, TcpFlags, parse_headers};
+use crate::headers::{Fragment, Network, PacketError, TcpFlags, parse_headers};
 use crate::vnet::{GsoType, VnetHeader};
 use core::ops::Range;
 use thiserror::Error;

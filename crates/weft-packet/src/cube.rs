@@ -8,7 +8,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_units::{FlowKey, Protocol};
 
-use crate::matcher::Prefix;
+use crate::classifier::Prefix;
 
 /// Ethernet type of IPv4 (IEEE 802 numbers).
 pub const ETHER_TYPE_IPV4: u16 = 0x0800;

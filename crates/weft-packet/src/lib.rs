@@ -1,0 +1,28 @@
+//! Everything about bytes on the wire: headers, segmentation, checksums, captures, classification, and sets of packets.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
+//! | [`vnet`] | the virtio-net header in front of frames of TUN, TAP and macvtap |
+//! | [`segment`] | cutting TCP super-packets into segments, with their checksums |
+//! | [`pcap`] | reading and writing captures |
+//! | [`classifier`], [`prefix`] | rows of a match table: conjunctions of tests, and what two rows have in common |
+//! | [`cube`] | sets of packets as header fields under a mask |
+//! | [`rss`] | the Toeplitz hash of receive-side scaling |
+//! | [`mutation`] | test support: seeded mutation of inputs for parsers |
+#![forbid(unsafe_code)]
+
+pub mod classifier;
+pub mod cube;
+pub mod headers;
+pub mod mutation;
+pub mod pcap;
+pub mod prefix;
+pub mod rss;
+pub mod segment;
+pub mod vnet;
+
+pub use classifier::{Intersection, Match, PortRange, Prefix};
+pub use cube::{Cube, Field, Relation};
+pub use prefix::ParsePrefixError;
+pub use rss::{RssKey, Toeplitz};
