@@ -208,10 +208,10 @@ fn waited_for_a_core(loom: &ModeReport, p99: f64, most: f64, count: u64) -> Opti
     let late_s = count as f64 / 100.0 * (p99 - most);
     (in_nic <= most && waits.total_s() >= late_s).then(|| {
         format!(
-            "of T0's {} at the 99th percentile, {} were a wait for the link, and the rest a wait for a core: in {:.1} s T0 and \
-             what carries its packets were ready to run for {:.2} s without one",
-            human::time(p99),
+            "T0 waited {} for the link and the rest of its {} (99th percentile) for a core: in {:.1} s, T0 and the threads \
+             that carry its packets were ready to run for {:.2} s in sum without one",
             human::time(in_nic),
+            human::time(p99),
             waits.span_s,
             waits.total_s()
         )
