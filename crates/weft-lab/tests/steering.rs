@@ -1,10 +1,11 @@
 //! Plans on packets: what the planner says, what the model's graph says, and where the software NIC's receive side really puts packets.
 
 use weft_host::testing::privileged;
-use weft_lab::steer::planning::plan;
+use weft_lab::steer::search_cost;
 use weft_lab::steer::verification::verify_plan;
-use weft_lab::steer::{input, search_cost};
 use weft_packet::{Cube, Field};
+use weft_run::steering::input;
+use weft_run::steering::planning::plan;
 use weft_steer::policy::{Balance, Isolate, PolicyFile};
 use weft_steer::search::workload::{isolation, slides};
 use weft_steer::search::{Options, Placement};

@@ -66,7 +66,7 @@ const PROMISED: [&str; 13] = [
 ];
 
 /// Written by commands that need more than a machine or this test has; tests of their own check them. A probe needs a NIC that takes
-/// rules: see `crates/weft-lab/src/steer/device/tests.rs`. Scores out of sample take minutes: see `crates/weft-lab/tests/cross.rs`,
+/// rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see `crates/weft-lab/tests/cross.rs`,
 /// and `crates/weft-report/tests/schemas.rs` for the document.
 const ELSEWHERE: [&str; 2] = ["weft-cross", "weft-steer-probe"];
 

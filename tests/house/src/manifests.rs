@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Table;
 
 /// The floors of the house, bottom up. A crate may use those of the floors below and no others.
-pub const FLOORS: [&[&str]; 7] = [
+pub const FLOORS: [&[&str]; 8] = [
     &["weft-units"],
     &["weft-packet", "weft-sched", "weft-report"],
     &["weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
-    &["weft-nic"],
+    &["weft-nic", "weft-replay"],
+    &["weft-run"],
     &["weft-lab"],
     &["weft"],
 ];

@@ -4,7 +4,7 @@
 use house::documents::mentions;
 use house::workspace::{files, is_for_tests, read, root, test_modules};
 use house::{Finding, literals, manifests, skips, sources, unsafe_code};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Table;
 
@@ -79,6 +79,28 @@ fn each_crate_uses_only_floors_below() {
         found.into_iter().map(move |finding| (format!("crates/{name}/Cargo.toml"), finding))
     });
     none("floors of the house (docs/architecture.md)", findings.collect());
+}
+
+/// All crates of the workspace that `name` is built with.
+fn built_with(name: &str) -> BTreeSet<String> {
+    let crates: BTreeMap<_, _> = crates().into_iter().collect();
+    let (mut found, mut next) = (BTreeSet::new(), vec![name.to_owned()]);
+    while let Some(one) = next.pop() {
+        let dependencies = crates.get(&one).into_iter().flat_map(|d| &d.built);
+        for dependency in dependencies.filter(|d| crates.contains_key(*d)) {
+            if found.insert(dependency.clone()) {
+                next.push(dependency.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_replay_builds_no_ebpf() {
+    let host = |name: &str| built_with(name).contains("weft-host");
+    assert!(host("weft-run"), "the check sees nothing");
+    assert!(!host("weft-replay"), "{:?}", built_with("weft-replay"));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! SQ's qdisc: Loom's evaluation gives the single queue a qdisc that enforces the policy in software (section 6). Here that
 //! is HTB: a class for each class of the policy with equal parts, each of which may borrow up to the link's rate.
 
-use crate::ledger::QdiscDrops;
 use weft_host::htb::{self, Htb, HtbClass, HtbError};
 use weft_nic::plan::RingPlan;
 use weft_nic::port::Port;
 use weft_policy::CompiledPolicy;
+use weft_run::accounting::QdiscDrops;
 use weft_units::{BitsPerSec, Bytes, Packets};
 
 /// A full frame, and what it occupies on the wire: HTB counts frames, the link counts the wire.

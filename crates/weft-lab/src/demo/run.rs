@@ -5,8 +5,6 @@ use super::qdisc;
 use super::scenario::Scenario;
 use super::traffic::{BulkRun, LatencyRun, Request, SOCKPERF_LEAD};
 use super::{DemoError, DemoEvent, DemoOptions, Live};
-use crate::cgroups::resolve;
-use crate::ledger::QdiscDrops;
 use std::path::Path;
 use std::time::Duration;
 use weft_host::bpf_stats::BpfStats;
@@ -18,6 +16,8 @@ use weft_nic::testbed::Testbed;
 use weft_nic::worker::Grain;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::{CoreWaits, FineSamples};
+use weft_run::accounting::QdiscDrops;
+use weft_run::cgroups::resolve;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// Length of the windows in which the NIC reports what left and what waited.

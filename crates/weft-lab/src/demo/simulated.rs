@@ -2,12 +2,12 @@
 
 use super::DemoOptions;
 use super::scenario::Scenario as Timeline;
-use crate::host_facts;
 use crate::simulate::conservation;
 use std::collections::BTreeMap;
 use weft_nic::plan;
 use weft_report::demo::{Cost, DemoReport, LATENCY_TENANT, LatencySummary, Mode, ModeReport, Sample};
 use weft_report::record::Document;
+use weft_run::host_facts;
 use weft_sim::outcome::{ClassSample, Outcome};
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{ByteQueueLimit, FlowGroup, Host, QdiscKind, Scenario, SchedulerKind, Traffic};

@@ -3,8 +3,6 @@
 use super::run::{Outcome, Window};
 use super::scenario::Scenario;
 use super::{DemoOptions, Request, grain_in_words};
-use crate::host_facts;
-use crate::ledger::conservation;
 use std::collections::BTreeMap;
 use weft_nic::plan;
 use weft_policy::CompiledPolicy;
@@ -14,6 +12,8 @@ use weft_report::demo::{
 };
 use weft_report::record::Document;
 use weft_report::stats;
+use weft_run::accounting::conservation;
+use weft_run::host_facts;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Loom's Figure 10 shows a 90th percentile for each interval of 250 ms.

@@ -1,9 +1,9 @@
 //! From outcomes to the document of `weft sim`.
 
-use crate::host_facts;
 use std::collections::BTreeMap;
 use weft_report::record::{Conservation, Document, Drops, Ledger, Station};
 use weft_report::sim::{SimFairness, SimFlow, SimLatency, SimReport, SimSpread};
+use weft_run::host_facts;
 use weft_sim::cost::Category;
 use weft_sim::outcome::{self, Latencies, Outcome};
 use weft_sim::scenario::Scenario;

@@ -3,21 +3,14 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-pub mod device;
 mod frames;
-pub mod input;
 pub mod isolation;
 pub mod isolation_panels;
-mod ledger;
-pub mod ntuple;
-pub mod planning;
 pub mod search_cost;
 pub mod verification;
 pub mod verify;
-pub mod watch;
 
 pub use frames::{NoPacket, frame_of};
-pub use ledger::conservation;
 
 /// A name for a testbed that no other of this process has: several may run at once.
 fn role(name: &str) -> String {

@@ -1,13 +1,13 @@
 //! A plan's flows sent through the software NIC, as a document.
 
-use super::planning::Planned;
 use super::verify::{Expected, FlowSeen, Prediction, VerifyError, VerifyOptions, verify};
-use crate::host_facts;
 use std::sync::Arc;
 use std::time::Instant;
 use weft_packet::Cube;
 use weft_report::record::Document;
 use weft_report::steer::{SteerVerify, VerifiedFlow};
+use weft_run::host_facts;
+use weft_run::steering::planning::Planned;
 use weft_steer::nic::{Mapping, Nic, Steering};
 use weft_steer::search::Placement;
 use weft_steer::{Configuration, Flow};
@@ -103,7 +103,7 @@ mod tests {
     use weft_units::QueueId;
 
     fn walked(prediction: Prediction) -> Expected {
-        let flow = crate::steer::input::flow("udp,192.0.2.1,1,192.0.2.2,2").expect("a flow");
+        let flow = weft_run::steering::input::flow("udp,192.0.2.1,1,192.0.2.2,2").expect("a flow");
         Expected { flow, prediction }
     }
 

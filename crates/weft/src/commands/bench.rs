@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::{cleanup_stale, require_network_rights};
 use weft_lab::bench_assignment::AssignmentError;
-use weft_lab::{bench_assignment, bench_engine, bench_port, bench_sim, host_facts};
+use weft_lab::{bench_assignment, bench_engine, bench_port, bench_sim};
 use weft_policy::CompileOptions;
 use weft_report::bench::{BenchCase, BenchReport};
 use weft_report::record::Document;
+use weft_run::host_facts;
 
 /// Measure how fast it is.
 #[derive(Debug, clap::Args)]

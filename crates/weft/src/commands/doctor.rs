@@ -4,11 +4,11 @@ use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::doctor::{State, survey};
-use weft_lab::host_facts;
 use weft_report::doctor::{DoctorReport, Facility, FacilityState};
 use weft_report::human;
 use weft_report::record::Document;
 use weft_report::table::{Cell, Column, Table, Tone};
+use weft_run::host_facts;
 
 /// Tell what this host offers, what each missing thing would bring, and how to get it.
 #[derive(Debug, clap::Args)]

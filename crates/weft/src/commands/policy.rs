@@ -5,10 +5,10 @@ use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_lab::host_facts;
 use weft_policy::{CompileOptions, describe, describe_infrastructure, to_dot};
 use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
+use weft_run::host_facts;
 
 /// Check, explain or draw a policy.
 #[derive(Debug, clap::Args)]

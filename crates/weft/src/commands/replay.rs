@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_lab::host_facts;
-use weft_lab::replay::{Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
 use weft_policy::CompileOptions;
+use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
 use weft_report::human;
 use weft_report::record::{Conservation, Document, Drops, Ledger};
 use weft_report::replay::{ReplayClass, ReplayReport};
+use weft_run::host_facts;
 use weft_units::BitsPerSec;
 
 /// Schedule a capture in virtual time, without any rights.
@@ -130,7 +130,7 @@ fn document(outcome: &Outcome) -> ReplayReport {
     let drops = drops
         .map(|(reason, count)| ((*reason).to_owned(), Drops { packets: count.packets, bytes: count.bytes }))
         .collect();
-    let class = |class: &weft_lab::replay::ClassReport| ReplayClass {
+    let class = |class: &weft_replay::ClassReport| ReplayClass {
         class: class.class.clone(),
         packets: class.packets,
         bytes: class.bytes,

@@ -7,7 +7,6 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use weft_lab::host_facts;
 use weft_lab::reproduce::{self, Measured, Options, ReproduceError};
 use weft_lab::titan::measured::experiment::{Measure, WEIGHTS_ID};
 use weft_lab::titan::measured::nic;
@@ -16,6 +15,7 @@ use weft_report::judgement::Judgement;
 use weft_report::record::Document;
 use weft_report::reproduce::{Experiment, ReproduceReport, reproduce_html};
 use weft_report::table::{Column, Table};
+use weft_run::host_facts;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// Reproduce the papers' tables and figures, in the simulator or on real packets, beside what was published.

@@ -5,10 +5,10 @@ use crate::output::{self, Target};
 use crate::signals::Stop;
 use std::path::Path;
 use std::process::ExitCode;
-use weft_lab::host_facts;
 use weft_lab::reproduce::{Cross, CrossOptions, ReproduceError};
 use weft_report::record::Document;
 use weft_report::reproduce::CrossReport;
+use weft_run::host_facts;
 
 /// Runs of each cell where nobody says how many: with them the whole takes some minutes on two processors.
 const SEEDS: u32 = 2;

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
-use weft_lab::operate::{Inner, ONE_CLASS, Queues};
-use weft_lab::operate::{Operation, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
 use weft_nic::worker::Grain;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::{Conservation, Document, Ledger};
+use weft_run::session::{Inner, ONE_CLASS, Queues};
+use weft_run::session::{Operation, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
 use weft_units::{BitsPerSec, Nanos};
 
 /// How often the counters are read.

@@ -6,8 +6,8 @@ use ratatui::layout::Constraint;
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Row, Table};
-use weft_lab::operate::Status;
 use weft_report::human;
+use weft_run::session::Status;
 
 /// The live view.
 #[derive(Debug)]

@@ -96,7 +96,7 @@ fn flows_land_where_the_configuration_says_and_the_books_balance() {
         outcome.requests
     );
     assert_eq!(outcome.unexplained, Packets(0), "{outcome:?}");
-    assert_eq!(crate::steer::conservation(&outcome.nic).violations(), [""; 0]);
+    assert_eq!(weft_run::steering::conservation(&outcome.nic).violations(), [""; 0]);
     let mut expected = [0; 4];
     let plan = isolated(4, 2);
     for flow in outcome.clients.iter().flat_map(|client| &client.flows) {
@@ -126,7 +126,7 @@ fn requests_that_a_full_queue_drops_are_sent_again() {
     assert!(requests.balances() && requests.timed_out > 0 && dropped > 0, "{outcome:?}");
     assert!(dropped <= requests.timed_out + requests.abandoned, "{requests:?}, {dropped} dropped");
     assert_eq!((requests.errors, outcome.unexplained), (0, Packets(0)), "{requests:?}");
-    assert_eq!(crate::steer::conservation(&outcome.nic).violations(), [""; 0]);
+    assert_eq!(weft_run::steering::conservation(&outcome.nic).violations(), [""; 0]);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::settings::Settings;
 use super::testbed::{Books, Network};
 use super::transfer::{Connections, Watch};
-use crate::ledger::{QdiscDrops, conservation};
 use core::time::Duration;
 use weft_host::OsError;
 use weft_host::link::LinkError;
@@ -12,6 +11,7 @@ use weft_host::sysctl::SysctlError;
 use weft_nic::nic::NicError;
 use weft_nic::port::PortError;
 use weft_report::stats;
+use weft_run::accounting::{QdiscDrops, conservation};
 use weft_titan::error::TitanError;
 use weft_units::{Bytes, Nanos};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
 use weft_host::{NetNs, link};
-use weft_lab::steer::device::record::{self, Kept};
-use weft_lab::steer::device::{self, Wanted};
-use weft_lab::steer::input;
 use weft_report::record::Document;
+use weft_run::steering::device::record::{self, Kept};
+use weft_run::steering::device::{self, Wanted};
+use weft_run::steering::input;
 use weft_steer::change::Change;
 
 /// The interface.

@@ -9,8 +9,8 @@ use crate::output::{self, Target};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_lab::steer::{input, planning};
 use weft_report::record::Document;
+use weft_run::steering::{input, planning};
 use weft_steer::emit;
 use weft_steer::search::Options;
 

@@ -5,8 +5,8 @@ use crate::failure::usage;
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_lab::steer::{input, planning};
 use weft_report::record::Document;
+use weft_run::steering::{input, planning};
 use weft_steer::{Configuration, emit};
 
 /// Plan the queues of flows.

@@ -1,7 +1,7 @@
 //! What is set in a device, as a configuration of a model.
 
 use super::Device;
-use crate::steer::ntuple::from_rx_rule;
+use crate::steering::ntuple::from_rx_rule;
 use std::collections::BTreeMap;
 use weft_host::ethtool::{self, EthtoolError, HashFields, HashFlow, HashFunction, Location};
 use weft_packet::RssKey;

@@ -56,7 +56,7 @@ impl Made {
 
 /// What a rule tests, found by way of the model's cubes.
 fn mask(rule: &RxRule) -> Cube {
-    let rule = crate::steer::ntuple::from_rx_rule(&nic(), rule).expect("one that was made here");
+    let rule = crate::steering::ntuple::from_rx_rule(&nic(), rule).expect("one that was made here");
     rule.cube.mask_only()
 }
 
@@ -281,7 +281,7 @@ fn what_a_driver_takes_is_learnt() {
 #[test]
 fn rules_that_no_model_knows_are_left_alone_and_told() {
     let (nic, mut device) = (nic(), Made::new());
-    let mut foreign = crate::steer::ntuple::to_rx_rule(&rule(9, 0, Action::Drop), 7).expect("a rule");
+    let mut foreign = crate::steering::ntuple::to_rx_rule(&rule(9, 0, Action::Drop), 7).expect("a rule");
     foreign.action = ethtool::Action::Wake;
     device.rules.insert(7, foreign);
     let imported = import(&nic, &mut device).expect("read");
@@ -319,7 +319,7 @@ fn with_others() -> (Made, Vec<RxRule>) {
     device.one_mask = false;
     let main = device.contexts[&0].clone();
     device.contexts.insert(1, Rss { table: vec![QueueId(3); 4], ..main });
-    let rx = |rule: &Rule, at| crate::steer::ntuple::to_rx_rule(rule, at).expect("a rule");
+    let rx = |rule: &Rule, at| crate::steering::ntuple::to_rx_rule(rule, at).expect("a rule");
     let mut wakes = rx(&rule(9, 1, Action::Drop), 0);
     wakes.action = ethtool::Action::Wake;
     let theirs = vec![
@@ -392,7 +392,7 @@ fn rules_and_contexts_of_others_stay() {
     assert_eq!(bring(&mut device, &records, &[2, 3]).expect("in force"), 0);
     // Somebody puts another rule where one of ours was: it is theirs now.
     let (at, _) = device.rules.iter().find(|(_, rule)| !theirs.contains(rule)).expect("one of ours");
-    let another = crate::steer::ntuple::to_rx_rule(&rule(77, 1, Action::Drop), *at).expect("a rule");
+    let another = crate::steering::ntuple::to_rx_rule(&rule(77, 1, Action::Drop), *at).expect("a rule");
     device.rules.insert(*at, another);
     let theirs = [theirs, vec![another]].concat();
     undo(&mut device, &mut records.open()).expect("taken back");

@@ -2,7 +2,7 @@
 
 use super::{Imported, ProbeReport};
 use crate::host_facts;
-use crate::steer::planning::filter;
+use crate::steering::planning::filter;
 use weft_report::record::Document;
 use weft_report::steer::{ForeignRule, ProbedRule, SteerContext, SteerImport, SteerProbe};
 use weft_steer::Nic;

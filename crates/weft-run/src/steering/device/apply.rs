@@ -1,7 +1,7 @@
 //! A plan's changes, made one after the other; when one is refused, those before it are taken back.
 
 use super::Device;
-use crate::steer::ntuple::to_rx_rule;
+use crate::steering::ntuple::to_rx_rule;
 use std::collections::BTreeMap;
 use thiserror::Error;
 use weft_host::ethtool::{self, EthtoolError, RssChange};

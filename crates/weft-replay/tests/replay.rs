@@ -1,11 +1,11 @@
 //! Replays of made captures, checked against what the policy's words promise.
 
 use std::collections::{HashMap, VecDeque};
-use weft_lab::replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay, replay_with};
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
 use weft_packet::{Match, PortRange};
 use weft_policy::{ClassInfo, CompiledPolicy, Rule};
+use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay, replay_with};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_sim::{Dequeue, Scheduler};
 use weft_units::{

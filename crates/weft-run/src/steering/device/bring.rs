@@ -2,7 +2,7 @@
 
 use super::record::{Kept, Recorded};
 use super::{ApplyError, Device, Imported, apply_plan, import};
-use crate::steer::planning::{self, PlanningError};
+use crate::steering::planning::{self, PlanningError};
 use std::collections::BTreeSet;
 use thiserror::Error;
 use weft_host::OsError;

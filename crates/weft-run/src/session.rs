@@ -9,7 +9,7 @@
 
 mod arp;
 mod describe;
-mod ledger;
+mod report;
 
 use core::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -375,7 +375,7 @@ impl Operation {
             classes: self.names.iter().enumerate().map(class).collect(),
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
             received: totals.reverse.packets.get(),
-            dropped: ledger::dropped(&totals),
+            dropped: report::dropped(&totals),
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             failed: totals.unread + self.not_followed,
         })
@@ -388,6 +388,6 @@ impl Operation {
     pub fn finish(self, grace: Nanos) -> Result<RunReport, OperateError> {
         let duration = self.started.elapsed();
         let totals: Totals = self.nic.stop(grace)?;
-        Ok(ledger::report(&self.names, &totals, duration))
+        Ok(report::report(&self.names, &totals, duration))
     }
 }

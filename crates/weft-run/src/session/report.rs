@@ -5,8 +5,8 @@ use weft_nic::nic::Totals;
 use weft_report::record::Document;
 use weft_report::run::{RunClass, RunDrops, RunReport};
 
+use crate::accounting::{QdiscDrops, conservation};
 use crate::host_facts;
-use crate::ledger::{QdiscDrops, conservation};
 
 /// The document of a run that lasted `duration`.
 pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> RunReport {

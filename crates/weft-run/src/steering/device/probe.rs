@@ -2,7 +2,7 @@
 //! addresses for documentation, which nobody sends.
 
 use super::{Device, testbed};
-use crate::steer::ntuple::to_rx_rule;
+use crate::steering::ntuple::to_rx_rule;
 use weft_packet::{Cube, Field, Prefix};
 use weft_steer::nic::{Interface, Nic, TableId};
 use weft_steer::{Action, Rule};

@@ -4,12 +4,12 @@ use core::num::NonZeroU32;
 use std::time::{Duration, Instant};
 use weft_host::testing::{privileged, unique};
 use weft_host::{Cgroup, Hierarchy, Spawn, link};
-use weft_lab::cgroups::{Follower, entries, watch};
 use weft_nic::nic::{NicConfig, SoftwareNic};
 use weft_nic::plan::Mode;
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_nic::worker::Grain;
 use weft_policy::{CompileOptions, Source, compile};
+use weft_run::cgroups::{Follower, entries, watch};
 use weft_units::{BitsPerSec, Nanos};
 
 /// Datagrams of a start of the service.
