@@ -1,6 +1,7 @@
 //! The kernel's own TCP through a bottleneck: it fills the link, stands in the queue, and the qdisc's books balance.
 
-use weft_lab::kernel_tcp::{Bottleneck, ETHERNET_HEADER, Measured, QueueSample, measure};
+use weft_lab::kernel_tcp::{Bottleneck, Measured, QueueSample, measure};
+use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 fn through(flows: u32) -> (Bottleneck, Measured) {
@@ -29,7 +30,7 @@ fn check(flows: u32) {
     assert_eq!(measured.flows.len(), flows as usize);
     assert!(measured.standing_queue.mean > 0.0, "{shown:?}");
     assert!(measured.standing_queue.range.1 <= bottleneck.queue, "{shown:?}");
-    let frame = u64::from(bottleneck.mtu) + ETHERNET_HEADER.get();
+    let frame = ethernet::frame_of(Bytes(bottleneck.mtu.into())).get();
     // Bytes and packets are two counters, updated one after the other, and are read in between at times: by one packet they
     // may disagree. An uncut segment would be worth many.
     let within =

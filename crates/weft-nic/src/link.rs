@@ -6,7 +6,8 @@
 //! catch-up is lost link time and is counted.
 
 use crate::worker::Grain;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_packet::ethernet;
+use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
 
 /// How long what waits below the NIC may keep an urgent packet waiting, where the rate is high enough that pieces do not decide.
 const BELOW: Nanos = Nanos::from_micros(200);
@@ -25,29 +26,27 @@ pub fn queue_below(rate: BitsPerSec, piece: Bytes) -> Bytes {
 
 /// The longest chunk that leaves at once, in bytes of frames, where packets of `mtu` bytes follow an Ethernet header.
 pub(crate) fn piece(grain: Grain, mtu: u32) -> Bytes {
-    const ETHERNET_HEADER: u64 = 14;
     match grain {
         Grain::Whole => Bytes(WHOLE),
-        Grain::Segments(count) => Bytes(u64::from(count.get()) * (u64::from(mtu) + ETHERNET_HEADER)),
+        Grain::Segments(count) => Bytes(u64::from(count.get()) * ethernet::frame_of(Bytes(mtu.into())).get()),
     }
 }
 
 /// A link of a certain rate.
 #[derive(Clone, Debug)]
 pub struct Link {
-    rate: BitsPerSec,
+    /// The rate, and the fraction of a nanosecond that `free_at` is behind: keeps long runs exact.
+    exact: ExactRate,
     catch_up: Nanos,
     /// The link's clock: everything up to here is either sent or known to have been idle.
     free_at: Nanos,
-    /// Fraction of a nanosecond that `free_at` is behind, in units of 1/rate: keeps long runs exact.
-    remainder: u64,
     lost: Nanos,
 }
 
 impl Link {
     /// A link that is free from `now` on.
     pub fn new(rate: BitsPerSec, catch_up: Nanos, now: Nanos) -> Self {
-        Self { rate, catch_up, free_at: now, remainder: 0, lost: Nanos::ZERO }
+        Self { exact: ExactRate::at_least_one(rate), catch_up, free_at: now, lost: Nanos::ZERO }
     }
 
     /// The link's clock: the engine's "now".
@@ -62,7 +61,7 @@ impl Link {
 
     /// The rate.
     pub fn rate(&self) -> BitsPerSec {
-        self.rate
+        self.exact.rate()
     }
 
     /// Lets the link's clock follow the wall clock as far as the catch-up demands. Call before scheduling.
@@ -86,10 +85,7 @@ impl Link {
 
     /// Puts `bytes` on the wire. Returns the departure: when the last bit is sent.
     pub fn send(&mut self, bytes: Bytes) -> Nanos {
-        let bits = u128::from(bytes.get()) * 8 * 1_000_000_000 + u128::from(self.remainder);
-        let rate = u128::from(self.rate.get().max(1));
-        self.free_at += Nanos((bits / rate) as u64);
-        self.remainder = (bits % rate) as u64;
+        self.free_at += self.exact.take(bytes);
         self.free_at
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`ethernet`] | framing: what Ethernet adds to a packet |
 //! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
 //! | [`vnet`] | the virtio-net header in front of frames of TUN, TAP and macvtap |
 //! | [`segment`] | cutting TCP super-packets into segments, with their checksums |
@@ -14,6 +15,7 @@
 
 pub mod classifier;
 pub mod cube;
+pub mod ethernet;
 pub mod headers;
 pub mod mutation;
 pub mod pcap;

@@ -11,6 +11,7 @@
 //! Does not: cut tunnels, or packets above 64 KB. For those [`SuperPacket::parse`] gives an error, and the caller sends the
 //! super-packet as it is.
 
+use crate::ethernet::wire_of;
 use crate::headers::{Fragment, Network, PacketError, TcpFlags, parse_headers};
 use crate::vnet::{GsoType, VnetHeader};
 use core::ops::Range;
@@ -22,22 +23,11 @@ mod sum;
 
 pub use chunk::{Checksum, ChunkHeader};
 
-/// What a frame occupies on an Ethernet link beyond its own bytes: 8 of preamble and start delimiter, 4 of frame check
-/// sequence and 12 of gap (IEEE 802.3, 3.1.1 and 4.4.2).
-pub const ETHERNET_OVERHEAD: Bytes = Bytes(24);
-/// The shortest frame on an Ethernet link, in bytes without the frame check sequence (IEEE 802.3, 4.4.2: 64 with it).
-pub const FRAME_MIN: Bytes = Bytes(60);
 /// The longest Ethernet, IP and transport headers that can be rewritten, in bytes: two VLAN tags, IPv6 and a TCP header
 /// with all its options take 122; what is above that is left for IPv6 extension headers.
 pub const HEADER_MAX: usize = 256;
 /// The longest IP packet, in bytes: what the length fields hold.
 const IP_PACKET_MAX: usize = 65_535;
-
-/// The bytes that one frame of `frame` bytes (without its check sequence) occupies on an Ethernet link: padded to
-/// [`FRAME_MIN`], with [`ETHERNET_OVERHEAD`].
-pub fn wire_bytes_of_frame(frame: Bytes) -> Bytes {
-    frame.max(FRAME_MIN) + ETHERNET_OVERHEAD
-}
 
 /// Why a super-packet cannot be cut. The caller may still send it whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -239,7 +229,7 @@ impl SuperPacket {
     }
 
     /// The bytes that `count` segments from `first` on occupy on an Ethernet link when each is a frame of its own, with
-    /// headers, padding and [`ETHERNET_OVERHEAD`]. Segments that do not exist count nothing.
+    /// headers, padding and [`AROUND`](crate::ethernet::AROUND). Segments that do not exist count nothing.
     pub fn wire_bytes(&self, first: u32, count: u32) -> Bytes {
         let end = first.saturating_add(count).min(self.segments);
         if first >= end {
@@ -250,10 +240,10 @@ impl SuperPacket {
         let full = self.segment_payload().0;
         let last = self.segments - 1;
         let full_frames = u64::from(end.min(last).saturating_sub(first));
-        let mut total = Bytes(wire_bytes_of_frame(Bytes(header + full)).0.saturating_mul(full_frames));
+        let mut total = Bytes(wire_of(Bytes(header + full)).0.saturating_mul(full_frames));
         if end == self.segments {
             let rest = body.saturating_sub(u64::from(last).saturating_mul(full));
-            total += wire_bytes_of_frame(Bytes(header + rest));
+            total += wire_of(Bytes(header + rest));
         }
         total
     }

@@ -5,11 +5,10 @@ mod common;
 use common::{Below, Transport, check_sums, folded, frame, tcp};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
+use weft_packet::ethernet::{AROUND, wire_of};
 use weft_packet::headers::parse_headers;
 use weft_packet::mutation::mutate;
-use weft_packet::segment::{
-    Checksum, ChunkHeader, ETHERNET_OVERHEAD, SegmentError, SuperPacket, fuzz_segment, wire_bytes_of_frame,
-};
+use weft_packet::segment::{Checksum, ChunkHeader, SegmentError, SuperPacket, fuzz_segment};
 use weft_packet::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
 use weft_units::Bytes;
 
@@ -76,7 +75,7 @@ fn cut(vnet: VnetHeader, frame: &[u8], sizes: &[u32], checksum: Checksum) -> Vec
         if count == 1 {
             assert!(out.vnet().needs_csum() == (checksum == Checksum::Partial));
             let len = Bytes(chunk.len() as u64);
-            assert_eq!(packet.wire_bytes(first, 1), wire_bytes_of_frame(len));
+            assert_eq!(packet.wire_bytes(first, 1), wire_of(len));
             frames.push(complete(out.vnet(), chunk));
         } else {
             assert_eq!((out.vnet().gso, out.vnet().gso_size), (vnet.gso, vnet.gso_size));
@@ -178,7 +177,7 @@ fn wire_bytes_of_a_full_super_packet() {
     assert_eq!(packet.wire_bytes(0, 45), Bytes(44 * (1514 + 24) + 354 + 24));
     assert_eq!(packet.wire_bytes(44, 7), Bytes(354 + 24), "what does not exist counts nothing");
     assert_eq!(packet.wire_bytes(45, 1), Bytes::ZERO);
-    assert_eq!(wire_bytes_of_frame(Bytes(42)), Bytes(60) + ETHERNET_OVERHEAD);
+    assert_eq!(wire_of(Bytes(42)), Bytes(60) + AROUND);
     assert!(size_of::<SuperPacket>() <= 40);
 }
 

@@ -7,13 +7,7 @@
 //! passes unused is worth nothing beyond the burst: a caller that comes later than the time it was told gives the
 //! difference away unless the burst covers it.
 
-use weft_units::{BitsPerSec, Bytes, Nanos};
-
-/// Bit-nanoseconds per byte-second.
-const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
-
-/// The highest rate: two remainders below it add up without overflow. Four exabits a second bind nothing.
-const RATE_MAX: u64 = 1 << 62;
+use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
 
 /// State of one rate limit: 48 bytes, of which a charge touches all and a check only the first 8.
 #[derive(Debug)]
@@ -22,10 +16,8 @@ pub(crate) struct Limit {
     release: u64,
     /// Theoretical arrival time, whole nanoseconds.
     tat: u64,
-    /// Its fraction, in 1/rate nanoseconds, below `rate`.
-    remainder: u64,
-    /// Bits per second, never zero.
-    rate: u64,
+    /// The rate, and the fraction of `tat`.
+    exact: ExactRate,
     /// How long the burst lasts at the rate, in nanoseconds.
     burst_time: u64,
     burst: Bytes,
@@ -34,7 +26,7 @@ pub(crate) struct Limit {
 impl Limit {
     pub(crate) fn new(rate: BitsPerSec, burst: Bytes) -> Self {
         let burst_time = rate.time_for(burst).get();
-        Self { release: 0, tat: 0, remainder: 0, rate: rate.get().clamp(1, RATE_MAX), burst_time, burst }
+        Self { release: 0, tat: 0, exact: ExactRate::at_least_one(rate), burst_time, burst }
     }
 
     /// From when on it allows a packet.
@@ -44,7 +36,7 @@ impl Limit {
     }
 
     pub(crate) fn rate(&self) -> BitsPerSec {
-        BitsPerSec(self.rate)
+        self.exact.rate()
     }
 
     /// Charges `bytes` that were sent at `now`.
@@ -52,50 +44,27 @@ impl Limit {
     pub(crate) fn charge(&mut self, bytes: Bytes, now: Nanos) {
         if self.tat < now.get() {
             self.tat = now.get();
-            self.remainder = 0;
+            self.exact.restart();
         }
-        let (nanos, remainder) = self.cost(bytes);
-        self.remainder += remainder;
-        let carry = self.remainder >= self.rate;
-        if carry {
-            self.remainder -= self.rate;
-        }
-        self.tat = self.tat.saturating_add(nanos).saturating_add(u64::from(carry));
+        self.tat = self.tat.saturating_add(self.exact.take(bytes).get());
         self.release = self.tat.saturating_sub(self.burst_time);
-    }
-
-    /// What `bytes` cost: whole nanoseconds, and the rest in 1/rate nanoseconds.
-    #[inline]
-    fn cost(&self, bytes: Bytes) -> (u64, u64) {
-        match bytes.get().checked_mul(BIT_NANOS_PER_BYTE) {
-            Some(product) => (product / self.rate, product % self.rate),
-            None => {
-                let product = u128::from(bytes.get()) * u128::from(BIT_NANOS_PER_BYTE);
-                let rate = u128::from(self.rate);
-                (u64::try_from(product / rate).unwrap_or(u64::MAX), (product % rate) as u64)
-            }
-        }
     }
 
     /// Changes the rate at `now`. What is owed stays the same in bytes, so a limit that was set far too low by mistake
     /// does not make its lanes wait for the time that the mistake would have taken.
     pub(crate) fn set_rate(&mut self, rate: BitsPerSec, now: Nanos) {
-        let owed = u128::from(self.tat.saturating_sub(now.get())) * u128::from(self.rate);
-        let rate = rate.get().clamp(1, RATE_MAX);
+        let owed = u128::from(self.tat.saturating_sub(now.get())) * u128::from(self.rate().get());
+        self.exact = ExactRate::at_least_one(rate);
         if owed > 0 {
-            let owed_nanos = u64::try_from(owed / u128::from(rate)).unwrap_or(u64::MAX);
+            let owed_nanos = u64::try_from(owed / u128::from(self.rate().get())).unwrap_or(u64::MAX);
             self.tat = now.get().saturating_add(owed_nanos);
         }
-        self.rate = rate;
-        self.remainder = 0;
-        self.burst_time = BitsPerSec(rate).time_for(self.burst).get();
+        self.burst_time = self.rate().time_for(self.burst).get();
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        self.rate > 0
-            && self.remainder < self.rate
-            && self.release == self.tat.saturating_sub(self.burst_time)
+        self.release == self.tat.saturating_sub(self.burst_time)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod cost;
 pub mod engine;
 pub mod event_queue;
 pub mod link;
+mod link_transmitter;
 pub mod network;
 pub mod nic;
 pub mod outcome;
@@ -16,7 +17,6 @@ pub mod qdisc;
 pub mod run;
 pub mod scenario;
 pub mod segment;
-mod serial;
 pub mod trace;
 mod world;
 

@@ -6,7 +6,8 @@
 //!
 //! Does not: read packets, classify them, or model the host.
 
-use crate::serial::Serializer;
+use crate::link_transmitter::LinkTransmitter;
+use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, Nanos, Packets, Weight};
 
 /// What the link needs of a scheduler. Implemented by the engine; tests have slow and obvious ones.
@@ -66,9 +67,8 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Ethernet, frames given without their check sequence: padded to 60 bytes; 8 bytes of preamble and start delimiter, 4 of
-    /// check sequence, 12 of gap (IEEE 802.3, 3.1.1 and 4.4.2).
-    pub const ETHERNET: Self = Self { frame_min: Bytes(60), overhead: Bytes(24) };
+    /// Ethernet, frames given without their check sequence ([`weft_packet::ethernet`]).
+    pub const ETHERNET: Self = Self { frame_min: ethernet::FRAME_MIN, overhead: ethernet::AROUND };
     /// Nothing is added.
     pub const NONE: Self = Self { frame_min: Bytes::ZERO, overhead: Bytes::ZERO };
 
@@ -101,7 +101,7 @@ pub struct Departure {
 pub struct VirtualLink<S> {
     scheduler: S,
     framing: Framing,
-    wire: Serializer,
+    wire: LinkTransmitter,
     /// When the scheduler is asked next; [`Nanos::MAX`] while nothing is queued.
     next: Nanos,
     /// The latest arrival.
@@ -111,7 +111,7 @@ pub struct VirtualLink<S> {
 impl<S: Scheduler> VirtualLink<S> {
     /// A free link; `None` for a rate of zero, on which nothing would ever leave.
     pub fn new(scheduler: S, rate: BitsPerSec, framing: Framing) -> Option<Self> {
-        let wire = Serializer::new(rate)?;
+        let wire = LinkTransmitter::new(rate)?;
         Some(Self { scheduler, framing, wire, next: Nanos::MAX, now: Nanos::ZERO })
     }
 
@@ -171,7 +171,7 @@ impl<S: Scheduler> VirtualLink<S> {
         let start = self.next;
         match self.scheduler.dequeue(start) {
             Dequeue::Packet { flow, lane, len, handle } => {
-                let end = self.wire.occupy(start, self.framing.wire_bytes(len));
+                let end = self.wire.transmit(start, self.framing.wire_bytes(len));
                 self.next = end;
                 Some(Departure { start, end, lane, flow, len, handle })
             }

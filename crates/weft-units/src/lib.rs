@@ -5,12 +5,14 @@
 //! number can never be taken for a flow number. The formulas that join them stand here, once.
 #![forbid(unsafe_code)]
 
+mod exact_rate;
 mod ids;
 mod packet;
 mod quantity;
 #[doc(hidden)]
 pub mod testing;
 
+pub use exact_rate::{BIT_NANOS_PER_BYTE, ExactRate};
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, NodeId, QueueId};
 pub use packet::{FlowKey, PacketMeta, Protocol};
 pub use quantity::{BitsPerSec, Bytes, Nanos, Packets, ParseUnitError, Weight};

@@ -4,13 +4,14 @@
 use weft_host::htb::{self, Htb, HtbClass, HtbError};
 use weft_nic::plan::RingPlan;
 use weft_nic::port::Port;
+use weft_packet::ethernet;
 use weft_policy::CompiledPolicy;
 use weft_run::accounting::QdiscDrops;
 use weft_units::{BitsPerSec, Bytes, Packets};
 
 /// A full frame, and what it occupies on the wire: HTB counts frames, the link counts the wire.
-const FRAME: u64 = 1514;
-const WIRE: u64 = 1538;
+const FRAME: Bytes = ethernet::frame_of(ethernet::MTU);
+const WIRE: Bytes = ethernet::wire_of(FRAME);
 /// The part of the link that HTB gives out.
 const PERCENT_OF_LINK: u64 = 98;
 /// Packets that a class may hold; more than its flows' sockets let it have.
@@ -28,7 +29,7 @@ pub(super) fn install(
 ) -> Result<(), HtbError> {
     // A veth gives a qdisc no back-pressure, so the qdisc must be the slower of the two to hold the queue: operators of such
     // hosts shape to a little below the link, and so does this.
-    let rate = BitsPerSec(rate.get() / WIRE * FRAME / 100 * PERCENT_OF_LINK);
+    let rate = BitsPerSec(rate.get() / WIRE.get() * FRAME.get() / 100 * PERCENT_OF_LINK);
     let count = policy.classes.len() as u64;
     let class = |i: u64| HtbClass {
         minor: i as u16 + 1,

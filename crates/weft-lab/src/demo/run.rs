@@ -14,6 +14,7 @@ use weft_nic::plan::Mode;
 use weft_nic::sampler::Sample;
 use weft_nic::testbed::Testbed;
 use weft_nic::worker::Grain;
+use weft_packet::ethernet;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::{CoreWaits, FineSamples};
 use weft_run::accounting::QdiscDrops;
@@ -25,7 +26,7 @@ const FINE: Nanos = Nanos::from_millis(10);
 /// Fine windows in one that is shown live: 50 ms, the paper's throughput window (section 6).
 const FINE_PER_LIVE: usize = 5;
 /// The largest packet on the wire at an MTU of 1500 bytes, and a super-packet of 64 KB in segments of that.
-const SEGMENT_WIRE: u64 = 1538;
+const SEGMENT_WIRE: u64 = ethernet::wire_of(ethernet::frame_of(ethernet::MTU)).0;
 const WHOLE_WIRE: u64 = 45 * SEGMENT_WIRE;
 /// Packets that a ring holds: more than twice the flows that may share one.
 const RING_PACKETS: u32 = 2000;

@@ -5,6 +5,7 @@ use super::scenario::Scenario as Timeline;
 use crate::simulate::conservation;
 use std::collections::BTreeMap;
 use weft_nic::plan;
+use weft_packet::ethernet;
 use weft_report::demo::{Cost, DemoReport, LATENCY_TENANT, LatencySummary, Mode, ModeReport, Sample};
 use weft_report::record::Document;
 use weft_run::host_facts;
@@ -173,7 +174,8 @@ fn sample(window: &ClassSample, timeline: &Timeline, classes: &[String]) -> Samp
         active.insert(0, LATENCY_TENANT.to_owned());
     }
     // The demo's rates count what occupies the link: frames with their check sequence, preamble and gap.
-    let wire = 1538.0 / 1514.0;
+    let frame = ethernet::frame_of(ethernet::MTU);
+    let wire = ethernet::wire_of(frame).get() as f64 / frame.get() as f64;
     Sample {
         t_s: from.as_secs_f64(),
         window_s: window.window.as_secs_f64(),

@@ -17,13 +17,10 @@ use weft_host::tbf::{Reader, TbfError, TbfStats};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
+use weft_packet::ethernet;
 use weft_report::stats;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
-/// What Ethernet adds to an IP packet on the wire: header 14, checksum 4, preamble 8, gap 12.
-pub const ETHERNET_OVERHEAD: Bytes = Bytes(38);
-/// What the queue counts of an Ethernet frame besides the IP packet: the header.
-pub const ETHERNET_HEADER: Bytes = Bytes(14);
 /// IPv4 header 20, TCP header 20, and the timestamps option with its padding 12 (RFC 7323, appendix A).
 pub const TCP_IP_HEADERS: Bytes = Bytes(52);
 /// The time between two samples of the queue.
@@ -34,6 +31,11 @@ pub const MAX_FLOWS: u32 = 1024;
 const SETTLE: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(3));
 /// How much later than the first process the last may have its flows; with one process, how long starting may take.
 const STAGGER: (u64, u64) = (1, 4);
+
+/// What an IP packet of `mtu` bytes occupies on the wire.
+fn wire(mtu: u32) -> Bytes {
+    ethernet::wire_of(ethernet::frame_of(Bytes(mtu.into())))
+}
 
 /// A bottleneck and the flows through it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +64,7 @@ impl Bottleneck {
 
     /// The rate of payload when the link is never idle and sends full segments only.
     pub fn payload_rate(&self) -> BitsPerSec {
-        let wire = u128::from(self.mtu) + u128::from(ETHERNET_OVERHEAD.get());
+        let wire = u128::from(wire(self.mtu).get());
         let rate = u128::from(self.rate.get()) * u128::from(self.segment().get()) / wire;
         BitsPerSec(u64::try_from(rate).unwrap_or(u64::MAX))
     }
@@ -74,7 +76,7 @@ impl Bottleneck {
 
     fn check(&self) -> Result<(), KernelTcpError> {
         let invalid = |why: String| Err(KernelTcpError::Invalid(why));
-        let frame = Bytes(u64::from(self.mtu)) + ETHERNET_HEADER;
+        let frame = ethernet::frame_of(Bytes(self.mtu.into()));
         if self.delay != Nanos::ZERO {
             return Err(KernelTcpError::NoDelay(self.delay));
         }
@@ -296,7 +298,7 @@ pub fn measure(
         return Err(KernelTcpError::Late("the last flows to connect"));
     }
     std::thread::sleep(from.saturating_sub(clock::now()).into());
-    let frame = Bytes(u64::from(bottleneck.mtu)) + ETHERNET_HEADER;
+    let frame = ethernet::frame_of(Bytes(bottleneck.mtu.into()));
     let lost = LostTime::new(bottleneck.rate);
     let steady = sample((&mut reader, frame), lost, &mut flows, (from, to), progress)?;
     progress(Progress::Ending);
@@ -378,8 +380,8 @@ impl LostTime {
 
 /// What was sent between two readings, as it was on the wire: the frame's header is in the kernel's count.
 fn on_the_wire(before: &TbfStats, now: &TbfStats) -> Bytes {
-    let beside = (ETHERNET_OVERHEAD - ETHERNET_HEADER).get() * (now.packets - before.packets).get();
-    now.bytes - before.bytes + Bytes(beside)
+    let around = ethernet::AROUND.get() * (now.packets - before.packets).get();
+    now.bytes - before.bytes + Bytes(around)
 }
 
 /// The queue's counters, and when they were read. The kernel reads bytes and packets one after the other while packets leave: a reading

@@ -1,12 +1,13 @@
 //! Sender, router and receiver, each a network namespace of this run. The bottleneck is at the router's egress to the receiver.
 
-use super::{Bottleneck, ETHERNET_OVERHEAD, KernelTcpError};
+use super::{Bottleneck, KernelTcpError, wire};
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::tbf::{self, Tbf};
 use weft_host::{NetNs, RunId, sysctl};
-use weft_units::{Bytes, Nanos, Packets};
+use weft_packet::ethernet;
+use weft_units::{Nanos, Packets};
 
 /// The receiver's address.
 pub(super) const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 2, 1));
@@ -49,10 +50,15 @@ impl Path {
         path.connect(bottleneck.mtu)?;
         // The queue counts packets, so TCP must not hand over segments that are cut later.
         link::set_gso_max_segs(&path.sender, SENDER_LINK, 1)?;
-        let wire_frame = Bytes(u64::from(bottleneck.mtu) + ETHERNET_OVERHEAD.get());
+        let wire_frame = wire(bottleneck.mtu);
         let burst = bottleneck.rate.bytes_in(BURST).max(wire_frame + wire_frame);
         // The kernel counts the frame's header itself; what is left is preamble, checksum and gap.
-        let tbf = Tbf { rate: bottleneck.rate, overhead: 24, burst, limit: bottleneck.queue };
+        let tbf = Tbf {
+            rate: bottleneck.rate,
+            overhead: ethernet::AROUND.get() as u16,
+            burst,
+            limit: bottleneck.queue,
+        };
         tbf::install(&path.router, ROUTER_OUT, &tbf)?;
         Ok(path)
     }

@@ -1,7 +1,8 @@
 //! `kernel-tcp --measured`: the kernel's TCP of this machine through the bottleneck, beside the simulated one.
 
 use super::{Measured, ReproduceError};
-use crate::kernel_tcp::{self, Bottleneck, ETHERNET_HEADER, ETHERNET_OVERHEAD, KernelTcpError};
+use crate::kernel_tcp::{self, Bottleneck, KernelTcpError};
+use weft_packet::ethernet;
 use weft_report::reproduce::Experiment;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -87,8 +88,8 @@ fn measure(queue: Bytes, flows: u32, duration: Nanos) -> Result<Run, ReproduceEr
         }
         other => ReproduceError::Native { id: ID.to_owned(), reason: other.to_string() },
     })?;
-    let mtu = u64::from(MTU);
-    let wire = (mtu + ETHERNET_OVERHEAD.get()) as f64 / (mtu + ETHERNET_HEADER.get()) as f64;
+    let frame = ethernet::frame_of(Bytes(MTU.into()));
+    let wire = ethernet::wire_of(frame).get() as f64 / frame.get() as f64;
     let delay_ms = seen.standing_queue.mean * wire * 8e3 / RATE.get() as f64;
     Ok(Run { goodput_mbps: seen.throughput.get() as f64 / 1e6, delay_ms, link_lost: seen.link_lost })
 }

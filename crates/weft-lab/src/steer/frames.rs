@@ -7,8 +7,7 @@ use weft_packet::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
 use weft_packet::{Cube, Field};
 use weft_units::Protocol;
 
-/// Shortest frame without its checksum (IEEE 802.3, 3.2.8: 64 bytes with 4 of checksum).
-const SHORTEST: usize = 60;
+const SHORTEST: usize = weft_packet::ethernet::FRAME_MIN.0 as usize;
 /// Where what is not tested comes from: locally administered addresses, told apart from the testbed's own devices.
 const SRC_MAC: u128 = 0x0200_0000_5701;
 const DST_MAC: u128 = 0x0200_0000_5702;

@@ -13,7 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use weft_host::clock;
-use weft_packet::segment::{Checksum, wire_bytes_of_frame};
+use weft_packet::ethernet::wire_of;
+use weft_packet::segment::Checksum;
 use weft_packet::vnet::{GsoType, VnetHeader};
 use weft_units::{Bytes, Nanos};
 
@@ -53,7 +54,7 @@ impl Pieces {
         let header = if jumbo { header - JUMBO } else { header };
         let count = payload.div_ceil(size);
         let last = payload - (count - 1) * size;
-        let wire = |payload: usize| wire_bytes_of_frame(Bytes((header + payload) as u64)).get();
+        let wire = |payload: usize| wire_of(Bytes((header + payload) as u64)).get();
         Some(Self {
             count: count as u64,
             bytes: Bytes((count * header + payload) as u64),
@@ -82,7 +83,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let wire = match (fetched.packet, whole) {
             (Some(packet), _) => packet.wire_bytes(first, count),
             (None, Some(pieces)) => pieces.wire,
-            (None, None) => wire_bytes_of_frame(Bytes(frame)),
+            (None, None) => wire_of(Bytes(frame)),
         };
         let result = self.write(number, first, count, total);
         if let Err(error) = result {

@@ -1,7 +1,7 @@
 //! What a policy says, with the places where it says it.
 
 use crate::diagnostic::Span;
-use weft_packet::{Match, Prefix};
+use weft_packet::{Match, Prefix, ethernet};
 #[cfg(test)]
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};
@@ -104,6 +104,6 @@ pub(crate) struct Branch {
 /// window of one second is kept within that.
 pub(crate) fn default_burst(rate: BitsPerSec) -> Bytes {
     const SPAN: Nanos = Nanos::from_millis(2);
-    const FRAMES: Bytes = Bytes(2 * 1538);
-    rate.bytes_in(SPAN) + FRAMES
+    const FRAME: Bytes = ethernet::wire_of(ethernet::frame_of(ethernet::MTU));
+    rate.bytes_in(SPAN) + FRAME + FRAME
 }

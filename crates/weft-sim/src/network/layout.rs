@@ -1,9 +1,9 @@
 //! Shapes of networks: which switches and ports there are, and which port leads where.
 
 use super::{Hop, Port, Switch, SwitchId, impossible};
+use crate::link_transmitter::LinkTransmitter;
 use crate::run::RunError;
 use crate::scenario::{Network, Topology};
-use crate::serial::Serializer;
 use weft_units::{BitsPerSec, Bytes};
 
 /// Most ports that a network may have; a guard against a mistyped number of spines, not a limit of the model.
@@ -147,10 +147,10 @@ impl Layout {
     }
 }
 
-fn wire(rate: BitsPerSec, name: &str) -> Result<Serializer, RunError> {
+fn wire(rate: BitsPerSec, name: &str) -> Result<LinkTransmitter, RunError> {
     let refused =
         || impossible("links of rate zero carry nothing".to_owned(), &format!("give `network.{name}`"));
-    Serializer::new(rate).ok_or_else(refused)
+    LinkTransmitter::new(rate).ok_or_else(refused)
 }
 
 /// That the network is not too large.

@@ -1,8 +1,8 @@
 //! An output port: a FIFO whose departures are known in advance.
 
 use super::Hop;
+use crate::link_transmitter::LinkTransmitter;
 use crate::outcome::{Amount, Station};
-use crate::serial::Serializer;
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos, Packets};
 
@@ -17,7 +17,7 @@ struct Waiting {
 /// An output port and its link.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
-    wire: Serializer,
+    wire: LinkTransmitter,
     /// What is queued, by departure; entries whose time has come go when the port is drained.
     ring: VecDeque<Waiting>,
     /// Sum of the ring's bytes.
@@ -30,7 +30,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(wire: Serializer, far_end: Hop) -> Self {
+    pub(super) fn new(wire: LinkTransmitter, far_end: Hop) -> Self {
         let (entered, left, dropped) = Default::default();
         Self { wire, ring: VecDeque::new(), backlog: Bytes::ZERO, far_end, entered, left, dropped }
     }
@@ -63,7 +63,7 @@ impl Port {
     /// Queues a packet that occupies the link with `wire` bytes, and gives its departure.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Nanos, len: Bytes, wire: Bytes) -> Nanos {
-        let departs = self.wire.occupy(now, wire);
+        let departs = self.wire.transmit(now, wire);
         self.ring.push_back(Waiting { departs, len });
         self.backlog += len;
         departs

@@ -1,9 +1,9 @@
 //! Token buckets without rounding.
 
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Nanos};
 
 /// Units of a bucket's level in a byte: bits times nanoseconds per second, so that refilling by rate times time is exact.
-const BYTE: i128 = 8 * 1_000_000_000;
+const BYTE: i128 = BIT_NANOS_PER_BYTE as i128;
 
 /// Longest debt, in time at the bucket's rate: `mbuffer` of `sch_htb`, 60 s.
 const LONGEST_DEBT: i128 = 60 * 1_000_000_000;

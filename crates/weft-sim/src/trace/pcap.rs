@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use thiserror::Error;
 
 /// Ethernet, IPv4 and TCP headers without options.
-const ETHERNET: usize = 14;
+const ETHERNET: usize = weft_packet::ethernet::HEADER.0 as usize;
 const IPV4: usize = 20;
 const TCP: usize = 20;
 const HEADERS: usize = ETHERNET + IPV4 + TCP;

@@ -12,13 +12,13 @@ use crate::byte_queue_limit::ByteQueue;
 use crate::congestion;
 use crate::cost::Operation;
 use crate::event_queue::EventQueue;
+use crate::link_transmitter::LinkTransmitter;
 use crate::network::Fabric;
 use crate::nic::scheduler;
 use crate::outcome::Counters;
 use crate::qdisc;
 use crate::run::RunError;
 use crate::scenario::{FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
-use crate::serial::Serializer;
 use crate::trace::Observer;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -272,7 +272,7 @@ impl<'a, O: Observer> World<'a, O> {
             pools: pools(config, queues),
             nic: NicState {
                 scheduler,
-                wire: Serializer::new(rate)
+                wire: LinkTransmitter::new(rate)
                     .ok_or_else(|| impossible("the link has no rate".to_owned(), "give it one"))?,
                 pending: false,
                 next_fetch: Nanos::ZERO,

@@ -4,11 +4,11 @@ use super::Packet;
 use crate::assignment::{Occupancy, QueueAssignment};
 use crate::byte_queue_limit::ByteQueue;
 use crate::cost::Costs;
+use crate::link_transmitter::LinkTransmitter;
 use crate::nic::scheduler::NicScheduler;
 use crate::outcome::Amount;
 use crate::qdisc::Qdisc;
 use crate::segment::Segment;
-use crate::serial::Serializer;
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos, Packets, QueueId};
 
@@ -76,7 +76,7 @@ pub(super) struct TransmitQueue {
 /// The NIC's transmit side.
 pub(super) struct NicState {
     pub(super) scheduler: Box<dyn NicScheduler>,
-    pub(super) wire: Serializer,
+    pub(super) wire: LinkTransmitter,
     /// A [`super::Event::Transmit`] is pending.
     pub(super) pending: bool,
     /// No packet may be fetched before.

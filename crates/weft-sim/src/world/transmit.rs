@@ -3,16 +3,13 @@
 use super::{Body, Event, Packet, World, host};
 use crate::nic::scheduler::Pick;
 use crate::trace::{Observer, PacketEvent, PacketEventKind};
+use weft_packet::ethernet;
 use weft_units::{Bytes, Nanos, QueueId};
 
 /// Frame bytes of a TCP packet beside its payload: Ethernet 14, IPv4 20, TCP 20 with 12 of timestamps.
 pub(super) const TCP_HEADERS: u32 = 66;
 /// Of a UDP or ICMP packet: Ethernet 14, IPv4 20, UDP or ICMP 8.
 pub(super) const UDP_HEADERS: u32 = 42;
-/// On the wire around a frame: preamble 8, frame check sequence 4, gap 12.
-pub(super) const FRAMING: u32 = 24;
-/// Smallest frame without its check sequence (IEEE 802.3: 64 with it).
-const SMALLEST_FRAME: u32 = 60;
 
 /// Frame bytes of a packet with this payload.
 #[inline]
@@ -21,7 +18,7 @@ pub(super) fn frame(body: Body, payload: u32) -> u32 {
         Body::Data { .. } | Body::Ack { .. } => TCP_HEADERS,
         Body::Datagram { .. } | Body::Probe { .. } => UDP_HEADERS,
     };
-    (payload + headers).max(SMALLEST_FRAME)
+    (payload + headers).max(ethernet::FRAME_MIN.0 as u32)
 }
 
 impl<O: Observer> World<'_, O> {
@@ -105,8 +102,10 @@ impl<O: Observer> World<'_, O> {
 
     #[inline]
     fn put_on_wire(&mut self, host: u32, packet: Packet, class: u16, queue: QueueId) {
-        let departure =
-            self.hosts[host as usize].nic.wire.occupy(self.now, Bytes(u64::from(packet.len + FRAMING)));
+        let departure = self.hosts[host as usize]
+            .nic
+            .wire
+            .transmit(self.now, Bytes(packet.len.into()) + ethernet::AROUND);
         let stream = &mut self.streams[packet.stream as usize];
         stream.sent += u64::from(packet.len);
         let to = stream.to;

@@ -1,0 +1,36 @@
+//! What Ethernet adds to a packet: in the frame, and around it on the wire (IEEE 802.3, 3.1.1, 3.2 and 4.4.2).
+//!
+//! The kernel and the engine count frames: the header is in, the check sequence is not.
+
+use weft_units::Bytes;
+
+/// The header without tags: two addresses and a type.
+pub const HEADER: Bytes = Bytes(14);
+/// Around each frame: 8 of preamble and start delimiter, 4 of frame check sequence, 12 of gap.
+pub const AROUND: Bytes = Bytes(24);
+/// The shortest frame without its check sequence: 64 with it.
+pub const FRAME_MIN: Bytes = Bytes(60);
+/// The usual longest IP packet.
+pub const MTU: Bytes = Bytes(1500);
+
+/// The frame of an IP packet.
+pub const fn frame_of(packet: Bytes) -> Bytes {
+    Bytes(packet.0 + HEADER.0)
+}
+
+/// What a frame occupies on the wire: padded to [`FRAME_MIN`], with [`AROUND`].
+pub const fn wire_of(frame: Bytes) -> Bytes {
+    Bytes(if frame.0 < FRAME_MIN.0 { FRAME_MIN.0 } else { frame.0 } + AROUND.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_frame_and_the_shortest() {
+        assert_eq!(frame_of(MTU), Bytes(1514));
+        assert_eq!(wire_of(frame_of(MTU)), Bytes(1538));
+        assert_eq!(wire_of(Bytes(42)), Bytes(84));
+    }
+}

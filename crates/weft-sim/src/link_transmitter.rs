@@ -1,0 +1,69 @@
+//! What occupies a link, and for how long: serialisation at a rate, with the fraction of a nanosecond carried.
+
+use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
+
+/// One direction of a link: sends one frame after the other at its rate.
+///
+/// Times are rounded down to whole nanoseconds; the fraction is carried within a busy period, so that the rate holds over
+/// any number of frames.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkTransmitter {
+    /// The rate, and the fraction of a nanosecond by which `free` is too early.
+    exact: ExactRate,
+    /// When the link is free.
+    free: Nanos,
+}
+
+impl LinkTransmitter {
+    /// A free link; `None` for a rate of zero, on which nothing would ever leave.
+    pub(crate) fn new(rate: BitsPerSec) -> Option<Self> {
+        Some(Self { exact: ExactRate::new(rate)?, free: Nanos::ZERO })
+    }
+
+    /// When the link is free: the end of the last frame.
+    pub(crate) const fn free_at(&self) -> Nanos {
+        self.free
+    }
+
+    /// Sends `wire` bytes, framing included, as soon as the link is free and `ready` has come. Gives the time at which the
+    /// last bit has left.
+    #[inline]
+    pub(crate) fn transmit(&mut self, ready: Nanos, wire: Bytes) -> Nanos {
+        let start = if ready > self.free {
+            self.exact.restart();
+            ready
+        } else {
+            self.free
+        };
+        self.free = start + self.exact.take(wire);
+        self.free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The ends are those of exact arithmetic: a frame begins at the exact end of the one before, or, when it comes
+        /// after the whole nanosecond of that end, at its own time.
+        #[test]
+        fn agrees_with_exact_arithmetic(
+            rate in 1..=400_000_000_000_u64,
+            frames in prop::collection::vec((0..2000_u64, 1..10_000_u64), 1..200),
+        ) {
+            let mut link = LinkTransmitter::new(BitsPerSec(rate)).expect("a rate");
+            // The exact end in units of 1/rate nanoseconds.
+            let (mut end, mut now) = (0_u128, 0_u64);
+            for (gap, wire) in frames {
+                now += gap;
+                let start = if u128::from(now) > end / u128::from(rate) { u128::from(now) * u128::from(rate) } else { end };
+                end = start + u128::from(wire) * 8_000_000_000;
+                let got = link.transmit(Nanos(now), Bytes(wire));
+                prop_assert_eq!(u128::from(got.0), end / u128::from(rate));
+                prop_assert_eq!(got, link.free_at());
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Time at a rate, without rounding: the fraction of a nanosecond that one packet leaves over counts for the next.
+
+use crate::{BitsPerSec, Bytes, Nanos};
+
+/// Bits of a byte times nanoseconds of a second: bytes times this, over bits per second, is nanoseconds.
+pub const BIT_NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;
+
+/// A rate, and the fraction of a nanosecond that is carried. The k-th end of a busy period is the rounded sum of k exact times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExactRate {
+    /// At least 1.
+    rate: u64,
+    /// In units of 1/rate nanoseconds; less than `rate`.
+    carry: u64,
+}
+
+impl ExactRate {
+    /// Nothing carried; `None` for a rate of zero, at which nothing would ever end.
+    pub const fn new(rate: BitsPerSec) -> Option<Self> {
+        if rate.0 == 0 { None } else { Some(Self { rate: rate.0, carry: 0 }) }
+    }
+
+    /// The same, where a rate of zero counts as one bit a second.
+    pub const fn at_least_one(rate: BitsPerSec) -> Self {
+        Self { rate: if rate.0 == 0 { 1 } else { rate.0 }, carry: 0 }
+    }
+
+    /// The rate.
+    #[inline]
+    pub const fn rate(&self) -> BitsPerSec {
+        BitsPerSec(self.rate)
+    }
+
+    /// Forgets the fraction: the next packet begins at a time of its own.
+    #[inline]
+    pub const fn restart(&mut self) {
+        self.carry = 0;
+    }
+
+    /// The whole nanoseconds that `bytes` take, with what was carried; carries the rest. Beyond 64 bits it is `Nanos::MAX`.
+    #[inline]
+    pub fn take(&mut self, bytes: Bytes) -> Nanos {
+        match bytes.0.checked_mul(BIT_NANOS_PER_BYTE).and_then(|work| work.checked_add(self.carry)) {
+            // 64 bits hold frames of up to two gigabytes; a division of 128 bits takes several times as long.
+            Some(work) => {
+                self.carry = work % self.rate;
+                Nanos(work / self.rate)
+            }
+            None => self.take_wide(bytes),
+        }
+    }
+
+    #[cold]
+    fn take_wide(&mut self, bytes: Bytes) -> Nanos {
+        let work = u128::from(bytes.0) * u128::from(BIT_NANOS_PER_BYTE) + u128::from(self.carry);
+        let rate = u128::from(self.rate);
+        self.carry = u64::try_from(work % rate).unwrap_or(0);
+        Nanos(u64::try_from(work / rate).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Within a busy period the k-th frame ends at the rounded sum; beyond 64 bits too.
+    #[test]
+    fn fractions_add_up_in_both_widths() {
+        for (rate, length) in [(3_000_000_000, 1), (7, 11), (100_000_000_007, 1538), (u64::MAX, 1 << 40)] {
+            let mut exact = ExactRate::new(BitsPerSec(rate)).expect("a rate");
+            let mut end = 0_u128;
+            for k in 1..=1000_u128 {
+                end += u128::from(exact.take(Bytes(length)).0);
+                assert_eq!(end, k * u128::from(length) * 8_000_000_000 / u128::from(rate));
+            }
+        }
+    }
+
+    #[test]
+    fn a_restart_forgets_the_fraction_and_a_rate_of_zero_is_refused() {
+        let mut exact = ExactRate::new(BitsPerSec(3_000_000_000)).expect("a rate");
+        assert_eq!(exact.take(Bytes(1)), Nanos(2));
+        exact.restart();
+        assert_eq!(exact.take(Bytes(1)), Nanos(2), "2.67 ns and nothing carried");
+        assert_eq!(exact.take(Bytes(1)), Nanos(3));
+        assert_eq!(ExactRate::new(BitsPerSec::ZERO), None);
+        let mut slow = ExactRate::new(BitsPerSec(1)).expect("a rate");
+        assert_eq!(slow.take(Bytes(u64::MAX)), Nanos::MAX);
+    }
+}
