@@ -215,6 +215,12 @@ static __always_inline __u16 choose_ring(struct __sk_buff *skb, struct weft_door
 	return lane->first_ring + n % rings;
 }
 
+/* A function of its own, so that the object's type information has the record's structure. */
+static __noinline int output(struct weft_record *record)
+{
+	return bpf_ringbuf_output(&records, record, sizeof(*record), BPF_RB_NO_WAKEUP) == 0;
+}
+
 static __always_inline void announce(struct weft_doorbells *d, const struct weft_flow_key *key, struct weft_flow *flow,
 				     __u16 class, __u16 kind)
 {
@@ -229,7 +235,7 @@ static __always_inline void announce(struct weft_doorbells *d, const struct weft
 		.kind = kind,
 	};
 
-	flow->announced = bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP) == 0;
+	flow->announced = output(&record);
 	if (flow->announced)
 		__sync_fetch_and_add(&d->records, 1);
 	else

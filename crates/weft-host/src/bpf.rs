@@ -3,6 +3,7 @@
 //! [`Object`] is what this process loaded; [`MapFd`] and [`ProgramFd`] are maps and programs of any process, found by number
 //! or in a bpf file system (`crate::bpffs`).
 
+mod layout;
 mod map;
 mod options;
 mod program;
@@ -17,6 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use thiserror::Error;
 
+pub use layout::StructLayout;
 pub use map::MapFd;
 pub use options::ObjectOptions;
 pub use program::{ProgramFd, ProgramInfo, program_info, program_maps, programs_named};

@@ -5,7 +5,7 @@ use crate::error::TitanError;
 use crate::found::{self, Found, find};
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
 use crate::leftovers::{self, drop_pins, pins_of};
-use crate::match_table::encode;
+use crate::match_table::{CGROUP_BYTES, cgroup_bytes, encode};
 use crate::page::{self, QueuePage};
 use crate::programs::{Loaded, Pins, is_loaded, map_of};
 use crate::segments::{self, name_of};
@@ -454,16 +454,10 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Lo
 }
 
 /// A cgroup as the programs compare it (`struct weft_cgroup`); zeros, which match nothing, for one that does not exist.
-fn cgroup(path: &str) -> [u8; 16] {
-    let mut element = [0; 16];
-    if let Some(cgroup) = find_cgroup(path)
-        && let Ok(place) = cgroup.place()
-    {
-        element[..8].copy_from_slice(&place.id.to_ne_bytes());
-        // WEFT_LEVEL_ANY where the root of the hierarchy cannot be seen.
-        element[8..12].copy_from_slice(&place.level.unwrap_or(u32::MAX).to_ne_bytes());
-    }
-    element
+fn cgroup(path: &str) -> [u8; CGROUP_BYTES] {
+    let place = find_cgroup(path).and_then(|cgroup| cgroup.place().ok());
+    // WEFT_LEVEL_ANY where the root of the hierarchy cannot be seen.
+    place.map_or([0; CGROUP_BYTES], |place| cgroup_bytes(place.id, place.level.unwrap_or(u32::MAX)))
 }
 
 fn describe(settings: &Settings) -> String {

@@ -90,12 +90,12 @@ pub struct Flow {
     pub state: AtomicU64,
     /// Assigned so far.
     pub bytes: AtomicU64,
-    bytes_out: AtomicU64,
-    weighed: AtomicU64,
-    idle_since: AtomicU32,
-    swept: AtomicU32,
-    claim: AtomicU32,
-    hash: AtomicU32,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) weighed: AtomicU64,
+    pub(crate) idle_since: AtomicU32,
+    pub(crate) swept: AtomicU32,
+    pub(crate) claim: AtomicU32,
+    pub(crate) hash: AtomicU32,
     /// Local port in the lower half, remote in the upper.
     pub ports: AtomicU32,
     pad: AtomicU32,

@@ -22,3 +22,6 @@ pub mod status;
 pub mod tracing_check;
 mod undo;
 pub mod weights;
+
+#[cfg(test)]
+mod layout_tests;

@@ -30,6 +30,17 @@ fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
     (net.to_be_bytes(), mask.to_be_bytes())
 }
 
+/// Size of a cgroup in the map (`struct weft_cgroup`).
+pub const CGROUP_BYTES: usize = 16;
+
+/// A cgroup as the programs compare it: its number and its level in the hierarchy.
+pub fn cgroup_bytes(id: u64, level: u32) -> [u8; CGROUP_BYTES] {
+    let mut element = [0; CGROUP_BYTES];
+    element[..8].copy_from_slice(&id.to_ne_bytes());
+    element[8..12].copy_from_slice(&level.to_ne_bytes());
+    element
+}
+
 /// One row as the program reads it.
 pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
     let m = &rule.matcher;

@@ -8,7 +8,7 @@ use weft_host::bpf::{
 };
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/titan.bpf.o"));
+pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/titan.bpf.o"));
 
 /// The classifier at the device's egress.
 const CLASSIFIER: &str = "weft_titan";

@@ -6,6 +6,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
 use weft_policy::CompiledPolicy;
+use weft_titan::match_table::{CGROUP_BYTES, cgroup_bytes};
 use weft_units::BitsPerSec;
 
 /// Cgroups that have a share of infrastructure of their own, by a hash.
@@ -22,12 +23,9 @@ impl CgroupEntry {
     pub const ANY_LEVEL: u32 = u32::MAX;
 
     /// The map element (`struct weft_cgroup`); `None` matches nothing.
-    pub fn to_bytes(entry: Option<Self>) -> [u8; 16] {
+    pub fn to_bytes(entry: Option<Self>) -> [u8; CGROUP_BYTES] {
         let Self { id, level } = entry.unwrap_or(Self { id: 0, level: 0 });
-        let mut element = [0; 16];
-        element[..8].copy_from_slice(&id.to_ne_bytes());
-        element[8..12].copy_from_slice(&level.to_ne_bytes());
-        element
+        cgroup_bytes(id, level)
     }
 }
 
@@ -99,6 +97,33 @@ impl Guard {
     /// Makes every flow be classified again with its next packet.
     pub(super) fn classify_again(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+impl Guard {
+    /// Compares each field with the program's.
+    pub(super) fn same_as(layout: &weft_host::bpf::StructLayout) {
+        use core::mem::offset_of;
+        assert_eq!(layout.size, size_of::<Self>());
+        let fields = [
+            ("token", offset_of!(Self, token)),
+            ("epoch", offset_of!(Self, epoch)),
+            ("flags", offset_of!(Self, flags)),
+            ("infrastructure", offset_of!(Self, infrastructure)),
+            ("nanos_per_kib", offset_of!(Self, nanos_per_kib)),
+            ("unannounced", offset_of!(Self, unannounced)),
+            ("obscured", offset_of!(Self, obscured)),
+            ("excess", offset_of!(Self, excess)),
+            ("own", offset_of!(Self, own)),
+            ("others", offset_of!(Self, others)),
+            ("senders", offset_of!(Self, senders)),
+        ];
+        for (name, offset) in fields {
+            assert_eq!(layout.offset(name), Some(offset), "weft_guard.{name}");
+        }
+        let named = layout.offsets.keys().filter(|name| !name.starts_with("pad")).count();
+        assert_eq!(named, fields.len(), "weft_guard has fields that nobody compares");
     }
 }
 

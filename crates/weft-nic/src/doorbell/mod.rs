@@ -170,6 +170,10 @@ impl Doorbells {
     }
 }
 
+/// `struct weft_expiry`: its size, and where `now_ns`, `idle_ns`, `seen` and `expired` begin.
+const EXPIRY: usize = 24;
+const EXPIRY_AT: [usize; 4] = [0, 8, 16, 20];
+
 /// The flow table, for tidying.
 #[derive(Debug)]
 pub struct FlowTable {
@@ -192,14 +196,14 @@ impl FlowTable {
     /// # Errors
     /// When the kernel refuses to run the program.
     pub fn expire(&self, now: Nanos) -> Result<Tidied, BpfError> {
-        // struct weft_expiry
-        let mut walk = [0; 24];
-        walk[..8].copy_from_slice(&now.get().to_ne_bytes());
-        walk[8..16].copy_from_slice(&FLOW_IDLE.get().to_ne_bytes());
+        let [now_at, idle_at, seen_at, expired_at] = EXPIRY_AT;
+        let mut walk = [0; EXPIRY];
+        walk[now_at..now_at + 8].copy_from_slice(&now.get().to_ne_bytes());
+        walk[idle_at..idle_at + 8].copy_from_slice(&FLOW_IDLE.get().to_ne_bytes());
         self.expire.run(&mut walk)?;
         let number =
             |at: usize| walk[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes));
-        Ok(Tidied { seen: number(16), expired: number(20) })
+        Ok(Tidied { seen: number(seen_at), expired: number(expired_at) })
     }
 }
 
@@ -224,3 +228,6 @@ pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Nanos) {
         }
     }
 }
+
+#[cfg(test)]
+mod layout_tests;

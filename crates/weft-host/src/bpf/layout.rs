@@ -1,0 +1,43 @@
+//! The layout of the structures that programs and this process share, by the object's own type information (BTF): what tests hold both
+//! languages together with.
+
+use super::{BpfError, failed};
+use libbpf_rs::btf::types::{MemberAttr, Struct};
+use libbpf_rs::btf::{Btf, HasSize};
+use std::collections::BTreeMap;
+
+/// A structure: its size and where its fields begin, in bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StructLayout {
+    /// Bytes of the whole.
+    pub size: usize,
+    /// The offset of each named field.
+    pub offsets: BTreeMap<String, usize>,
+}
+
+impl StructLayout {
+    /// The structure `name` of the object `image`, a compiled eBPF file.
+    ///
+    /// # Errors
+    /// When the object has no type information, or no such structure.
+    pub fn of(image: &[u8], name: &str) -> Result<Self, BpfError> {
+        let missing = || BpfError::Absent { what: "structure", name: name.to_owned() };
+        let types = Btf::from_raw("layout", image).map_err(|e| failed("read types of", name, e))?;
+        let types = types.ok_or_else(missing)?;
+        let found = types.type_by_name::<Struct<'_>>(name).ok_or_else(missing)?;
+        let offset = |attribute: MemberAttr| match attribute {
+            MemberAttr::Normal { offset } => offset as usize / 8,
+            MemberAttr::BitField { offset, .. } => offset as usize / 8,
+        };
+        let field = |member: libbpf_rs::btf::types::StructMember<'_>| {
+            let name = member.name?.to_str()?.to_owned();
+            Some((name, offset(member.attr)))
+        };
+        Ok(Self { size: found.size(), offsets: found.iter().filter_map(field).collect() })
+    }
+
+    /// Where a field begins.
+    pub fn offset(&self, field: &str) -> Option<usize> {
+        self.offsets.get(field).copied()
+    }
+}
