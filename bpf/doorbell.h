@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the eBPF program at the port's egress and the NIC's transmit worker share. crates/weft-nic/src/doorbell/layout.rs
+ * What the eBPF program at the port's egress and the NIC's transmit worker share. crates/weft-nic/src/layout.rs
  * is the same in Rust; both sides assert the sizes.
  */
 #ifndef WEFT_DOORBELL_H

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::run_id::RunId;
 
@@ -27,6 +27,40 @@ pub enum Life {
     Dead,
     /// It has no file here.
     Unknown,
+}
+
+impl RunId {
+    /// The run that is this process. From the first call on this process holds the lock that shows that it lives.
+    pub fn current() -> RunId {
+        static CURRENT: OnceLock<RunId> = OnceLock::new();
+        static FORKED: Mutex<Option<RunId>> = Mutex::new(None);
+        let pid = std::process::id();
+        let cached = *CURRENT.get_or_init(|| RunId::begin(pid));
+        if cached.pid == pid {
+            return cached;
+        }
+        // After a fork the child is another process.
+        let mut forked = FORKED.lock().unwrap_or_else(PoisonError::into_inner);
+        match *forked {
+            Some(known) if known.pid == pid => known,
+            _ => *forked.insert(RunId::begin(pid)),
+        }
+    }
+
+    /// Takes the lock. Where it cannot be had, nobody can show that this run is dead, and what it leaves behind stays.
+    fn begin(pid: u32) -> RunId {
+        /// Runs of as many PID namespaces may have the same numbers.
+        const TRIES: u64 = 64;
+        let start_time = crate::run_id::own_start_time().unwrap_or(0);
+        let ids = (0..TRIES).map(|later| RunId { pid, start_time: start_time + later });
+        let free = |id: &RunId| hold(Path::new(FOLDER), *id).unwrap_or(true);
+        ids.into_iter().find(free).unwrap_or(RunId { pid, start_time })
+    }
+
+    /// What is known of the process, by its lock. Its number is not looked at: it means nothing in another PID namespace.
+    pub fn life(&self) -> Life {
+        life(Path::new(FOLDER), *self)
+    }
 }
 
 /// Takes the lock of a run for the rest of this process's life. False when another process has it.

@@ -13,7 +13,6 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::OsError;
-use crate::link;
 
 /// Where named network namespaces are mounted.
 pub const NETNS_DIR: &str = "/run/netns";
@@ -47,8 +46,8 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// Makes a new namespace, mounts it at `/run/netns/NAME` and sets its `lo` up.
-    pub fn create(name: &str) -> Result<NetNs> {
+    /// A new namespace, mounted at `/run/netns/NAME`, with all its links down.
+    pub(crate) fn named_and_down(name: &str) -> Result<NetNs> {
         check_name(name)?;
         let failed = |step: &str, e: io::Error| {
             OsError::new(format!("create network namespace {name}: {step}"), e).needs("CAP_SYS_ADMIN")
@@ -65,11 +64,7 @@ impl NetNs {
             rustix::mount::mount_bind("/proc/thread-self/ns/net", &path)?;
             Ok(fd)
         }) {
-            Ok(fd) => {
-                let ns = NetNs { label: name.to_string(), fd, mount: Some(path) };
-                ns.loopback_up()?;
-                Ok(ns)
-            }
+            Ok(fd) => Ok(NetNs { label: name.to_string(), fd, mount: Some(path) }),
             Err(e) => {
                 let _ = rustix::fs::unlink(&path);
                 Err(failed("unshare and mount", e).into())
@@ -77,13 +72,11 @@ impl NetNs {
         }
     }
 
-    /// Makes a new namespace without a name: it is gone when the value and all that runs in it are gone.
-    pub fn anonymous() -> Result<NetNs> {
+    /// A new namespace without a name, with all its links down.
+    pub(crate) fn unnamed_and_down() -> Result<NetNs> {
         let fd =
             unshared(Ok).map_err(|e| OsError::new("create a network namespace", e).needs("CAP_SYS_ADMIN"))?;
-        let ns = NetNs { label: "(unnamed)".to_string(), fd, mount: None };
-        ns.loopback_up()?;
-        Ok(ns)
+        Ok(NetNs { label: "(unnamed)".to_string(), fd, mount: None })
     }
 
     /// The namespace of the calling thread.
@@ -146,17 +139,6 @@ impl NetNs {
         };
         on_scratch_thread(enter).map_err(|e| {
             OsError::new(format!("enter network namespace {}", self.label), e).needs("CAP_SYS_ADMIN").into()
-        })
-    }
-
-    fn loopback_up(&self) -> Result<()> {
-        link::set_up(self, "lo").map_err(|e| match e {
-            link::LinkError::Os(e) => NetNsError::Os(e),
-            link::LinkError::NetNs(e) => e,
-            other => NetNsError::Os(OsError::new(
-                format!("set lo of network namespace {} up", self.label),
-                io::Error::other(other),
-            )),
         })
     }
 }

@@ -1,11 +1,7 @@
 //! The identity of a run, carried in the names of all it makes.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
-use std::sync::{Mutex, OnceLock, PoisonError};
-
-use crate::life::{self, Life};
 
 /// A process, told apart from every later process of the same number by its start time.
 ///
@@ -39,33 +35,6 @@ pub struct ParseRunIdError(String);
 pub const MAX_DEVICE_ROLE: usize = 9;
 
 impl RunId {
-    /// The run that is this process. From the first call on this process holds the lock that shows that it lives.
-    pub fn current() -> RunId {
-        static CURRENT: OnceLock<RunId> = OnceLock::new();
-        static FORKED: Mutex<Option<RunId>> = Mutex::new(None);
-        let pid = std::process::id();
-        let cached = *CURRENT.get_or_init(|| RunId::begin(pid));
-        if cached.pid == pid {
-            return cached;
-        }
-        // After a fork the child is another process.
-        let mut forked = FORKED.lock().unwrap_or_else(PoisonError::into_inner);
-        match *forked {
-            Some(known) if known.pid == pid => known,
-            _ => *forked.insert(RunId::begin(pid)),
-        }
-    }
-
-    /// Takes the lock. Where it cannot be had, nobody can show that this run is dead, and what it leaves behind stays.
-    fn begin(pid: u32) -> RunId {
-        /// Runs of as many PID namespaces may have the same numbers.
-        const TRIES: u64 = 64;
-        let start_time = own_start_time().unwrap_or(0);
-        let ids = (0..TRIES).map(|later| RunId { pid, start_time: start_time + later });
-        let free = |id: &RunId| life::hold(Path::new(life::FOLDER), *id).unwrap_or(true);
-        ids.into_iter().find(free).unwrap_or(RunId { pid, start_time })
-    }
-
     /// The name of a namespace or cgroup of this run.
     pub fn name(&self, role: &str) -> String {
         format!("{self}-{role}")
@@ -100,11 +69,6 @@ impl RunId {
         let (pid, start_time) = alias.strip_prefix("weftline ")?.split_once(' ')?;
         Some(RunId { pid: number(pid)?, start_time: number(start_time)? })
     }
-
-    /// What is known of the process, by its lock. Its number is not looked at: it means nothing in another PID namespace.
-    pub fn life(&self) -> Life {
-        life::life(Path::new(life::FOLDER), *self)
-    }
 }
 
 impl fmt::Display for RunId {
@@ -129,7 +93,7 @@ fn number<T: FromStr + ToString>(text: &str) -> Option<T> {
 }
 
 /// Also where /proc is another PID namespace's.
-fn own_start_time() -> Option<u64> {
+pub(crate) fn own_start_time() -> Option<u64> {
     parse_start_time(&std::fs::read("/proc/self/stat").ok()?)
 }
 

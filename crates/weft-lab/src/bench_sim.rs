@@ -2,8 +2,8 @@
 //!
 //! The cases are those of the programs in `bench/peers/`, which run the same on ns-3.
 
+use crate::experiment_files::cost_file;
 use crate::overlay;
-use crate::reproduce::cost_file;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::time::Instant;

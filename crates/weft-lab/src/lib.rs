@@ -5,6 +5,8 @@ pub mod bench_engine;
 pub mod bench_port;
 pub mod bench_sim;
 pub mod demo;
+pub mod experiment;
+mod experiment_files;
 mod iperf;
 pub mod kernel_tcp;
 pub mod overlay;

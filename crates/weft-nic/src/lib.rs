@@ -15,6 +15,7 @@
 pub mod counters;
 pub mod departures;
 pub mod doorbell;
+pub mod layout;
 mod ledger;
 pub mod link;
 pub mod multiqueue;

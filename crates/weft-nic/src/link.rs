@@ -5,14 +5,12 @@
 //! pause until it is level again; limits and shares are then exact in the link's time. What lies further back than the
 //! catch-up is lost link time and is counted.
 
-use crate::worker::Grain;
-use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
 
 /// How long what waits below the NIC may keep an urgent packet waiting, where the rate is high enough that pieces do not decide.
 const BELOW: Nanos = Nanos::from_micros(200);
 /// A super-packet, whole.
-const WHOLE: u64 = 65_536;
+pub(crate) const WHOLE: u64 = 65_536;
 
 /// How much may wait below the NIC, in bytes of kernel memory, when chunks of at most `piece` bytes leave at `rate`: two, so
 /// that the device below never runs dry between one and the next, and no more, since a packet of the top class waits behind all of
@@ -22,14 +20,6 @@ const WHOLE: u64 = 65_536;
 pub fn queue_below(rate: BitsPerSec, piece: Bytes) -> Bytes {
     let piece = piece.get().min(WHOLE);
     Bytes(rate.bytes_in(BELOW).get().clamp(2 * piece, 2 * WHOLE))
-}
-
-/// The longest chunk that leaves at once, in bytes of frames, where packets of `mtu` bytes follow an Ethernet header.
-pub(crate) fn piece(grain: Grain, mtu: u32) -> Bytes {
-    match grain {
-        Grain::Whole => Bytes(WHOLE),
-        Grain::Segments(count) => Bytes(u64::from(count.get()) * ethernet::frame_of(Bytes(mtu.into())).get()),
-    }
 }
 
 /// A link of a certain rate.

@@ -5,7 +5,7 @@ mod threads;
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, check};
-use crate::link::{Link, piece, queue_below};
+use crate::link::{Link, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::{LastReadings, Readings};
@@ -236,7 +236,8 @@ impl SoftwareNic {
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        uplink.bound_queue(queue_below(config.rate, piece(config.grain, uplink.mtu()?)))?;
+        uplink
+            .bound_queue(queue_below(config.rate, config.grain.longest_chunk(Bytes(uplink.mtu()?.into()))))?;
         let (before, _) = uplink.arrived()?;
         let (out, samples) = channel();
         let now = clock::now();

@@ -4,7 +4,7 @@
 //! the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues filled by
 //! hash, a queue for each flow, all served in turns without regard to the policy.
 
-use crate::doorbell::{LaneEntry, RINGS, Spread};
+use crate::layout::{LaneEntry, RINGS, Spread};
 use weft_policy::{BOUND_DEFAULT, CompiledPolicy, INFRASTRUCTURE};
 use weft_sched::queues::{Inner, Service};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};

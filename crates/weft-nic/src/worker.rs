@@ -14,7 +14,7 @@ use crate::counters::Counters;
 use crate::departures::Recorder;
 use crate::doorbell::{RINGS, Shared, protocol};
 use crate::ledger::Arrival;
-use crate::link::Link;
+use crate::link::{Link, WHOLE};
 use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{Fetch, Fetched, Ring};
 use crate::sampler::Sampler;
@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::clock;
+use weft_packet::ethernet;
 use weft_packet::segment::{ChunkHeader, SuperPacket};
 use weft_packet::vnet::VnetHeader;
 use weft_units::{Bytes, ClassId, Nanos};
@@ -49,6 +50,16 @@ pub enum Grain {
     Segments(core::num::NonZeroU32),
     /// Super-packets whole.
     Whole,
+}
+
+impl Grain {
+    /// The longest chunk that leaves at once, in bytes of frames, where packets have `mtu` bytes.
+    pub(crate) fn longest_chunk(self, mtu: Bytes) -> Bytes {
+        match self {
+            Self::Whole => Bytes(WHOLE),
+            Self::Segments(count) => Bytes(u64::from(count.get()) * ethernet::frame_of(mtu).get()),
+        }
+    }
 }
 
 /// What the worker is made of.

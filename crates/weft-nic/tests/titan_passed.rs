@@ -183,7 +183,7 @@ fn it_goes_and_comes_again_while_traffic_flows() {
         assigned.detach();
         assert!(!pinned.exists());
         let left = tc_filter::egress_filters(&assigned.bed.sender, "port0").expect("filters");
-        let ours = left.iter().filter(|filter| format!("{filter:?}").contains(weft_titan::device::FILTER));
+        let ours = left.iter().filter(|filter| format!("{filter:?}").contains(weft_titan::programs::FILTER));
         assert_eq!(ours.count(), 0, "{left:?}");
         let page = assigned.nic().queue_page();
         for (number, load) in page.loads.iter().enumerate() {
@@ -271,7 +271,7 @@ fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
     let left = |link: &str| tc_filter::egress_filters(&sender, link).expect("filters");
     let ours = left("port9")
         .iter()
-        .filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::device::FILTER))
+        .filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::programs::FILTER))
         .count();
     assert_eq!((left("port0").len(), ours), (1, 0), "another's stays, ours is gone");
     link::delete(&sender, "port0").expect("deleted");
@@ -296,7 +296,7 @@ fn a_classifier_that_nobody_knows_of_is_not_joined_by_a_second() {
     assert!(said.contains(&format!("tc filter del dev port0 egress prio {}", state.priority)), "{said}");
     let filters = tc_filter::egress_filters(sender, "port0").expect("filters");
     let ours =
-        filters.iter().filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::device::FILTER));
+        filters.iter().filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::programs::FILTER));
     assert_eq!(ours.count(), 1);
     assigned.finish();
 }

@@ -15,6 +15,7 @@ pub mod nic;
 pub mod outcome;
 pub mod qdisc;
 pub mod run;
+mod run_error;
 pub mod scenario;
 pub mod segment;
 pub mod trace;

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod change;
-pub mod configuration;
 pub mod emit;
 pub mod flow;
 pub mod flows_csv;
@@ -12,7 +11,7 @@ pub mod policy;
 pub mod predicate;
 pub mod search;
 
-pub use configuration::{Action, Configuration, ContextId, RssContext, Rule};
 pub use flow::Flow;
 pub use nic::Nic;
+pub use nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 pub use predicate::{Predicate, PredicateError, read_predicate};

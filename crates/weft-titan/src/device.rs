@@ -7,7 +7,7 @@ use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
 use crate::leftovers::{self, drop_pins, pins_of};
 use crate::match_table::{CGROUP_BYTES, cgroup_bytes, encode};
 use crate::page::{self, QueuePage};
-use crate::programs::{Loaded, Pins, is_loaded, map_of};
+use crate::programs::{FILTER, HANDLE, Loaded, Pins, is_loaded, map_of};
 use crate::segments::{self, name_of};
 use crate::settings::{Pool, Settings};
 use crate::state::{self, State};
@@ -24,10 +24,6 @@ use weft_host::tc_filter::{self, BpfFilter};
 use weft_host::xps;
 use weft_units::{Nanos, QueueId};
 
-/// The name by which our filter is known at a device.
-pub const FILTER: &str = "weft_titan";
-/// The handle of our filter.
-pub(crate) const HANDLE: u32 = 1;
 /// How long programs may take to go, and how often that is looked at.
 const UNLOAD_PATIENCE: Nanos = Nanos::from_secs(1);
 const UNLOAD_LOOK: core::time::Duration = core::time::Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! What this kernel offers for queue assignment, found out by trying it in a scratch namespace.
 
-use crate::device::FILTER;
 use crate::layout::Config;
+use crate::programs::FILTER;
 use crate::programs::{Departures, Loaded};
 use core::fmt::Display;
 use weft_host::NetNs;

@@ -1,8 +1,8 @@
 //! What is found about a device before queue assignment is switched on, and whether it is fit.
 
-use crate::device::FILTER;
 use crate::error::TitanError;
 use crate::page::{self, QueuePage};
+use crate::programs::FILTER;
 use crate::programs::map_of;
 use core::sync::atomic::Ordering;
 use weft_host::bpf::{MapFd, SharedValue, program_info};

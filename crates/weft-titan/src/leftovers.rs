@@ -1,7 +1,7 @@
 //! What is left of devices that are gone, and of runs that were killed: pins, and files that say what was done.
 
-use crate::device::FILTER;
 use crate::error::TitanError;
+use crate::programs::FILTER;
 use crate::programs::{Pins, is_loaded};
 use crate::segments::{namespace_of, restore_known};
 use crate::state::State;

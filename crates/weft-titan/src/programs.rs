@@ -19,6 +19,11 @@ const TRACEPOINTS: [&str; 3] = ["weft_consumed", "weft_dropped", "weft_dropped_2
 /// Maps that are pinned.
 const MAPS: [&str; 4] = [page::MAP, "totals", "flows", "sweeps"];
 
+/// The name by which our filter is known at a device.
+pub const FILTER: &str = "weft_titan";
+/// The handle of our filter.
+pub(crate) const HANDLE: u32 = 1;
+
 /// How departures of packets are seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departures {

@@ -1,7 +1,7 @@
 //! What was done to a device when a later step of switching on fails.
 
-use crate::device::HANDLE;
 use crate::leftovers::drop_pins;
+use crate::programs::HANDLE;
 use crate::state::State;
 use std::path::PathBuf;
 use weft_host::netns::NetNs;

@@ -1,7 +1,7 @@
 //! The subcommands and what they have in common.
 
 use crate::commands;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A programmable packet scheduler: a policy in a small language, enforced on real traffic by a software NIC.
@@ -61,8 +61,8 @@ impl Command {
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),
-            Self::Completions(args) => commands::completions::run(args),
-            Self::Man(args) => commands::man::run(args),
+            Self::Completions(args) => commands::completions::run(args, Cli::command()),
+            Self::Man(args) => commands::man::run(args, Cli::command()),
         }
     }
 }
@@ -70,7 +70,6 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_flags_are_consistent() {

@@ -9,13 +9,14 @@ mod live;
 mod output;
 mod policy_file;
 mod signals;
+mod terminal;
 mod values;
 
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    live::screen::install_panic_hook();
+    terminal::install_panic_hook();
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

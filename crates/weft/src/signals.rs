@@ -1,6 +1,6 @@
 //! Being asked to stop: Ctrl-C, SIGTERM, SIGHUP, or a key in a live view.
 
-use crate::live::screen;
+use crate::terminal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::process::ExitCode;
@@ -31,10 +31,10 @@ impl Stop {
         let first = self.0.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         // A terminal that goes away says so several times; nobody is impatient then.
         if !first && signal != SIGHUP {
-            screen::restore();
+            terminal::restore();
             std::process::exit(128 + signal);
         }
-        if first && !screen::is_shown() {
+        if first && !terminal::is_shown() {
             crate::output::message("stopping: everything is taken down; once more ends at once");
         }
     }

@@ -2,6 +2,7 @@
 //! for; `tests/house.rs` runs them over the files of the repository.
 #![forbid(unsafe_code)]
 
+pub mod circles;
 pub mod documents;
 pub mod literals;
 pub mod manifests;

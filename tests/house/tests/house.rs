@@ -1,6 +1,7 @@
 //! The rules of the house, over all files of the repository. `exceptions.toml` and `allowed.toml` beside this crate's
 //! manifest say what may differ, each with its reason.
 
+use house::circles::{Uses, circles, module_of, used};
 use house::documents::mentions;
 use house::workspace::{files, is_for_tests, read, root, test_modules};
 use house::{Finding, literals, manifests, skips, sources, unsafe_code};
@@ -147,6 +148,27 @@ fn functions_are_short() {
         let there = sources::functions(&read(path)).into_iter().any(|f| f.name == function);
         assert!(there, "exceptions.toml names the function {name}, which does not exist");
     }
+}
+
+#[test]
+fn modules_of_a_crate_go_in_no_circle() {
+    let sources = files("crates", ".rs");
+    let tests: BTreeSet<String> = sources.iter().flat_map(|path| test_modules(path, &read(path))).collect();
+    let mut found = Vec::new();
+    for (name, _) in crates() {
+        let folder = format!("crates/{name}/src/");
+        let own: Vec<&String> =
+            sources.iter().filter(|f| f.starts_with(&folder) && !tests.contains(*f)).collect();
+        let known: BTreeSet<String> = own.iter().filter_map(|f| module_of(f)).map(str::to_owned).collect();
+        let mut uses: Uses = known.iter().map(|module| (module.clone(), BTreeSet::new())).collect();
+        for (module, path) in own.iter().filter_map(|f| Some((module_of(f)?, f))) {
+            let mut names = used(&read(path), &known);
+            names.remove(module);
+            uses.entry(module.to_owned()).or_default().extend(names);
+        }
+        found.extend(circles(&uses).into_iter().map(|way| format!("  {name}: {}", way.join(" -> "))));
+    }
+    assert!(found.is_empty(), "modules that use each other:\n{}", found.join("\n"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod address;
 mod gso;
 mod mac;
+mod namespace;
 mod numbered;
 mod query;
 mod veth;

@@ -18,7 +18,6 @@ mod native;
 mod run;
 mod scores;
 
-pub(crate) use catalogue::cost_file;
 pub use catalogue::{ids, title};
 pub use cross::{Cross, CrossOptions};
 pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};

@@ -1,17 +1,18 @@
 //! Experiments that are not simulated: they run on this machine.
 
 use super::{Options, ReproduceError};
+use crate::experiment::{Asked, ExperimentError};
 use crate::steer::{isolation_panels, search_cost};
 use crate::titan::order::experiment as order;
 use crate::titan::shuffle::experiment as shuffle;
 use weft_report::reproduce::Experiment;
 
-/// Runs an experiment: options, whether to stop, and who is told how much of how much is done.
+/// Runs an experiment: what is asked of it, whether to stop, and who is told how much of how much is done.
 type Run = fn(
-    &Options,
+    &Asked,
     &(dyn Fn() -> bool + Sync),
     &mut dyn FnMut(usize, usize),
-) -> Result<Experiment, ReproduceError>;
+) -> Result<Experiment, ExperimentError>;
 
 /// An experiment that runs here.
 pub(super) struct Native {
@@ -68,7 +69,7 @@ impl Native {
                 reason: missing.to_string(),
             })?;
         }
-        (self.run)(options, cancelled, progress)
+        Ok((self.run)(&options.asked(), cancelled, progress)?)
     }
 }
 

@@ -4,6 +4,7 @@ use super::catalogue;
 use super::claim::{self, Values};
 use super::file::{self, ExperimentFile, FileError};
 use super::{Measured, generate, measured, metric, native, scores};
+use crate::experiment::{Asked, ExperimentError};
 use crate::simulate::sweep;
 use crate::titan::measured::experiment::WEIGHTS_ID;
 use std::collections::BTreeMap;
@@ -35,6 +36,29 @@ pub struct Options {
     pub time_scale: Option<f64>,
     /// Measures Titan's experiments on real packets. Runs and simulated seeds of each cell are `seeds`, 5 without it.
     pub measured: Option<Measured>,
+}
+
+impl Options {
+    /// What is asked of each experiment.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            flows: self.flows,
+            seed: self.seed,
+            seeds: self.seeds,
+            transfer: self.transfer.clone(),
+            threads: self.threads,
+            time_scale: self.time_scale,
+        }
+    }
+}
+
+impl From<ExperimentError> for ReproduceError {
+    fn from(error: ExperimentError) -> Self {
+        match error {
+            ExperimentError::Failed { id, reason } => Self::Native { id, reason },
+            ExperimentError::Stopped => Self::Stopped,
+        }
+    }
 }
 
 /// Why nothing was reproduced.
@@ -237,8 +261,12 @@ impl Units {
             Some(&index) => index,
             None => {
                 let name = format!("{} of {}", label.1, label.0);
-                let scenario = scenario::read(&text, &name, &mut |path| catalogue::cost_file(path))
-                    .map_err(|error| FileError::Wrong { file: name.clone(), reason: error.to_string() })?;
+                let scenario =
+                    scenario::read(&text, &name, &mut |path| crate::experiment_files::cost_file(path))
+                        .map_err(|error| FileError::Wrong {
+                            file: name.clone(),
+                            reason: error.to_string(),
+                        })?;
                 for metric in metrics {
                     // Tried without a run, so that a wrong name costs none.
                     metric::value(metric, &scenario, &Outcome::default())

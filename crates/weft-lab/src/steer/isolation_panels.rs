@@ -5,7 +5,7 @@ use super::isolation::{
     Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, Phase,
     PhaseRecord, Plan, run,
 };
-use crate::reproduce::{Options as ReproduceOptions, ReproduceError};
+use crate::experiment::{Asked, ExperimentError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,12 +73,12 @@ impl Replanner {
 /// # Errors
 /// It cannot run here, or was stopped.
 pub fn experiment(
-    given: &ReproduceOptions,
+    given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Experiment, ReproduceError> {
+) -> Result<Experiment, ExperimentError> {
     let begin = Instant::now();
-    let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
+    let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let scale = given.time_scale.unwrap_or(DEFAULT_SCALE);
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
     let mut outcomes = BTreeMap::new();
@@ -105,7 +105,7 @@ pub fn experiment(
             };
             let outcome =
                 run(mode, &options, &mut replan, cancelled, &mut told).map_err(|error| match error {
-                    IsolationError::Interrupted => ReproduceError::Stopped,
+                    IsolationError::Interrupted => ExperimentError::Stopped,
                     other => failed(other.to_string()),
                 })?;
             cells(&mut experiment, mode, value_bytes, &outcome);

@@ -3,7 +3,7 @@
 //! `naive` and `incremental` are the paper's two algorithms, written again for this machine; `weftline` is ours. The paper's times are of
 //! its Haskell program on its machine: what can be compared are the columns of this one.
 
-use crate::reproduce::{Options as ReproduceOptions, ReproduceError};
+use crate::experiment::{Asked, ExperimentError};
 use std::time::Instant;
 use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_report::stats;
@@ -42,12 +42,12 @@ fn options(queues: u32) -> Options {
 /// # Errors
 /// It was stopped.
 pub fn experiment(
-    given: &ReproduceOptions,
+    given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Experiment, ReproduceError> {
+) -> Result<Experiment, ExperimentError> {
     let begin = Instant::now();
-    let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
+    let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let nic = dragonet_nic(QUEUES);
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
     let published = published()?;
@@ -73,7 +73,7 @@ pub fn experiment(
                 });
             }
             if cancelled() {
-                return Err(ReproduceError::Stopped);
+                return Err(ExperimentError::Stopped);
             }
         }
     }
@@ -83,7 +83,7 @@ pub fn experiment(
         curve(&mut experiment, cancelled).map_err(|error| failed(error.to_string()))?;
     }
     if cancelled() {
-        return Err(ReproduceError::Stopped);
+        return Err(ExperimentError::Stopped);
     }
     experiment.notes.push(
         "published: a Haskell program on the authors' machine; the other columns are this machine, median of five".to_owned(),
@@ -285,8 +285,8 @@ fn curve(experiment: &mut Experiment, cancelled: &dyn Fn() -> bool) -> Result<()
 type Published = Vec<(&'static str, String, u32, f64)>;
 
 /// The slides' table. Its additions and removals are of the incremental search.
-fn published() -> Result<Published, ReproduceError> {
-    let wrong = |reason: &str| ReproduceError::Native {
+fn published() -> Result<Published, ExperimentError> {
+    let wrong = |reason: &str| ExperimentError::Failed {
         id: ID.to_owned(),
         reason: format!("published/dragonet.csv: {reason}"),
     };

@@ -1,8 +1,8 @@
 //! Field by field, the structures here against those of the compiled programs.
 
 use super::guard::Guard;
-use super::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread};
 use super::{CgroupEntry, OBJECT};
+use crate::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread};
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
 use weft_titan::page::{Queue, QueuePage};

@@ -5,15 +5,14 @@
 //! message, no wake-up. See [`protocol`] for why none is lost. Three more locked adds count for the bounds and the books.
 
 mod guard;
-mod layout;
 pub mod protocol;
 mod table;
 
-pub use guard::{Guard, infrastructure_rate};
-pub use layout::{
+pub use crate::layout::{
     CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, RINGS, Record, RecordKind, RingBell, Shared, Spread,
     flow_key,
 };
+pub use guard::{Guard, infrastructure_rate};
 pub use table::{RULE_BYTES, TableError, check, encode};
 
 use crate::ledger::NEVER_CAME;

@@ -2,7 +2,7 @@
 
 use super::{Hop, Port, Switch, SwitchId, impossible};
 use crate::link_transmitter::LinkTransmitter;
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
 use weft_units::{BitsPerSec, Bytes};
 

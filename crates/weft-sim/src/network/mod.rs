@@ -12,7 +12,7 @@ mod port;
 
 use crate::link::Framing;
 use crate::outcome::Station;
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
 use layout::{Home, Layout};
 use port::Port;

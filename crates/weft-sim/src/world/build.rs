@@ -17,7 +17,7 @@ use crate::network::Fabric;
 use crate::nic::scheduler;
 use crate::outcome::Counters;
 use crate::qdisc;
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::scenario::{FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
 use crate::trace::Observer;
 use rand_pcg::Pcg64Mcg;

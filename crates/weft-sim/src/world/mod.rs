@@ -24,7 +24,7 @@ mod transmit;
 use crate::event_queue::EventQueue;
 use crate::network::{Fabric, SwitchId};
 use crate::outcome::{Counters, Outcome};
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::scenario::Scenario;
 use crate::segment::{FlowIndex, Segment, SkbId};
 use crate::trace::Observer;

@@ -3,7 +3,7 @@
 use super::Stream;
 use super::build::impossible;
 use crate::nic::scheduler::{NicScheduler, PolicyScheduler};
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::scenario::{Scenario, Traffic};
 use core::net::IpAddr;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};

@@ -6,7 +6,7 @@
 
 mod order;
 
-use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
+use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::nic::{Nic, Order, Refusal, Usage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Which rules can stay: those that are in both configurations, unless their age among rules that overlap them would be wrong.
 
 use super::by_age;
-use crate::configuration::Rule;
+use crate::nic::configuration::Rule;
 use crate::nic::{Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::cube::Cube;

@@ -2,7 +2,7 @@
 
 use super::{Ip, Locations, addresses, ip, mac, of_interface, protocol, rule_of, whole_address};
 use crate::change::Change;
-use crate::configuration::{Action, ContextId, RssContext, Rule};
+use crate::nic::configuration::{Action, ContextId, RssContext, Rule};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
 use weft_packet::cube::{Cube, Field};

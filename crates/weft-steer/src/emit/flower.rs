@@ -2,7 +2,7 @@
 
 use super::{Ip, Locations, ip, mac, of_interface, prefix_len, protocol, rule_of};
 use crate::change::Change;
-use crate::configuration::{Action, Rule};
+use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
 use weft_packet::cube::{Cube, Field};

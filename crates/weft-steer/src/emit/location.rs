@@ -1,6 +1,6 @@
 //! Where rules stand in the list of a device's rules: ethtool's `loc` and tc's `pref`, of which the lowest counts first.
 
-use crate::configuration::{Configuration, Rule};
+use crate::nic::configuration::{Configuration, Rule};
 use crate::nic::{Interface, Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::cube::Cube;

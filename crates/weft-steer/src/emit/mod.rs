@@ -8,7 +8,7 @@ mod rte_flow;
 pub use location::Locations;
 
 use crate::change::{Change, ChangePlan, apply};
-use crate::configuration::{Configuration, Rule};
+use crate::nic::configuration::{Configuration, Rule};
 use crate::nic::{Interface, Nic};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};

@@ -3,7 +3,7 @@
 
 use super::{Ip, addresses, ip, mac, protocol, rule_of, whole_address};
 use crate::change::Change;
-use crate::configuration::{Action, Configuration, Rule};
+use crate::nic::configuration::{Action, Configuration, Rule};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use weft_packet::cube::{Cube, Field};
@@ -39,8 +39,10 @@ pub(super) fn commands(
     let Some((rule, added)) = rule_of(change) else {
         return match change {
             // A context is part of each rule that names it.
-            Change::SetContext { to, .. } if to.id != crate::configuration::ContextId::MAIN => Ok(Vec::new()),
-            Change::RemoveContext(context) if context.id != crate::configuration::ContextId::MAIN => {
+            Change::SetContext { to, .. } if to.id != crate::nic::configuration::ContextId::MAIN => {
+                Ok(Vec::new())
+            }
+            Change::RemoveContext(context) if context.id != crate::nic::configuration::ContextId::MAIN => {
                 Ok(Vec::new())
             }
             Change::SetContext { to, .. } => {

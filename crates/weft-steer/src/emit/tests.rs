@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::change::changes;
-use crate::configuration::{Action, ContextId, RssContext};
+use crate::nic::configuration::{Action, ContextId, RssContext};
 use crate::nic::{Actions, FieldSupport, Masks, Order, Table, TableId};
 use weft_units::QueueId;
 

@@ -1,7 +1,7 @@
 //! Draws models for Graphviz.
 
 use super::{Interface, Nic, Node, NodeKind, Operator, Table, TableId, Target};
-use crate::configuration::{Action, Configuration, ContextId};
+use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::predicate::Predicate;
 use core::fmt::{self, Write};
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,7 +182,7 @@ fn ends(out: &mut String, nic: &Nic, configuration: &Configuration) -> fmt::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::Rule;
+    use crate::nic::configuration::Rule;
     use crate::nic::random::{some_configuration, some_nic};
     use crate::nic::read;
     use proptest::prelude::*;

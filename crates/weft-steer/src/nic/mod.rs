@@ -3,6 +3,7 @@
 //! A packet walks from node to node until it reaches a queue. F-nodes look at headers and go on at one port. O-nodes join what
 //! several F-nodes found. C-nodes are what can be configured: filter tables, whose rules name a queue or an RSS context, and RSS.
 
+pub mod configuration;
 mod draw;
 mod graph;
 mod models;

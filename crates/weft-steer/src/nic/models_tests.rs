@@ -1,7 +1,7 @@
 //! What the shipped models must say: the couplings and precedences for which they are there.
 
 use super::{Mapping, Nic, Refusal, TableId, Usage, shipped, shipped_model};
-use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
+use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::predicate::{Predicate, read_predicate};
 use weft_packet::cube::{Cube, Field};
 use weft_units::QueueId;

@@ -4,7 +4,7 @@ use super::{
     Actions, Exclusion, Fact, FieldSupport, Interface, Masks, Nic, Node, NodeId, NodeKind, Operator, Order,
     Pool, PoolId, Port, RssModel, Table, TableId, Target,
 };
-use crate::configuration::{Action, Configuration, ContextId, RssContext, Rule};
+use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::predicate::Predicate;
 use crate::predicate::tests::{some_cube, some_predicate};
 use proptest::collection::vec;

@@ -1,7 +1,7 @@
 //! Whether a rule fits into what is left of a NIC's tables: one check for planning, for reading plans and for the tests.
 
 use super::{Masks, Nic, Order, Table, TableId};
-use crate::configuration::{Action, Configuration, Rule};
+use crate::nic::configuration::{Action, Configuration, Rule};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use weft_packet::cube::{Cube, Field};

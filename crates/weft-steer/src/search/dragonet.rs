@@ -7,8 +7,8 @@
 use super::state::State;
 use super::tables::rule;
 use super::types::{FlowId, Options};
-use crate::configuration::{Action, Rule};
 use crate::flow::Flow;
+use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Nic, TableId, Usage};
 use crate::policy::{Cost, Item, PolicyFile};
 use weft_units::QueueId;

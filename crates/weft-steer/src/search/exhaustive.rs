@@ -3,8 +3,8 @@
 use super::dragonet::{Found, Problem};
 use super::state::ENTRIES;
 use super::types::Options;
-use crate::configuration::Rule;
 use crate::flow::Flow;
+use crate::nic::configuration::Rule;
 use crate::nic::{Nic, Usage};
 use crate::policy::{Cost, PolicyFile, Tally};
 use weft_units::QueueId;

@@ -4,8 +4,8 @@ use super::planner::Planner;
 use super::state::{DEFAULT, ENTRIES, Kind, State};
 use super::tables::rule;
 use super::types::{Degradation, FlowId, Placement, Plan};
-use crate::configuration::{Configuration, ContextId, RssContext, Rule};
 use crate::nic::Order;
+use crate::nic::configuration::{Configuration, ContextId, RssContext, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Planner {

@@ -1,7 +1,7 @@
 //! What is left of a NIC's filter tables, in constant time per question: the hot path's counterpart of [`crate::nic::Usage`], with
 //! which the tests compare it.
 
-use crate::configuration::{Action, Rule};
+use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Interface, Nic, NodeKind, Order, Table, TableId, Target};
 use std::collections::BTreeMap;
 use weft_packet::cube::{Cube, Field};

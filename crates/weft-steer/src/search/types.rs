@@ -1,6 +1,6 @@
 //! What a planner is given and what it returns.
 
-use crate::configuration::Configuration;
+use crate::nic::configuration::Configuration;
 use crate::policy::Cost;
 use core::fmt;
 use thiserror::Error;

@@ -1,8 +1,6 @@
 //! `weft completions`: completions for a shell.
 
-use crate::cli::Cli;
 use crate::output;
-use clap::CommandFactory;
 use clap_complete::Shell;
 use std::process::ExitCode;
 
@@ -18,10 +16,10 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// Runs the command; `command` is the whole command line.
+pub(crate) fn run(args: Args, mut command: clap::Command) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut text);
+    clap_complete::generate(args.shell, &mut command, "weft", &mut text);
     output::print(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,10 @@ mod options;
 mod watch;
 
 use crate::failure;
-use crate::live::screen;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use crate::signals::Stop;
+use crate::terminal;
 use crate::values;
 use anyhow::anyhow;
 use clap::ValueEnum;
@@ -140,7 +140,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !cleaned.is_empty() {
         output::note(&cleaned.to_string());
     }
-    let live = !args.plain && !json.is_stdout() && screen::possible();
+    let live = !args.plain && !json.is_stdout() && terminal::possible();
     let mut watch = Watch::open(live, &policy, &options, &stop)?;
     let asked = || stop.asked();
     let result = measured_rate(&mut options, &policy, &asked, &mut watch).and_then(|trial| {

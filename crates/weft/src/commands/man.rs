@@ -1,9 +1,7 @@
 //! `weft man`: manual pages.
 
-use crate::cli::Cli;
 use crate::output;
 use anyhow::anyhow;
-use clap::CommandFactory;
 use clap_mangen::Man;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,14 +18,14 @@ pub(crate) struct Args {
     folder: Option<PathBuf>,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// Runs the command; `command` is the whole command line.
+pub(crate) fn run(args: Args, command: clap::Command) -> anyhow::Result<ExitCode> {
     match args.folder {
-        Some(folder) => clap_mangen::generate_to(Cli::command(), &folder)
+        Some(folder) => clap_mangen::generate_to(command, &folder)
             .map_err(|e| anyhow!("cannot write manual pages to {}: {e}", folder.display()))?,
         None => {
             let mut page = Vec::new();
-            Man::new(Cli::command()).render(&mut page)?;
+            Man::new(command).render(&mut page)?;
             output::print(&String::from_utf8_lossy(&page))?;
         }
     }

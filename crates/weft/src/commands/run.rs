@@ -1,10 +1,11 @@
 //! `weft run`: a policy enforced on this host's own traffic, or a plain multiqueue NIC in its way.
 
 use crate::live::run::RunView;
-use crate::live::screen::{self, Screen};
+use crate::live::screen::Screen;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use crate::signals::Stop;
+use crate::terminal;
 use crate::{failure, values};
 use core::net::IpAddr;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -204,7 +205,7 @@ fn watch(
     quiet: bool,
 ) -> anyhow::Result<()> {
     let title = format!("weft run · {} by {} at {}", settings.name, settings.uplink, settings.rate);
-    let live = !args.plain && !quiet && screen::possible();
+    let live = !args.plain && !quiet && terminal::possible();
     let screen = match live {
         true => Some(Screen::open(RunView { title, status: Status::default() }, stop)?),
         false => {

@@ -1,21 +1,17 @@
 //! The alternate screen: drawn by a thread of its own, and restored whatever happens.
 
 use crate::signals::Stop;
+use crate::terminal::{DRAWING, SHOWN, is_shown, restore};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::Stylize;
 use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// Whether the terminal shows a live view, and must be restored.
-static SHOWN: AtomicBool = AtomicBool::new(false);
-/// Held while something is drawn, so that nothing is drawn after the terminal was restored.
-static DRAWING: Mutex<()> = Mutex::new(());
 
 /// How often the view is drawn, and the longest a key waits.
 const FRAME: Duration = Duration::from_millis(100);
@@ -24,35 +20,6 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(crate) trait View: Send + 'static {
     /// Draws it.
     fn draw(&self, frame: &mut Frame<'_>);
-}
-
-/// Whether a live view can be shown: standard output and standard input are a terminal that can move its cursor.
-pub(crate) fn possible() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    io::stdout().is_terminal() && io::stdin().is_terminal() && !dumb
-}
-
-/// Whether a live view is shown, which messages would spoil.
-pub(crate) fn is_shown() -> bool {
-    SHOWN.load(Ordering::SeqCst)
-}
-
-/// Restores the terminal if a live view is shown.
-pub(crate) fn restore() {
-    // A thread that panicked while it drew holds the lock no more; what it drew does not matter.
-    let _drawing = DRAWING.try_lock();
-    if SHOWN.swap(false, Ordering::SeqCst) {
-        let _ = ratatui::try_restore();
-    }
-}
-
-/// Makes panics restore the terminal before they print.
-pub(crate) fn install_panic_hook() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        restore();
-        before(info);
-    }));
 }
 
 /// A live view on the terminal; the terminal is restored when it is dropped.

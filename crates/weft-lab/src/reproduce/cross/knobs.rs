@@ -140,7 +140,7 @@ fn with_costs(document: &mut Table) -> Result<(), FileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };
     let wrong = |reason: String| FileError::Wrong { file: path.clone(), reason };
-    let text = catalogue::cost_file(&path).map_err(wrong)?;
+    let text = crate::experiment_files::cost_file(&path).map_err(wrong)?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     document.insert("costs".to_owned(), Value::Table(tables));
     Ok(())
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn with_the_present_candidates_a_row_s_scenario_is_that_of_the_files() {
-        use crate::reproduce::cost_file;
+        use crate::experiment_files::cost_file;
         let parameters = file::parameters("titan.toml").expect("right");
         let knobs = knobs("titan.toml", &parameters).expect("right");
         let present: Vec<usize> = knobs.iter().map(|knob| knob.present).collect();

@@ -3,7 +3,7 @@
 use super::knobs::{self, Knob};
 use super::search::Values;
 use crate::reproduce::file::{ExperimentFile, FileError, Parameters};
-use crate::reproduce::{ReproduceError, catalogue, metric};
+use crate::reproduce::{ReproduceError, metric};
 use crate::simulate::sweep;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -51,7 +51,8 @@ impl Runs<'_> {
         let mut missing: Vec<(usize, Scenario, &String)> = Vec::new();
         for (cell, text) in cells.iter().zip(&texts) {
             if !self.known.contains_key(text) && !missing.iter().any(|(_, _, other)| *other == text) {
-                let scenario = scenario::read(text, "cross", &mut |path| catalogue::cost_file(path));
+                let scenario =
+                    scenario::read(text, "cross", &mut |path| crate::experiment_files::cost_file(path));
                 let scenario = scenario.map_err(|error| wrong(&self.cells[*cell].row, &error.to_string()))?;
                 missing.push((*cell, scenario, text));
             }

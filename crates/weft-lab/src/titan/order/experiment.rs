@@ -8,7 +8,7 @@
 
 use super::run::{OrderReport, OrderSettings, run};
 use super::{Path, Station};
-use crate::reproduce::{Options, ReproduceError};
+use crate::experiment::{Asked, ExperimentError};
 use crate::titan::churn::{self, ChurnReport, Closings, ShortFlows};
 use crate::titan::traffic::Mix;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,11 +95,11 @@ struct Seen {
 /// # Errors
 /// It cannot run here, or it was stopped.
 pub(crate) fn experiment(
-    given: &Options,
+    given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Experiment, ReproduceError> {
-    let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
+) -> Result<Experiment, ExperimentError> {
+    let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let begin = Instant::now();
     let mut seen = Vec::new();
     for (done, row) in Row::ALL.into_iter().enumerate() {
@@ -108,7 +108,7 @@ pub(crate) fn experiment(
         };
         let one = measure(row, given, cancelled, &mut told);
         if cancelled() {
-            return Err(ReproduceError::Stopped);
+            return Err(ExperimentError::Stopped);
         }
         seen.push(one.map_err(|reason| failed(format!("{}: {reason}", row.name())))?);
     }
@@ -120,7 +120,7 @@ pub(crate) fn experiment(
 /// A row: a NIC with Titan, its traffic, and what stands in the counts when that has ended.
 fn measure(
     row: Row,
-    given: &Options,
+    given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
 ) -> Result<Seen, String> {
@@ -146,7 +146,7 @@ enum Traffic {
     Short(ChurnReport),
 }
 
-fn short_flows(given: &Options, per_second: u32) -> ShortFlows {
+fn short_flows(given: &Asked, per_second: u32) -> ShortFlows {
     let how_closed = Closings { orderly: 4, reset: 3, abandoned: 1 };
     ShortFlows {
         how_closed,
@@ -159,7 +159,7 @@ fn short_flows(given: &Options, per_second: u32) -> ShortFlows {
 
 fn ordered(
     row: Row,
-    given: &Options,
+    given: &Asked,
     bed: &Testbed,
     scale: f64,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -193,7 +193,7 @@ fn ordered(
 }
 
 fn short(
-    given: &Options,
+    given: &Asked,
     bed: &Testbed,
     scale: f64,
     cancelled: &(dyn Fn() -> bool + Sync),

@@ -4,7 +4,7 @@
 
 use super::run::{Outcome, ShuffleError, run};
 use super::settings::{Config, Settings, TOTAL_RATE};
-use crate::reproduce::{Options, ReproduceError};
+use crate::experiment::{Asked, ExperimentError};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_report::reproduce::{Experiment, Series, TableCell};
@@ -45,11 +45,11 @@ const COLUMNS: [(&str, Figure); 4] = [
 /// # Errors
 /// It cannot run here, a NIC's books do not balance, or it was stopped.
 pub fn experiment(
-    given: &Options,
+    given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Experiment, ReproduceError> {
-    let failed = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
+) -> Result<Experiment, ExperimentError> {
+    let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let begin = Instant::now();
     let common = settings(given).map_err(failed)?;
     let runs = given.seeds.unwrap_or(RUNS).max(1);
@@ -61,7 +61,7 @@ pub fn experiment(
             let settings = Settings { config, seed, ..common.clone() };
             let mut told = |share: f64| progress(done + (share * STEPS as f64) as usize, all);
             let outcome = run(&settings, &cancelled, &mut told).map_err(|error| match error {
-                ShuffleError::Stopped => ReproduceError::Stopped,
+                ShuffleError::Stopped => ExperimentError::Stopped,
                 other => failed(format!("{config}, seed {seed}: {other}")),
             })?;
             outcomes.entry(config).or_default().push(outcome);
@@ -75,7 +75,7 @@ pub fn experiment(
 }
 
 /// What all runs have in common.
-fn settings(given: &Options) -> Result<Settings, String> {
+fn settings(given: &Asked) -> Result<Settings, String> {
     let mut settings = Settings::default();
     settings.servers = given.flows.unwrap_or(settings.servers);
     settings.rate = Settings::rate_for(settings.servers);
@@ -258,11 +258,11 @@ mod tests {
 
     #[test]
     fn servers_share_the_rate_and_options_are_read() {
-        let given = Options { flows: Some(25), transfer: Some("2MB".to_owned()), ..Options::default() };
+        let given = Asked { flows: Some(25), transfer: Some("2MB".to_owned()), ..Asked::default() };
         let of = settings(&given).expect("settings");
         assert_eq!((of.servers, of.transfer, of.rate), (25, Bytes(2_000_000), BitsPerSec(40_000_000)));
-        assert!(settings(&Options { flows: Some(1), ..given.clone() }).expect_err("one").contains("servers"));
-        let odd = settings(&Options { transfer: Some("much".to_owned()), ..given });
+        assert!(settings(&Asked { flows: Some(1), ..given.clone() }).expect_err("one").contains("servers"));
+        let odd = settings(&Asked { transfer: Some("much".to_owned()), ..given });
         assert!(odd.expect_err("no size").contains("--transfer much"));
     }
 }

@@ -1,7 +1,7 @@
 //! Routes in words.
 
 use super::{Destination, Mapping, Route, Step, Taken};
-use crate::configuration::{Action, Configuration, ContextId};
+use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind};
 use core::fmt;
 use weft_units::QueueId;

@@ -14,7 +14,7 @@ pub use steering::Steering;
 pub use walker::Walker;
 
 use super::{Nic, NodeId};
-use crate::configuration::{Configuration, ContextId};
+use crate::nic::configuration::{Configuration, ContextId};
 use weft_packet::cube::Cube;
 use weft_units::QueueId;
 

@@ -1,6 +1,6 @@
 //! The slow, obvious evaluation of one packet: lists are searched, rules compared one by one, the hash worked out from its key.
 
-use crate::configuration::{Action, Configuration, ContextId};
+use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::cube::{Cube, Field};

@@ -1,6 +1,6 @@
 //! A table's rules, grouped by mask, so that a flow's rule is looked up rather than searched.
 
-use crate::configuration::Configuration;
+use crate::nic::configuration::Configuration;
 use crate::nic::{Order, Table, TableId};
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;

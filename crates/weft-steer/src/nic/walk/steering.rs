@@ -2,7 +2,7 @@
 
 use super::logic::{Operand, decide, places};
 use super::rules::Rules;
-use crate::configuration::{Action, Configuration, ContextId, RssContext};
+use crate::nic::configuration::{Action, Configuration, ContextId, RssContext};
 use crate::nic::{Nic, Node, NodeId, NodeKind, RssModel, Target};
 use weft_packet::cube::Cube;
 use weft_packet::rss::Toeplitz;

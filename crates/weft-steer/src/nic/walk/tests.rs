@@ -1,8 +1,8 @@
 //! Walks against the slow evaluation, packet by packet.
 
 use super::*;
-use crate::configuration::{Action, RssContext, Rule};
 use crate::nic::TableId;
+use crate::nic::configuration::{Action, RssContext, Rule};
 use crate::nic::random::{some_configuration, some_nic, some_packet};
 use proptest::prelude::*;
 use weft_packet::cube::Field;

@@ -3,7 +3,7 @@
 use super::logic::{Operand, decide, places};
 use super::rules::Rules;
 use super::{Destination, Mapping, Route, Step, Taken};
-use crate::configuration::{Action, Configuration, ContextId, RssContext};
+use crate::nic::configuration::{Action, Configuration, ContextId, RssContext};
 use crate::nic::{Nic, NodeId, NodeKind, TableId, Target};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
