@@ -4,7 +4,8 @@ use weft_lab::reproduce::{Cross, CrossOptions, ReproduceError};
 use weft_report::reproduce::Sample;
 
 fn options() -> CrossOptions {
-    let keys = ["processor.factor", "presets.tr.host.stack.small_queue_floor", "presets.atc.probes.0.core"];
+    let keys =
+        ["copy_in_byte.data_copy", "presets.tr.host.stack.small_queue_floor", "presets.atc.probes.0.core"];
     let keys = keys.map(str::to_owned).to_vec();
     CrossOptions { seeds: 1, seed: 1, threads: 2, keys, rows: vec!["T1".to_owned()], flows: vec![3, 12] }
 }

@@ -83,6 +83,7 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
     nic.interleaving = pick(random, &[true, false]);
     nic.queue_weights = pick(random, &[true, false]);
     nic.weight_interval = pick(random, &[Nanos::ZERO, Nanos::from_micros(100)]);
+    nic.pinned_interrupts = pick(random, &[true, false]);
     nic.receive_steering = pick(
         random,
         &[
@@ -189,7 +190,7 @@ fn the_golden_run_stays_what_it_was() {
     let outcome = run(&scenario, 1);
     let bytes: Vec<u64> = outcome.flows.iter().map(|flow| flow.bytes.0).collect();
     let text = format!("{} events, {} packets, {bytes:?}", outcome.events, outcome.counters.packets);
-    expect!["289085 events, 144002 packets, [3807710, 3806196, 3807710, 3807710, 7689606, 7689606, 7691120, 7691120, 3883410, 3883410, 3883410, 3883410]"].assert_eq(&text);
+    expect!["290859 events, 143989 packets, [3883410, 3806196, 3874326, 3816794, 7691120, 7691120, 7689606, 7691120, 3807710, 3883410, 3815280, 3874326]"].assert_eq(&text);
 }
 
 #[test]
@@ -235,6 +236,30 @@ fn dynamic_assignment_is_fair_where_queues_suffice_and_the_hash_is_not() {
     assert!(nfm("dqa", 8, 1) < 0.02);
     let hashed: f64 = (0..20).map(|seed| nfm("hash", 8, seed)).sum::<f64>() / 20.0;
     assert!(hashed > 0.5, "{hashed}");
+}
+
+/// A flow whose thread, queue and interrupts share a core touches its socket there only; each other arrangement has its price.
+#[test]
+fn sockets_that_change_cores_cost_what_the_arrangement_says() {
+    let busy = |steering: ReceiveSteering, pinned: bool, price: f64| {
+        let mut scenario = bulk(8);
+        scenario.duration = Nanos::from_millis(100);
+        scenario.costs = titan_costs();
+        scenario.costs.contention.socket_transfer_ns = price;
+        for host in &mut scenario.hosts {
+            host.stack.xps = true;
+            host.nic.receive_steering = steering;
+            host.nic.pinned_interrupts = pinned;
+        }
+        let outcome = run(&scenario, 1);
+        outcome.cpu[0].iter().flatten().sum::<f64>() / outcome.measured.as_secs_f64() / 1e9
+    };
+    let price = |steering, pinned| busy(steering, pinned, 1000.0) - busy(steering, pinned, 0.0);
+    let own = price(ReceiveSteering::ToTransmitQueue, true);
+    let (hashed, any) = (price(ReceiveSteering::Rss, true), price(ReceiveSteering::Rss, false));
+    assert!(own.abs() < 0.005, "{own}");
+    assert!(hashed > 0.02, "{hashed}");
+    assert!(any > 1.5 * hashed, "{any} {hashed}");
 }
 
 /// M/D/1: datagrams of Poisson arrivals wait for the wire by rho / (2 mu (1 - rho)) on average. They stand in the qdiscs and rings as long

@@ -202,6 +202,8 @@ pub struct Nic {
     pub weight_interval: Nanos,
     /// Shortest time between two interrupts of a queue pair.
     pub interrupt_interval: Nanos,
+    /// Whether a queue pair's interrupts go to a core of its own; otherwise each goes to any core.
+    pub pinned_interrupts: bool,
     /// Which receive queue a flow's packets take.
     pub receive_steering: ReceiveSteering,
 }

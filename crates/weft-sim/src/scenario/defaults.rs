@@ -126,6 +126,8 @@ impl Default for Nic {
             weight_interval: Nanos::ZERO,
             // IXGBE_20K_ITR.
             interrupt_interval: Nanos::from_micros(50),
+            // irq_set_affinity_hint, by drivers of multiqueue NICs.
+            pinned_interrupts: true,
             // ETHTOOL_SRXFH's indirection table.
             receive_steering: ReceiveSteering::Rss,
         }

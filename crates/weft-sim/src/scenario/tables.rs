@@ -116,6 +116,7 @@ keys! {
         weight_delay: Time<0>,
         weight_interval: Time<0>,
         interrupt_interval: Time<0>,
+        pinned_interrupts: Flag,
         receive_steering: Steering,
     }
 }

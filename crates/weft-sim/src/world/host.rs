@@ -89,6 +89,7 @@ pub(super) struct NicState {
 
 /// A queue pair's interrupt, its completions, and its receive ring.
 pub(super) struct Vector {
+    /// Where its interrupts go, if they are pinned.
     pub(super) core: u32,
     /// NAPI polls; interrupts are off.
     pub(super) polling: bool,

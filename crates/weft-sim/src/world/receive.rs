@@ -135,7 +135,12 @@ impl<O: Observer> World<'_, O> {
         state.due = Nanos::MAX;
         state.last = Some(self.now);
         state.polling = true;
-        let core = state.core;
+        let own = state.core;
+        let core = if self.scenario.hosts[host as usize].nic.pinned_interrupts {
+            own
+        } else {
+            (self.uniform() * self.hosts[host as usize].cores.len() as f64) as u32
+        };
         self.counters.interrupts += 1;
         let mut work = self.work_on(host, core);
         self.charge(Operation::Interrupt, 1.0, &mut work);

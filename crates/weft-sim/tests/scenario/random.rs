@@ -195,6 +195,7 @@ fn nic(random: &mut Random, stack: &Stack) -> Nic {
         weight_delay: random.time(0),
         weight_interval: random.time(0),
         interrupt_interval: random.time(0),
+        pinned_interrupts: random.flag(),
         receive_steering: [
             ReceiveSteering::Rss,
             ReceiveSteering::ToTransmitQueue,

@@ -156,7 +156,8 @@ mod tests {
         let parameters = file::parameters("titan.toml").expect("right");
         let knobs = knobs("titan.toml", &parameters).expect("right");
         for key in [
-            "processor.factor",
+            "copy_in_byte.data_copy",
+            "contention.socket_transfer_ns",
             "contention.interrupt_latency_ns",
             "host.stack.qdisc.prio+sfq.quantum",
             "presets.tr.host.stack.small_queue_floor",
