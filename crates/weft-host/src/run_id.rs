@@ -107,6 +107,7 @@ fn parse_start_time(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::life::Life;
 
     #[test]
     fn this_process_is_not_dead_and_of_others_nothing_is_known() {

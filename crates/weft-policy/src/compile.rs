@@ -5,12 +5,13 @@ use crate::check::shape::{Shape, find_cycles};
 use crate::check::{build, rows, rules};
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
-use crate::diagnostic::{Diagnostic, Finding, LineIndex, Span, quoted};
+use crate::diagnostic::{Diagnostic, Finding};
 use crate::lowering::model::{Policy, Spanned};
 use crate::program::{self, limit_name};
 use crate::syntax::SyntaxNode;
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
+use weft_text::{LineIndex, Span, quoted};
 use weft_units::BitsPerSec;
 
 /// A policy's text and the name by which diagnostics speak of it.

@@ -3,36 +3,7 @@
 use crate::code::{Code, Severity};
 use core::fmt;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
-
-/// A range of bytes in a policy's text; `start <= end`, both on character boundaries.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Span {
-    /// The first byte.
-    pub start: usize,
-    /// One past the last byte.
-    pub end: usize,
-}
-
-impl Span {
-    /// The bytes from `start` up to `end`.
-    pub const fn new(start: usize, end: usize) -> Self {
-        Self { start, end }
-    }
-
-    /// The smallest span that holds both.
-    pub fn to(self, other: Self) -> Self {
-        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
-    }
-}
-
-/// A place as a reader counts it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
-pub struct Position {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-}
+use weft_text::{LineIndex, ParseError, Position, Span, printable};
 
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,21 +63,18 @@ impl Serialize for Diagnostic {
     }
 }
 
-/// A finding before its file and lines are known: what the compiler's passes produce.
+/// An error, warning or note before its file and lines are known: what the compiler's passes produce.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     code: Code,
-    span: Span,
-    message: String,
-    help: String,
+    error: ParseError,
     notes: Vec<String>,
 }
 
 impl Finding {
     /// A finding at `span`. A message or help is made printable and kept to one line.
     pub(crate) fn new(code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) -> Self {
-        let (message, help) = (printable(message.as_ref()), printable(help.as_ref()));
-        Self { code, span, message, help, notes: Vec::new() }
+        Self { code, error: ParseError::new(span, message, help), notes: Vec::new() }
     }
 
     /// Adds a note.
@@ -117,22 +85,23 @@ impl Finding {
 
     /// Gives the finding its file and lines.
     pub(crate) fn locate(self, file: &str, lines: &LineIndex<'_>) -> Diagnostic {
+        let ParseError { span, what, hint, .. } = self.error;
         Diagnostic {
             code: self.code,
             severity: self.code.severity(),
             file: printable(file),
-            span: self.span,
-            start: lines.position(self.span.start),
-            end: lines.position(self.span.end),
-            message: self.message,
-            help: self.help,
+            span,
+            start: lines.position(span.start),
+            end: lines.position(span.end),
+            message: what,
+            help: hint,
             notes: self.notes,
         }
     }
 
     /// By what findings are sorted; two findings of the same place are one.
     pub(crate) fn place(&self) -> (Span, Code) {
-        (self.span, self.code)
+        (self.error.span, self.code)
     }
 
     /// Whether it says no more than what the policy does.
@@ -143,54 +112,6 @@ impl Finding {
     /// Whether it refuses the policy.
     pub(crate) fn is_error(&self) -> bool {
         self.code.severity() == Severity::Error
-    }
-}
-
-/// The longest piece of a policy's own text that a message repeats, in characters.
-const QUOTED_MAX: usize = 40;
-
-/// A piece of the policy's text for use in a message, in backquotes and shortened.
-pub(crate) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(QUOTED_MAX) {
-        Some((cut, _)) => format!("`{}...`", &text[..cut]),
-        None => format!("`{text}`"),
-    }
-}
-
-/// `text` with control characters written as escapes, so that it stays one line and cannot steer a terminal.
-fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control()
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// Where the lines of a text begin.
-pub(crate) struct LineIndex<'a> {
-    text: &'a str,
-    starts: Vec<usize>,
-}
-
-impl<'a> LineIndex<'a> {
-    /// Finds the lines of `text`.
-    pub(crate) fn new(text: &'a str) -> Self {
-        let after_newlines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
-        Self { text, starts: core::iter::once(0).chain(after_newlines).collect() }
-    }
-
-    /// The place of byte `offset`; beyond the end it is the end.
-    pub(crate) fn position(&self, offset: usize) -> Position {
-        let offset = offset.min(self.text.len());
-        let line = self.starts.partition_point(|start| *start <= offset).max(1);
-        let before = self.text.get(self.starts[line - 1]..offset).unwrap_or("");
-        Position { line, column: before.chars().count() + 1 }
     }
 }
 

@@ -28,7 +28,7 @@ pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
-pub use diagnostic::{Diagnostic, Position, Span};
+pub use diagnostic::Diagnostic;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;

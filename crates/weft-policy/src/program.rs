@@ -6,13 +6,13 @@ use crate::check::graph::{Edge, Graph, Kind, Node};
 use crate::check::rows::{ClassRow, ROWS_MAX};
 use crate::check::shape::Shape;
 use crate::compiled::{ClassInfo, CompiledPolicy, Rule};
-use crate::diagnostic::Span;
 use crate::lowering::model::{Branch, Policy, default_burst};
 use std::collections::BTreeMap;
 use weft_packet::{Match, Prefix};
 use weft_sched::program::{
     Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
+use weft_text::Span;
 use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 
 /// How many packets of a class may wait where the policy does not say.

@@ -8,6 +8,7 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 use thiserror::Error;
 use weft_packet::classifier::Prefix;
 use weft_packet::cube::{Cube, Field};
+use weft_text::{printable, quoted};
 use weft_units::{BitsPerSec, Protocol};
 
 /// Most flows of a list: as many as planners are made for, many times over.
@@ -15,7 +16,7 @@ const FLOWS_MAX: usize = 10_000_000;
 
 /// What is wrong in a list of flows.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{file}:{line}: {}{message}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
+#[error("{file}:{line}: {}{what}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
 pub struct FlowsError {
     /// The file, or what the text is called.
     pub file: String,
@@ -24,7 +25,7 @@ pub struct FlowsError {
     /// The column's name; empty when it is not about one.
     pub column: String,
     /// What is wrong.
-    pub message: String,
+    pub what: String,
     /// What to do; may be empty.
     pub hint: String,
 }
@@ -82,11 +83,33 @@ impl Column {
     }
 }
 
-/// A message and a hint.
-type Wrong = (String, String);
+/// What is wrong with a row before its file and line are known.
+struct RowError {
+    /// The column's name; empty when it is not about one.
+    column: String,
+    what: String,
+    hint: &'static str,
+}
 
-fn wrong<T>(message: String, hint: &str) -> Result<T, Wrong> {
-    Err((message, hint.to_owned()))
+impl RowError {
+    fn new(what: impl Into<String>, hint: &'static str) -> Self {
+        Self { column: String::new(), what: what.into(), hint }
+    }
+
+    /// The same in a column.
+    fn of(self, column: &str) -> Self {
+        Self { column: column.to_owned(), ..self }
+    }
+
+    fn locate(self, file: &str, line: u64) -> FlowsError {
+        FlowsError {
+            file: printable(file),
+            line,
+            column: printable(&self.column),
+            what: printable(&self.what),
+            hint: self.hint.to_owned(),
+        }
+    }
 }
 
 /// Reads a list of flows. `file` is what errors call the text.
@@ -95,38 +118,34 @@ fn wrong<T>(message: String, hint: &str) -> Result<T, Wrong> {
 /// The first that is wrong, with its line and column and what to do.
 pub fn read(text: &[u8], file: &str) -> Result<Vec<Flow>, FlowsError> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(text);
-    let error = |line: u64, column: &str, (message, hint): Wrong| FlowsError {
-        file: file.to_owned(),
-        line,
-        column: column.to_owned(),
-        message: message.replace(['\n', '\r'], " "),
-        hint,
-    };
-    let header = reader.headers().map_err(|e| error(place(&e), "", of_csv(&e)))?.clone();
+    let of_csv = |e: csv::Error| of_csv(&e).locate(file, place(&e));
+    let header = reader.headers().map_err(of_csv)?.clone();
     let header_line = header.position().map_or(1, |position| position.line().max(1));
-    let columns = columns(&header).map_err(|(column, wrong)| error(header_line, &column, wrong))?;
+    let columns = columns(&header).map_err(|error| error.locate(file, header_line))?;
     let mut flows = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(|e| error(place(&e), "", of_csv(&e)))?;
+        let record = record.map_err(of_csv)?;
         let line = record.position().map_or(0, csv::Position::line);
         if flows.len() >= FLOWS_MAX {
             let hint = "plan for fewer, or give them together by wildcards";
-            return Err(error(line, "", (format!("there are more than {FLOWS_MAX} flows"), hint.to_owned())));
+            return Err(
+                RowError::new(format!("there are more than {FLOWS_MAX} flows"), hint).locate(file, line)
+            );
         }
-        flows.push(flow(&columns, &record).map_err(|(column, wrong)| error(line, column, wrong))?);
+        flows.push(flow(&columns, &record).map_err(|error| error.locate(file, line))?);
     }
     Ok(flows)
 }
 
 /// What the reader of tables says, in our words.
-fn of_csv(error: &csv::Error) -> Wrong {
+fn of_csv(error: &csv::Error) -> RowError {
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => (
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => RowError::new(
             format!("the row has {len} fields, the first row {expected_len}"),
-            "leave a field empty for a wildcard, but write its comma".to_owned(),
+            "leave a field empty for a wildcard, but write its comma",
         ),
-        csv::ErrorKind::Utf8 { .. } => ("the text is not UTF-8".to_owned(), "save it as UTF-8".to_owned()),
-        _ => (error.to_string(), String::new()),
+        csv::ErrorKind::Utf8 { .. } => RowError::new("the text is not UTF-8", "save it as UTF-8"),
+        _ => RowError::new(error.to_string(), ""),
     }
 }
 
@@ -135,49 +154,44 @@ fn place(error: &csv::Error) -> u64 {
 }
 
 /// Which column each field is.
-fn columns(header: &StringRecord) -> Result<Vec<Column>, (String, Wrong)> {
+fn columns(header: &StringRecord) -> Result<Vec<Column>, RowError> {
     const NAMES: &str = "the first row names the columns: proto,src,sport,dst,dport and, if wanted, weight,rate_bps,class,core";
     let mut columns = Vec::new();
     for name in header {
         let name = name.trim_start_matches('\u{feff}');
         let column = Column::ALL.into_iter().find(|column| column.name() == name);
         let Some(column) = column else {
-            return Err((
-                String::new(),
-                (format!("there is no column `{}`", name.escape_debug()), NAMES.to_owned()),
-            ));
+            return Err(RowError::new(format!("there is no column {}", quoted(name)), NAMES));
         };
         if columns.contains(&column) {
-            return Err((name.to_owned(), ("the column occurs twice".to_owned(), "remove one".to_owned())));
+            return Err(RowError::new("the column occurs twice", "remove one").of(name));
         }
         columns.push(column);
     }
     let missing = Column::ALL.into_iter().find(|column| column.is_needed() && !columns.contains(column));
     match missing {
-        Some(missing) => {
-            Err((missing.name().to_owned(), ("the column is missing".to_owned(), NAMES.to_owned())))
-        }
+        Some(missing) => Err(RowError::new("the column is missing", NAMES).of(missing.name())),
         None => Ok(columns),
     }
 }
 
-fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, (&'static str, Wrong)> {
+fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, RowError> {
     let mut flow = Flow { cube: Cube::ALL, weight: 1, rate: None, class: None, core: None };
     for (column, text) in columns.iter().zip(record) {
         if text.is_empty() || text == "*" {
             continue;
         }
-        field(&mut flow, *column, text).map_err(|wrong| (column.name(), wrong))?;
+        field(&mut flow, *column, text).map_err(|error| error.of(column.name()))?;
     }
     let ports = flow.cube.tests(Field::SrcPort) || flow.cube.tests(Field::DstPort);
     if ports && !flow.cube.tests(Field::IpProtocol) {
         let hint = "write tcp, udp or sctp, or leave the ports empty";
-        return Err(("proto", ("the flow has ports, but no protocol".to_owned(), hint.to_owned())));
+        return Err(RowError::new("the flow has ports, but no protocol", hint).of(Column::Proto.name()));
     }
     Ok(flow)
 }
 
-fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), Wrong> {
+fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), RowError> {
     match column {
         Column::Proto => flow.cube = flow.cube.exact(Field::IpProtocol, protocol(text)?.into()),
         Column::Src => flow.cube = address(flow.cube, Field::SrcIp, text)?,
@@ -187,10 +201,8 @@ fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), Wrong> {
         Column::Weight => match number(text)?.try_into() {
             Ok(weight) if weight > 0 => flow.weight = weight,
             _ => {
-                return wrong(
-                    format!("the weight `{text}` is not in 1 to {}", u32::MAX),
-                    "leave it empty for 1",
-                );
+                let what = format!("the weight {} is not in 1 to {}", quoted(text), u32::MAX);
+                return Err(RowError::new(what, "leave it empty for 1"));
             }
         },
         Column::Rate => flow.rate = Some(BitsPerSec(number(text)?)),
@@ -198,32 +210,36 @@ fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), Wrong> {
         Column::Core => match number(text)?.try_into() {
             Ok(core) => flow.core = Some(core),
             Err(_) => {
-                return wrong(format!("there is no processor `{text}`"), "leave it empty if it is not known");
+                let what = format!("there is no processor {}", quoted(text));
+                return Err(RowError::new(what, "leave it empty if it is not known"));
             }
         },
     }
     Ok(())
 }
 
-fn number(text: &str) -> Result<u64, Wrong> {
+fn number(text: &str) -> Result<u64, RowError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(number) if digits => Ok(number),
-        _ => wrong(
-            format!("`{}` is not a whole number", text.escape_debug()),
-            "write digits only, without a unit",
-        ),
+        _ => {
+            let what = format!("{} is not a whole number", quoted(text));
+            Err(RowError::new(what, "write digits only, without a unit"))
+        }
     }
 }
 
-fn port(text: &str) -> Result<u16, Wrong> {
+fn port(text: &str) -> Result<u16, RowError> {
     match number(text).ok().and_then(|number| u16::try_from(number).ok()) {
         Some(port) => Ok(port),
-        None => wrong(format!("`{}` is not a port", text.escape_debug()), "write 0 to 65535, or * for any"),
+        None => {
+            let what = format!("{} is not a port", quoted(text));
+            Err(RowError::new(what, "write 0 to 65535, or * for any"))
+        }
     }
 }
 
-fn protocol(text: &str) -> Result<u8, Wrong> {
+fn protocol(text: &str) -> Result<u8, RowError> {
     // Numbers as IANA assigned them ("Protocol Numbers").
     match text.to_ascii_lowercase().as_str() {
         "tcp" => Ok(Protocol::TCP.0),
@@ -231,31 +247,26 @@ fn protocol(text: &str) -> Result<u8, Wrong> {
         "sctp" => Ok(132),
         other => match number(other).ok().and_then(|number| u8::try_from(number).ok()) {
             Some(number) => Ok(number),
-            None => wrong(
-                format!("`{}` is not a protocol", text.escape_debug()),
-                "write tcp, udp, sctp, a number up to 255, or * for any",
-            ),
+            None => {
+                let hint = "write tcp, udp, sctp, a number up to 255, or * for any";
+                Err(RowError::new(format!("{} is not a protocol", quoted(text)), hint))
+            }
         },
     }
 }
 
-fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, Wrong> {
+fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, RowError> {
     let prefix: Prefix = match text.parse() {
         Ok(prefix) => prefix,
         Err(error) => {
-            let text = text.escape_debug();
-            return wrong(
-                format!("`{text}`: {error}"),
-                "write an address, a prefix such as fd00::/8, or * for any",
-            );
+            let hint = "write an address, a prefix such as fd00::/8, or * for any";
+            return Err(RowError::new(format!("{}: {error}", quoted(text)), hint));
         }
     };
     let with = cube.prefix(field, prefix);
     if cube.ether_type().is_some() && cube.ether_type() != with.ether_type() {
-        return wrong(
-            "source and destination are of two families".to_owned(),
-            "write two IPv4 or two IPv6 addresses",
-        );
+        let what = "source and destination are of two families";
+        return Err(RowError::new(what, "write two IPv4 or two IPv6 addresses"));
     }
     Ok(with)
 }

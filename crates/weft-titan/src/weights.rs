@@ -27,6 +27,7 @@ use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
 use weft_packet::Match;
 use weft_policy::{CompileOptions, CompiledPolicy, Rule, Source, compile};
+use weft_text::{LocatedError, ParseError, Span, hint, quoted};
 use weft_units::LaneId;
 
 /// The largest weight of a flow. A queue's weight is a sum of up to 262,144 of them, for which the page has 44 bits; a
@@ -45,17 +46,8 @@ pub enum WeightsError {
         reason: String,
     },
     /// A place in the file of weights is wrong.
-    #[error("{file}:{line}:{column}: error: {text}")]
-    At {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column in characters, from 1.
-        column: usize,
-        /// What is wrong there, and what to do.
-        text: String,
-    },
+    #[error(transparent)]
+    At(#[from] LocatedError),
     /// The policy does not compile.
     #[error("{0}")]
     Policy(String),
@@ -98,41 +90,26 @@ struct Entry {
     weight: Spanned<i64>,
 }
 
-/// A file that is being read.
-struct File<'a> {
-    name: &'a str,
-    text: &'a str,
+fn weight(given: &Spanned<i64>) -> Result<u32, ParseError> {
+    let value = *given.as_ref();
+    let fits = u32::try_from(value).ok().filter(|weight| (1..=LARGEST).contains(weight));
+    fits.ok_or_else(|| {
+        ParseError::new(given.span(), format!("a weight is a number from 1 to {LARGEST}, not {value}"), "")
+    })
 }
 
-impl File<'_> {
-    fn at(&self, offset: usize, text: impl Into<String>) -> WeightsError {
-        let before = &self.text[..self.text.floor_char_boundary(offset)];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        WeightsError::At { file: self.name.to_owned(), line, column, text: text.into() }
-    }
-
-    fn weight(&self, given: &Spanned<i64>) -> Result<u32, WeightsError> {
-        let value = *given.as_ref();
-        let fits = u32::try_from(value).ok().filter(|weight| (1..=LARGEST).contains(weight));
-        fits.ok_or_else(|| {
-            self.at(given.span().start, format!("a weight is a number from 1 to {LARGEST}, not {value}"))
-        })
-    }
-
-    fn mark(&self, given: &Spanned<String>) -> Result<(u32, u32), WeightsError> {
-        let text = given.as_ref();
-        let (value, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
-        match (number(value), number(mask)) {
-            (Some(value), Some(mask)) if value & !mask == 0 => Ok((value, mask)),
-            (Some(_), Some(_)) => Err(self.at(
-                given.span().start,
-                format!("the mark {text} has bits outside its mask and would match nothing"),
-            )),
-            _ => Err(self.at(
-                given.span().start,
-                format!("{text:?} is no mark; write a number or VALUE/MASK, such as \"0x10/0xff\""),
-            )),
+fn mark(given: &Spanned<String>) -> Result<(u32, u32), ParseError> {
+    let text = given.as_ref();
+    let (value, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
+    match (number(value), number(mask)) {
+        (Some(value), Some(mask)) if value & !mask == 0 => Ok((value, mask)),
+        (Some(_), Some(_)) => {
+            let what = format!("the mark {} has bits outside its mask and would match nothing", quoted(text));
+            Err(ParseError::new(given.span(), what, ""))
+        }
+        _ => {
+            let hint = "write a number or VALUE/MASK, such as \"0x10/0xff\"";
+            Err(ParseError::new(given.span(), format!("{} is no mark", quoted(text)), hint))
         }
     }
 }
@@ -190,24 +167,25 @@ impl WeightTable {
         file: &str,
         policy: impl FnOnce(&str) -> Result<CompiledPolicy, WeightsError>,
     ) -> Result<Self, WeightsError> {
-        let file = File { name: file, text };
+        let here = |error: ParseError| error.locate(file, text);
         let document: Document = toml::from_str(text).map_err(|e| {
-            let offset = e.span().map_or(0, |span| span.start);
-            file.at(offset, e.message().lines().collect::<Vec<_>>().join(" "))
+            let what = e.message().lines().collect::<Vec<_>>().join(" ");
+            here(ParseError::new(e.span().unwrap_or(0..0), what, ""))
         })?;
-        let default = document.default.as_ref().map_or(Ok(1), |given| file.weight(given))?;
+        let default = document.default.as_ref().map_or(Ok(1), weight).map_err(here)?;
         let mut table = Self { rules: Vec::new(), cgroups: Vec::new() };
         let mut classes = Vec::new();
         for entry in &document.flow {
-            table.entry(&file, entry, &mut classes)?;
+            table.entry(entry, &mut classes).map_err(here)?;
         }
         match (&document.policy, classes.first()) {
             (Some(path), _) => {
                 let policy = policy(path.as_ref())?;
-                table.policy(&file, path.span().start, &policy, &classes, default)?;
+                table.policy(path.span().into(), &policy, &classes, default).map_err(here)?;
             }
             (None, Some((class, _))) => {
-                return Err(file.at(class.span().start, "a class needs `policy = \"FILE\"` to come from"));
+                let what = "a class needs `policy = \"FILE\"` to come from";
+                return Err(here(ParseError::new(class.span(), what, "")).into());
             }
             (None, None) => table.rules.push(row(Match::default(), default)),
         }
@@ -216,35 +194,36 @@ impl WeightTable {
 
     fn entry(
         &mut self,
-        file: &File<'_>,
         entry: &Spanned<Entry>,
         classes: &mut Vec<(Spanned<String>, u32)>,
-    ) -> Result<(), WeightsError> {
-        let at = entry.span().start;
+    ) -> Result<(), ParseError> {
+        let place = entry.span();
         let entry = entry.as_ref();
-        let weight = file.weight(&entry.weight)?;
+        let weight = weight(&entry.weight)?;
         if let Some(class) = &entry.class {
             if entry.cgroup.is_some() || entry.mark.is_some() {
-                return Err(file.at(class.span().start, "a class stands alone, without cgroup and mark"));
+                return Err(ParseError::new(
+                    class.span(),
+                    "a class stands alone, without cgroup and mark",
+                    "",
+                ));
             }
             if classes.iter().any(|(other, _)| other.as_ref() == class.as_ref()) {
-                return Err(
-                    file.at(class.span().start, format!("class {} has a weight already", class.as_ref()))
-                );
+                let what = format!("class {} has a weight already", quoted(class.as_ref()));
+                return Err(ParseError::new(class.span(), what, "keep one of them"));
             }
             classes.push((class.clone(), weight));
             return Ok(());
         }
         let mut matcher = Match::default();
         if let Some(path) = &entry.cgroup {
-            matcher.cgroup =
-                Some(self.cgroup(path.as_ref()).ok_or_else(|| too_many(file, path.span().start))?);
+            matcher.cgroup = Some(self.cgroup(path.as_ref()).ok_or_else(|| too_many(path.span().into()))?);
         }
         if let Some(mark) = &entry.mark {
-            matcher.mark = Some(file.mark(mark)?);
+            matcher.mark = Some(self::mark(mark)?);
         }
         if matcher == Match::default() {
-            return Err(file.at(at, "say whose weight this is: cgroup, mark or class"));
+            return Err(ParseError::new(place, "say whose weight this is: cgroup, mark or class", ""));
         }
         self.rules.push(row(matcher, weight));
         Ok(())
@@ -262,18 +241,16 @@ impl WeightTable {
 
     fn policy(
         &mut self,
-        file: &File<'_>,
-        at: usize,
+        place: Span,
         policy: &CompiledPolicy,
         classes: &[(Spanned<String>, u32)],
         default: u32,
-    ) -> Result<(), WeightsError> {
+    ) -> Result<(), ParseError> {
         for (class, _) in classes {
             if !policy.classes.iter().any(|known| known.name == *class.as_ref()) {
                 let names: Vec<&str> = policy.classes.iter().map(|known| known.name.as_str()).collect();
-                let text =
-                    format!("the policy has no class {}; it has: {}", class.as_ref(), names.join(", "));
-                return Err(file.at(class.span().start, text));
+                let what = format!("the policy has no class {}", quoted(class.as_ref()));
+                return Err(ParseError::new(class.span(), what, hint(class.as_ref(), &names, &[])));
             }
         }
         for rule in &policy.rules {
@@ -284,22 +261,22 @@ impl WeightTable {
             let mut matcher = rule.matcher.clone();
             if let Some(number) = matcher.cgroup {
                 let path = policy.cgroups.get(usize::from(number)).cloned().unwrap_or_default();
-                matcher.cgroup = Some(self.cgroup(&path).ok_or_else(|| too_many(file, at))?);
+                matcher.cgroup = Some(self.cgroup(&path).ok_or_else(|| too_many(place))?);
             }
             self.rules.push(row(matcher, weight.unwrap_or(default)));
         }
         if self.rules.len() > crate::match_table::RULES {
             let most = crate::match_table::RULES;
-            let text =
+            let what =
                 format!("{} rows of the match table are needed, and there are {most}", self.rules.len());
-            return Err(file.at(at, text));
+            return Err(ParseError::new(place, what, ""));
         }
         Ok(())
     }
 }
 
-fn too_many(file: &File<'_>, at: usize) -> WeightsError {
-    file.at(at, format!("more than {} cgroups are named", crate::match_table::CGROUPS))
+fn too_many(place: Span) -> ParseError {
+    ParseError::new(place, format!("more than {} cgroups are named", crate::match_table::CGROUPS), "")
 }
 
 /// Compiles a policy; its diagnostics, a line each, are the error.
@@ -315,7 +292,7 @@ pub(crate) fn find_cgroup(path: &str) -> Option<Cgroup> {
 }
 
 /// Any bytes as a file of weights whose policy, if it names one, has the classes web and rest: reading ends, with weights of 1
-/// and more, or with an error of one line that names the file.
+/// and more, or with an error of a line, with or without a hint, that names the file.
 #[doc(hidden)]
 pub fn fuzz_weights(data: &[u8]) {
     const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
@@ -329,7 +306,7 @@ pub fn fuzz_weights(data: &[u8]) {
         }
         Err(error) => {
             let shown = error.to_string();
-            assert!(!shown.contains('\n') && shown.starts_with("fuzz:"), "{text:?}: {shown:?}");
+            assert!(shown.lines().count() <= 2 && shown.starts_with("fuzz:"), "{text:?}: {shown:?}");
         }
     }
 }
@@ -395,13 +372,16 @@ mod tests {
         let cases = [
             ("default = 0\n", "w.toml:1:11: error: a weight is a number from 1 to 65535, not 0"),
             ("[[flow]]\nweight = 2\n", "say whose weight this is"),
-            ("[[flow]]\nmark = \"0x1g\"\nweight = 2\n", "w.toml:2:8: error: \"0x1g\" is no mark"),
+            (
+                "[[flow]]\nmark = \"0x1g\"\nweight = 2\n",
+                "w.toml:2:8: error: `0x1g` is no mark\n  hint: write a number",
+            ),
             ("[[flow]]\nmark = \"0x100/0xff\"\nweight = 2\n", "bits outside its mask"),
             ("[[flow]]\nclass = \"a\"\nweight = 2\n", "w.toml:2:9: error: a class needs `policy"),
             ("[[flow]]\nclass = \"a\"\nmark = \"1\"\nweight = 2\n", "stands alone"),
             (
                 "policy = \"p\"\n[[flow]]\nclass = \"nobody\"\nweight = 2\n",
-                "no class nobody; it has: web, rest, default",
+                "no class `nobody`\n  hint: there are: web, rest, default",
             ),
             ("[[flow]]\ncgrp = \"a\"\nweight = 2\n", "unknown field `cgrp`"),
             ("weights", "w.toml:1:"),
@@ -409,7 +389,7 @@ mod tests {
         for (text, expected) in cases {
             let error = read(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");
-            assert_eq!(error.lines().count(), 1, "{error}");
+            assert!(error.lines().count() <= 2, "{error}");
         }
     }
 

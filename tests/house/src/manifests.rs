@@ -7,7 +7,7 @@ use toml::Table;
 /// The floors of the house, bottom up. A crate may use those of the floors below and no others.
 pub const FLOORS: [&[&str]; 8] = [
     &["weft-units"],
-    &["weft-packet", "weft-sched", "weft-report"],
+    &["weft-packet", "weft-sched", "weft-report", "weft-text"],
     &["weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],
@@ -17,8 +17,16 @@ pub const FLOORS: [&[&str]; 8] = [
 ];
 
 /// Crates that know no operating system: state machines, whose time and input are arguments.
-pub const PURE: [&str; 7] =
-    ["weft-units", "weft-packet", "weft-sched", "weft-steer", "weft-policy", "weft-report", "weft-sim"];
+pub const PURE: [&str; 8] = [
+    "weft-units",
+    "weft-packet",
+    "weft-sched",
+    "weft-text",
+    "weft-steer",
+    "weft-policy",
+    "weft-report",
+    "weft-sim",
+];
 
 /// Crates that ask the operating system for more than files.
 pub const OS_CRATES: [&str; 9] = [

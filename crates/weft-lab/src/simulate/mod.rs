@@ -11,7 +11,8 @@ pub use sweep::sweep;
 use crate::overlay::{self, OverlayError, Setting};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use weft_sim::scenario::{self, Scenario, ScenarioError};
+use weft_sim::scenario::{self, Scenario};
+use weft_text::LocatedError;
 
 /// Why a scenario cannot be read.
 #[derive(Debug, Error)]
@@ -30,7 +31,7 @@ pub enum ReadError {
     Setting(#[from] OverlayError),
     /// What the file says.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(#[from] LocatedError),
 }
 
 /// Reads a scenario file with settings put over it. Cost files are found beside the scenario.

@@ -2,9 +2,10 @@
 
 use super::graph::{Edge, Graph, Kind, Node};
 use crate::code::Code;
-use crate::diagnostic::{Finding, LineIndex, Span, quoted};
+use crate::diagnostic::Finding;
 use crate::lowering::model::{Child, Condition, Expression, Policy, Spanned};
 use weft_packet::Match;
+use weft_text::{LineIndex, Span, nearest, quoted};
 
 /// How many classes and nodes a policy may have.
 pub(crate) const NODES_MAX: usize = 4096;
@@ -210,13 +211,12 @@ impl Builder<'_> {
         None
     }
 
-    /// A name that differs from `name` by one edit, or in case.
+    /// A name that `name` may have meant. After many unknown names nobody reads on.
     fn similar(&self, name: &str) -> Option<&str> {
         if self.unknown_count > SUGGESTIONS_MAX {
             return None;
         }
-        let names = self.graph.names.keys().map(String::as_str);
-        names.filter(|known| known.len().abs_diff(name.len()) <= 1).find(|known| one_edit_apart(known, name))
+        nearest(name, self.graph.names.keys().map(String::as_str), &[])
     }
 
     fn find_root(&mut self, policy: &Policy) {
@@ -227,20 +227,4 @@ impl Builder<'_> {
             self.find(Code::MissingRoot, at, "the policy does not say what the link serves", help);
         }
     }
-}
-
-/// Whether another case or, for names of three characters and more, one character more, less or other makes one of the
-/// other.
-fn one_edit_apart(a: &str, b: &str) -> bool {
-    if a.eq_ignore_ascii_case(b) {
-        return true;
-    }
-    if a.len().min(b.len()) < 3 {
-        return false;
-    }
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let front = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[front..], &b[front..]);
-    let back = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
-    a.len() - back <= 1 && b.len() - back <= 1
 }

@@ -1,9 +1,9 @@
 //! The policy graph, with names resolved. Edges run from a node to its children; Loom draws them the other way, from the
 //! packets' source towards the link, and calls "parent" the node nearer to the link, as we do.
 
-use crate::diagnostic::Span;
 use crate::lowering::model::Branch;
 use std::collections::BTreeMap;
+use weft_text::Span;
 use weft_units::Weight;
 
 /// What a node does. Scheduling nodes order packets, shaping nodes delay them (Loom, section 4).

@@ -6,11 +6,11 @@ use super::graph::{Graph, Kind};
 use super::shape::Shape;
 use crate::code::Code;
 use crate::compile::{CompileOptions, Source, compile};
-use crate::diagnostic::LineIndex;
 use crate::{lowering, program, syntax};
 use core::net::{IpAddr, Ipv4Addr};
 use proptest::prelude::*;
 use std::fmt::Write;
+use weft_text::LineIndex;
 use weft_units::{FlowKey, PacketMeta, Protocol};
 
 const PREFIXES: &[&str] = &[

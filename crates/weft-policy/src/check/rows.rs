@@ -2,9 +2,10 @@
 
 use super::cubes::{Cgroups, Cube, Trouble, cubes};
 use crate::code::Code;
-use crate::diagnostic::{Finding, Span, quoted};
+use crate::diagnostic::Finding;
 use crate::lowering::model::Policy;
 use weft_packet::Match;
+use weft_text::{Span, quoted};
 
 /// How many rows a match table may have. Every packet of a flow's first sight passes them one by one.
 pub(crate) const ROWS_MAX: usize = 512;

@@ -3,9 +3,10 @@
 use super::graph::{Graph, Kind};
 use super::shape::Shape;
 use crate::code::Code;
-use crate::diagnostic::{Finding, Span, quoted};
+use crate::diagnostic::Finding;
 use std::collections::BTreeSet;
 use weft_packet::Prefix;
+use weft_text::{Span, quoted};
 use weft_units::BitsPerSec;
 
 /// Checks the reachable part of the graph against Loom's rules and ours.

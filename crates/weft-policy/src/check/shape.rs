@@ -2,7 +2,8 @@
 
 use super::graph::Graph;
 use crate::code::Code;
-use crate::diagnostic::{Finding, quoted};
+use crate::diagnostic::Finding;
+use weft_text::quoted;
 
 /// How many levels a policy may have from the root to a class. It bounds every recursion over the graph.
 pub(crate) const LEVELS_MAX: usize = 64;

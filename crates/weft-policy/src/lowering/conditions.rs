@@ -4,9 +4,9 @@ use super::items::{Lowering, value_of};
 use super::model::Condition;
 use super::values;
 use crate::code::Code;
-use crate::diagnostic::Span;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
 use weft_packet::{Match, PortRange};
+use weft_text::Span;
 use weft_units::Protocol;
 
 /// The highest priority that a socket takes without rights (SO_PRIORITY, socket(7)).

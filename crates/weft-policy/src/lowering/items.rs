@@ -3,8 +3,9 @@
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
 use super::values::{self, Read};
 use crate::code::Code;
-use crate::diagnostic::{Finding, Span};
+use crate::diagnostic::Finding;
 use crate::syntax::{SyntaxKind, SyntaxNode};
+use weft_text::Span;
 use weft_units::Bytes;
 
 /// What is lowered so far.

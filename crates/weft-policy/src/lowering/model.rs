@@ -1,7 +1,7 @@
 //! What a policy says, with the places where it says it.
 
-use crate::diagnostic::Span;
 use weft_packet::{Match, Prefix, ethernet};
+use weft_text::Span;
 #[cfg(test)]
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};

@@ -1,9 +1,10 @@
 //! Reading the values that stand in a policy.
 
 use crate::code::Code;
-use crate::diagnostic::{Finding, Span, quoted};
+use crate::diagnostic::Finding;
 use core::num::IntErrorKind;
 use weft_packet::{ParsePrefixError, PortRange, Prefix};
+use weft_text::{Span, quoted};
 use weft_units::{BitsPerSec, Bytes, Packets, Protocol, Weight};
 
 /// A value, or what is wrong with it.

@@ -4,8 +4,9 @@ use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
 use super::{NESTING_MAX, RESERVED, TEXT_MAX, grammar};
 use crate::code::Code;
-use crate::diagnostic::{Finding, Span, quoted};
+use crate::diagnostic::Finding;
 use rowan::{Checkpoint, GreenNodeBuilder, Language};
+use weft_text::{Span, quoted};
 
 /// The rest of the construct cannot be read; a finding says why. The caller recovers.
 pub(super) struct Stop;

@@ -36,7 +36,7 @@ fn a_name_is_unknown() {
         r#"root = priority { defautl }"#,
         &expect![[r#"
         p:1:19: error[E0201]: nothing in the policy has the name `defautl`
-          help: define it: `class defautl = ...` or `defautl = ...`
+          help: did you mean `default`?
     "#]],
     );
     check(

@@ -5,8 +5,9 @@ use std::path::Path;
 use thiserror::Error;
 use weft_steer::Flow;
 use weft_steer::flows_csv::{self, FlowsError};
-use weft_steer::nic::{self, ModelError, Nic};
-use weft_steer::policy::{self, PolicyError, PolicyFile};
+use weft_steer::nic::{self, Nic};
+use weft_steer::policy::{self, PolicyFile};
+use weft_text::LocatedError;
 
 /// What is wrong with it.
 #[derive(Debug, Error)]
@@ -28,15 +29,12 @@ pub enum InputError {
         /// Names.
         known: String,
     },
-    /// A model is wrong.
+    /// A model or a policy is wrong.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Text(#[from] LocatedError),
     /// A flow file is wrong.
     #[error(transparent)]
     Flows(#[from] FlowsError),
-    /// A policy is wrong.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
     /// A flow given on the command line is wrong.
     #[error("`{given}` is no flow: {reason}; write PROTO,SRC,SPORT,DST,DPORT, with `*` for any")]
     Flow {

@@ -1,21 +1,21 @@
 //! What must hold between the values of a scenario.
 
 use super::config::{FlowGroup, Host, Probe, Scenario, SchedulerKind, Topology};
-use super::error::{Fault, quoted};
 use super::item::Table;
+use weft_text::{ParseError, quoted};
 
 /// Classes: some, each once.
-pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), Fault> {
+pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), ParseError> {
     let place = || root.place(&["classes"]);
     if classes.is_empty() {
-        return Err(Fault::new(
+        return Err(ParseError::new(
             place(),
             "there are no classes",
             "leave `classes` out to have one, named `default`",
         ));
     }
     if classes.len() > usize::from(u16::MAX) {
-        return Err(Fault::new(
+        return Err(ParseError::new(
             place(),
             format!("{} classes are too many", classes.len()),
             "take at most 65535",
@@ -24,7 +24,7 @@ pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), Fault>
     let mut sorted: Vec<&String> = classes.iter().collect();
     sorted.sort();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Fault::new(
+        Some(pair) => Err(ParseError::new(
             place(),
             format!("the class {} stands twice", quoted(pair[0])),
             "leave one of them out",
@@ -34,7 +34,7 @@ pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), Fault>
 }
 
 /// The topology and the number of hosts.
-pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), Fault> {
+pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), ParseError> {
     let hosts = scenario.hosts.len();
     let wrong = |what: String, hint: &str| {
         let table = root.get("network").and_then(|item| item.as_table("[network]"));
@@ -42,7 +42,7 @@ pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), Faul
             Some(table) if table.get("topology").is_some() => table.place(&["topology"]),
             _ => root.place(&["hosts"]),
         };
-        Err(Fault::new(place, what, hint))
+        Err(ParseError::new(place, what, hint))
     };
     let least = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     match scenario.network.topology {
@@ -63,7 +63,7 @@ pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), Faul
 }
 
 /// The values of a host; `table` is what it was read from.
-pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), Fault> {
+pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
     let (stack, nic) = (&host.stack, &host.nic);
     let place = |part: &str, keys: &[&str]| {
         let inner = table.get(part).and_then(|item| item.as_table("").map(|table| table.place(keys)));
@@ -71,7 +71,7 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), Fault> {
     };
     if host.numa_nodes > host.cores {
         let what = format!("{} NUMA nodes for {} cores", host.numa_nodes, host.cores);
-        return Err(Fault::new(
+        return Err(ParseError::new(
             table.place(&["numa_nodes", "cores"]),
             what,
             "a node needs at least one core",
@@ -79,7 +79,7 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), Fault> {
     }
     if stack.gso < stack.mtu {
         let what = format!("segments of {} bytes are smaller than the MTU of {}", stack.gso.0, stack.mtu.0);
-        return Err(Fault::new(
+        return Err(ParseError::new(
             place("stack", &["gso", "mtu"]),
             what,
             "write `gso` at least as large as `mtu`",
@@ -88,11 +88,15 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), Fault> {
     if let Some(size) = stack.dynamic_segment.filter(|size| *size < stack.mtu || *size > stack.gso) {
         let what = format!("`dynamic_segment` cannot be {} bytes", size.0);
         let hint = format!("write a size from `mtu` ({}) to `gso` ({})", stack.mtu.0, stack.gso.0);
-        return Err(Fault::new(place("stack", &["dynamic_segment", "mtu", "gso"]), what, hint));
+        return Err(ParseError::new(place("stack", &["dynamic_segment", "mtu", "gso"]), what, hint));
     }
     if stack.receive_window < stack.mtu {
         let what = format!("a receive window of {} bytes takes no packet", stack.receive_window.0);
-        return Err(Fault::new(place("stack", &["receive_window", "mtu"]), what, "write at least the MTU"));
+        return Err(ParseError::new(
+            place("stack", &["receive_window", "mtu"]),
+            what,
+            "write at least the MTU",
+        ));
     }
     if nic.transmit_buffer < stack.mtu {
         let what = format!("a transmit buffer of {} bytes holds no packet", nic.transmit_buffer.0);
@@ -101,57 +105,73 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), Fault> {
         } else {
             place("stack", &["mtu"])
         };
-        return Err(Fault::new(inner, what, "write `transmit_buffer` at least as large as `mtu`"));
+        return Err(ParseError::new(inner, what, "write `transmit_buffer` at least as large as `mtu`"));
     }
     if nic.scheduler == SchedulerKind::PolicyTree && stack.policy.is_none() {
         let hint = "write the policy's text as `policy` of the host's stack";
-        return Err(Fault::new(place("nic", &["scheduler"]), "the scheduler `policy` needs a policy", hint));
+        return Err(ParseError::new(
+            place("nic", &["scheduler"]),
+            "the scheduler `policy` needs a policy",
+            hint,
+        ));
     }
     Ok(())
 }
 
 /// From where to where, which must be two of the hosts.
-fn ends(table: &Table<'_>, from: u32, to: u32, hosts: &[Host]) -> Result<(), Fault> {
+fn ends(table: &Table<'_>, from: u32, to: u32, hosts: &[Host]) -> Result<(), ParseError> {
     for (key, index) in [("from", from), ("to", to)] {
         if index as usize >= hosts.len() {
             let hint =
                 format!("the {} hosts have the indices 0 to {}", hosts.len(), hosts.len().saturating_sub(1));
-            return Err(Fault::new(table.place(&[key]), format!("`{key}`: there is no host {index}"), hint));
+            return Err(ParseError::new(
+                table.place(&[key]),
+                format!("`{key}`: there is no host {index}"),
+                hint,
+            ));
         }
     }
     if from == to {
         let what = format!("host {from} cannot send to itself");
-        return Err(Fault::new(table.place(&["to", "from"]), what, "write another host as `to`"));
+        return Err(ParseError::new(table.place(&["to", "from"]), what, "write another host as `to`"));
     }
     Ok(())
 }
 
 /// Cores, which must be some of a host's.
-fn cores(table: &Table<'_>, key: &str, cores: &[u32], index: u32, hosts: &[Host]) -> Result<(), Fault> {
+fn cores(table: &Table<'_>, key: &str, cores: &[u32], index: u32, hosts: &[Host]) -> Result<(), ParseError> {
     let count = hosts.get(index as usize).map_or(0, |host| host.cores);
     match cores.iter().find(|core| **core >= count) {
         Some(core) => {
             let hint = format!("its {count} cores have the numbers 0 to {}", count.saturating_sub(1));
-            Err(Fault::new(table.place(&[key]), format!("`{key}`: host {index} has no core {core}"), hint))
+            Err(ParseError::new(
+                table.place(&[key]),
+                format!("`{key}`: host {index} has no core {core}"),
+                hint,
+            ))
         }
         None => Ok(()),
     }
 }
 
 /// A group of flows.
-pub(super) fn flows(table: &Table<'_>, group: &FlowGroup, hosts: &[Host]) -> Result<(), Fault> {
+pub(super) fn flows(table: &Table<'_>, group: &FlowGroup, hosts: &[Host]) -> Result<(), ParseError> {
     ends(table, group.from, group.to, hosts)?;
     cores(table, "cores", &group.cores, group.from, hosts)?;
     cores(table, "receiver_cores", &group.receiver_cores, group.to, hosts)?;
     if group.stop <= group.start {
         let hint = "write a later `stop`, or leave it out to send until the end";
-        return Err(Fault::new(table.place(&["stop", "start"]), "the flows stop before they start", hint));
+        return Err(ParseError::new(
+            table.place(&["stop", "start"]),
+            "the flows stop before they start",
+            hint,
+        ));
     }
     Ok(())
 }
 
 /// A probe.
-pub(super) fn probe(table: &Table<'_>, probe: &Probe, hosts: &[Host]) -> Result<(), Fault> {
+pub(super) fn probe(table: &Table<'_>, probe: &Probe, hosts: &[Host]) -> Result<(), ParseError> {
     ends(table, probe.from, probe.to, hosts)?;
     cores(table, "core", probe.core.as_slice(), probe.from, hosts)
 }

@@ -1,10 +1,10 @@
 //! Kinds of values that are one of several things, some with keys of their own.
 
 use super::config::{ByteQueueLimit, QdiscKind, ReceiveSteering, SchedulerKind, Topology, Traffic};
-use super::error::Fault;
 use super::item::Item;
 use super::keys::{Context, Key, Kind, apply, inline, keys};
 use super::kinds::{Count, Flag, Rate, Size, Time};
+use weft_text::ParseError;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// What `sch_drr` and `sch_sfq` take unless told otherwise: `psched_mtu`, a full Ethernet frame without its check sequence.
@@ -75,10 +75,10 @@ fn own<T: Default>(
     inner: Option<Item<'_>>,
     keys: &[Key<T>],
     context: Context<'_>,
-) -> Result<T, Fault> {
+) -> Result<T, ParseError> {
     let missing = |key: &str| {
         let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
-        item.fault(
+        item.error(
             format!("`{word}` needs `{key}`"),
             format!(
                 "write `{} = {{ {word} = {{ {key} = ... }} }}`; its keys: {}",
@@ -101,9 +101,9 @@ fn own<T: Default>(
 }
 
 /// Refuses keys of a choice that has none.
-fn alone(word: &str, inner: Option<Item<'_>>) -> Result<(), Fault> {
+fn alone(word: &str, inner: Option<Item<'_>>) -> Result<(), ParseError> {
     inner.map_or(Ok(()), |inner| {
-        Err(inner.fault(format!("`{word}` has no keys"), format!("write \"{word}\"")))
+        Err(inner.error(format!("`{word}` has no keys"), format!("write \"{word}\"")))
     })
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Shape;
 impl Kind for Shape {
     type Value = Topology;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Topology, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Topology, ParseError> {
         const WORDS: &[&str] = &["back-to-back", "star", "dumbbell", "leaf-spine"];
         let (word, inner) = item.choice(WORDS, "\"star\" or { dumbbell = { left = 4 } }")?;
         Ok(match word {
@@ -153,7 +153,7 @@ pub(super) struct Qdisc;
 impl Kind for Qdisc {
     type Value = QdiscKind;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<QdiscKind, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<QdiscKind, ParseError> {
         const WORDS: &[&str] = &["pfifo_fast", "prio+sfq", "fq_codel", "htb", "tbf", "drr+prio+sfq"];
         let (word, inner) = item.choice(WORDS, "\"fq_codel\" or { htb = { rate = \"10gbps\" } }")?;
         Ok(match word {
@@ -191,13 +191,14 @@ pub(super) struct Limit;
 impl Kind for Limit {
     type Value = ByteQueueLimit;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<ByteQueueLimit, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<ByteQueueLimit, ParseError> {
         match item.as_text() {
             Some("dynamic") => Ok(ByteQueueLimit::Dynamic),
             Some("off") => Ok(ByteQueueLimit::Off),
-            _ => Size::<1>::read(item, context).map(ByteQueueLimit::Fixed).map_err(|fault| Fault {
-                hint: format!("write \"dynamic\", \"off\" or a size such as \"256KB\" ({})", fault.hint),
-                ..fault
+            _ => Size::<1>::read(item, context).map(ByteQueueLimit::Fixed).map_err(|error| {
+                error.map_hint(|hint| {
+                    format!("write \"dynamic\", \"off\" or a size such as \"256KB\" ({hint})")
+                })
             }),
         }
     }
@@ -217,7 +218,7 @@ pub(super) struct Scheduler;
 impl Kind for Scheduler {
     type Value = SchedulerKind;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<SchedulerKind, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<SchedulerKind, ParseError> {
         const WORDS: &[&str] = &["round-robin", "deficit", "dcb", "policy"];
         let (word, inner) = item.choice(WORDS, "\"round-robin\" or { deficit = { quantum = \"1514B\" } }")?;
         Ok(match word {
@@ -257,7 +258,7 @@ const STEERINGS: [(&str, ReceiveSteering); 4] = [
 impl Kind for Steering {
     type Value = ReceiveSteering;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<ReceiveSteering, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<ReceiveSteering, ParseError> {
         const WORDS: &[&str] = &[STEERINGS[0].0, STEERINGS[1].0, STEERINGS[2].0, STEERINGS[3].0];
         let (word, inner) = item.choice(WORDS, "\"rss\"")?;
         alone(word, inner)?;
@@ -277,13 +278,13 @@ pub(super) struct Load;
 impl Kind for Load {
     type Value = Traffic;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Traffic, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Traffic, ParseError> {
         const WORDS: &[&str] = &["bulk", "transfer", "request-response", "short", "udp"];
         let (word, inner) = item.choice(WORDS, "\"bulk\" or { transfer = \"1GB\" }")?;
         Ok(match word {
             "transfer" => {
                 let missing =
-                    || item.fault("`transfer` needs a size", "write `traffic = { transfer = \"1GB\" }`");
+                    || item.error("`transfer` needs a size", "write `traffic = { transfer = \"1GB\" }`");
                 Traffic::Transfer { size: Size::<1>::read(&inner.ok_or_else(missing)?, context)? }
             }
             "request-response" => {
@@ -326,14 +327,13 @@ pub(super) struct Queues;
 impl Kind for Queues {
     type Value = u32;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<u32, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<u32, ParseError> {
         if item.as_text() == Some("per-flow") {
             return Ok(0);
         }
         // `struct net_device` counts more, but skb->queue_mapping is a u16.
-        Count::<u32, 1, 65_535>::read(item, context).map_err(|fault| Fault {
-            hint: format!("{}, or \"per-flow\" for a queue of its own for each flow", fault.hint),
-            ..fault
+        Count::<u32, 1, 65_535>::read(item, context).map_err(|error| {
+            error.map_hint(|hint| format!("{hint}, or \"per-flow\" for a queue of its own for each flow"))
         })
     }
 
@@ -348,12 +348,11 @@ pub(super) struct Stop;
 impl Kind for Stop {
     type Value = Nanos;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Nanos, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Nanos, ParseError> {
         if item.as_text() == Some("end") {
             return Ok(Nanos::MAX);
         }
-        Time::<1>::read(item, context)
-            .map_err(|fault| Fault { hint: format!("{}, or \"end\"", fault.hint), ..fault })
+        Time::<1>::read(item, context).map_err(|error| error.map_hint(|hint| format!("{hint}, or \"end\"")))
     }
 
     fn write(value: &Nanos, context: Context<'_>) -> String {
@@ -367,13 +366,13 @@ pub(super) struct Core;
 impl Kind for Core {
     type Value = Option<u32>;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Option<u32>, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Option<u32>, ParseError> {
         if item.as_text() == Some("random") {
             return Ok(None);
         }
         Count::<u32, 0, 65_535>::read(item, context)
             .map(Some)
-            .map_err(|fault| Fault { hint: format!("{}, or \"random\"", fault.hint), ..fault })
+            .map_err(|error| error.map_hint(|hint| format!("{hint}, or \"random\"")))
     }
 
     fn write(value: &Option<u32>, _: Context<'_>) -> String {

@@ -1,14 +1,14 @@
 //! Cost files: a table for each operation, with nanoseconds by category and where they come from.
 
-use super::error::{Fault, ScenarioError, quoted};
 use super::item::{Item, Table};
 use super::keys::{Context, Kind, apply, keys, lines};
 use super::kinds;
-use super::nearest;
 use super::read::parse;
 use super::sources::{self, SOURCE, SourcedFile};
+use super::synonyms::SYNONYMS;
 use super::tables::{Factor, Probability};
 use crate::cost::{Category, Contention, Costs, Operation};
+use weft_text::{LocatedError, ParseError, hint, quoted};
 
 /// What a scenario says instead of a cost file when nothing costs anything.
 pub(super) const FREE: &str = "free";
@@ -39,7 +39,7 @@ macro_rules! number {
         struct $name;
         impl Kind for $name {
             type Value = f64;
-            fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, Fault> {
+            fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
                 item.number($possible, $hint)
             }
             fn write(value: &f64, _: Context<'_>) -> String {
@@ -57,14 +57,14 @@ number!(AtLeastOne, |n| n >= 1.0, "write a factor of at least 1");
 const NO_CONTEXT: Context<'_> = Context { classes: &[] };
 
 /// Reads a cost file.
-pub(super) fn read(text: &str, file: &str) -> Result<Costs, ScenarioError> {
-    let here = |fault: Fault| fault.locate(file, text);
+pub(super) fn read(text: &str, file: &str) -> Result<Costs, LocatedError> {
+    let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
     tables(&Table::root(&map), text).map_err(here)
 }
 
 /// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is that of the file.
-pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, Fault> {
+pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> {
     let others = [CONTENTION, PROCESSOR, SOURCE];
     let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).chain(others).collect();
     let mut costs = Costs::FREE;
@@ -87,7 +87,7 @@ pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, Fault> {
             }
         } else {
             let what = format!("there is no operation {}", quoted(item.key));
-            return Err(Fault::new(span, what, nearest::hint(item.key, &names)));
+            return Err(ParseError::new(span, what, hint(item.key, &names, &SYNONYMS)));
         }
     }
     sources::check(root, text, SourcedFile::Costs)?;
@@ -100,7 +100,7 @@ pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, Fault> {
 }
 
 /// Nanoseconds of an operation by category.
-fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], Fault> {
+fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], ParseError> {
     let known: Vec<&str> = Category::ALL.iter().map(|c| c.name()).collect();
     table.refuse_unknown(&known)?;
     let mut row = [0.0; Category::ALL.len()];
@@ -113,7 +113,7 @@ fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], Fault>
 }
 
 /// `[contention]`.
-fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), Fault> {
+fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), ParseError> {
     apply(table, CONTENTION_KEYS, &[], value, NO_CONTEXT)?;
     if value.miss_base > value.miss_max {
         let hint = "write `miss_max` at least as large as `miss_base`";
@@ -121,7 +121,7 @@ fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), Fault> {
             "the greatest share of misses, {}, is below the least, {}",
             value.miss_max, value.miss_base
         );
-        return Err(Fault::new(table.place(&["miss_max", "miss_base"]), what, hint));
+        return Err(ParseError::new(table.place(&["miss_max", "miss_base"]), what, hint));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::{read, write};
 use crate::cost::Costs;
+use weft_text::LocatedError;
 
 /// The file's name in errors.
 const FILE: &str = "fuzz.toml";
@@ -24,7 +25,7 @@ pub fn fuzz_scenario(data: &[u8]) {
 }
 
 /// What must hold of an error.
-fn check(error: &super::ScenarioError, text: &str) {
+fn check(error: &LocatedError, text: &str) {
     assert_eq!(error.to_string().lines().count(), 2, "two lines: {error}");
     assert!(!error.what.is_empty() && !error.hint.is_empty(), "{error}");
     let line = text.split('\n').nth(error.line - 1);

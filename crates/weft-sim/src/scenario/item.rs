@@ -1,10 +1,10 @@
 //! Values and tables of a file with their places, and what is said when they have the wrong type.
 
-use super::error::{Fault, quoted};
-use super::nearest;
+use super::synonyms::SYNONYMS;
 use core::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use weft_text::{ParseError, hint, hint_and_all, quoted};
 
 /// A value and the key it belongs to.
 #[derive(Clone, Copy)]
@@ -26,12 +26,12 @@ impl<'a> Item<'a> {
     }
 
     /// A finding at its place.
-    pub(super) fn fault(&self, what: impl Into<String>, hint: impl Into<String>) -> Fault {
-        Fault::new(self.span(), what, hint)
+    pub(super) fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
+        ParseError::new(self.span(), what, hint)
     }
 
     /// The finding that it is of the wrong type.
-    pub(super) fn mistyped(&self, expected: &str, hint: impl Into<String>) -> Fault {
+    pub(super) fn mistyped(&self, expected: &str, hint: impl AsRef<str>) -> ParseError {
         let given = match self.value.get_ref() {
             DeValue::String(text) => format!("the text {}", quoted(text)),
             DeValue::Integer(number) => format!("the number {}", quoted(&number.to_string())),
@@ -41,7 +41,7 @@ impl<'a> Item<'a> {
             DeValue::Array(_) => "a list".to_owned(),
             DeValue::Table(_) => "a table".to_owned(),
         };
-        self.fault(format!("`{}` must be {expected}, not {given}", self.key), hint)
+        self.error(format!("`{}` must be {expected}, not {given}", self.key), hint)
     }
 
     /// The text, where it is one.
@@ -53,7 +53,7 @@ impl<'a> Item<'a> {
     }
 
     /// The text.
-    pub(super) fn text(&self) -> Result<&'a str, Fault> {
+    pub(super) fn text(&self) -> Result<&'a str, ParseError> {
         self.as_text().ok_or_else(|| self.mistyped("a text", format!("write `{} = \"...\"`", self.key)))
     }
 
@@ -67,7 +67,7 @@ impl<'a> Item<'a> {
     }
 
     /// A whole number in a range.
-    pub(super) fn whole(&self, range: &RangeInclusive<u64>) -> Result<u64, Fault> {
+    pub(super) fn whole(&self, range: &RangeInclusive<u64>) -> Result<u64, ParseError> {
         let hint = if *range.end() == u64::MAX {
             format!("write a whole number of at least {}", range.start())
         } else {
@@ -78,12 +78,12 @@ impl<'a> Item<'a> {
         };
         let value = u64::from_str_radix(number.as_str(), number.radix()).ok().filter(|n| range.contains(n));
         value.ok_or_else(|| {
-            self.fault(format!("`{}` cannot be {}", self.key, quoted(&number.to_string())), hint)
+            self.error(format!("`{}` cannot be {}", self.key, quoted(&number.to_string())), hint)
         })
     }
 
     /// A number without a unit that `possible` accepts.
-    pub(super) fn number(&self, possible: impl Fn(f64) -> bool, hint: &str) -> Result<f64, Fault> {
+    pub(super) fn number(&self, possible: impl Fn(f64) -> bool, hint: &str) -> Result<f64, ParseError> {
         let value = match self.value.get_ref() {
             DeValue::Integer(number) => {
                 i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64)
@@ -93,11 +93,11 @@ impl<'a> Item<'a> {
         };
         let given = self.as_number().unwrap_or_default();
         let value = value.filter(|n| n.is_finite() && possible(*n));
-        value.ok_or_else(|| self.fault(format!("`{}` cannot be {}", self.key, quoted(&given)), hint))
+        value.ok_or_else(|| self.error(format!("`{}` cannot be {}", self.key, quoted(&given)), hint))
     }
 
     /// `true` or `false`.
-    pub(super) fn boolean(&self) -> Result<bool, Fault> {
+    pub(super) fn boolean(&self) -> Result<bool, ParseError> {
         match self.value.get_ref() {
             DeValue::Boolean(value) => Ok(*value),
             _ => Err(self
@@ -106,7 +106,7 @@ impl<'a> Item<'a> {
     }
 
     /// The items of a list.
-    pub(super) fn list(&self, hint: &str) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, Fault> {
+    pub(super) fn list(&self, hint: &str) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, ParseError> {
         let key = self.key;
         match self.value.get_ref() {
             DeValue::Array(items) => Ok(items.iter().map(move |value| Item { key, value })),
@@ -128,7 +128,7 @@ impl<'a> Item<'a> {
     }
 
     /// The table.
-    pub(super) fn table(&self, name: &'a str) -> Result<Table<'a>, Fault> {
+    pub(super) fn table(&self, name: &'a str) -> Result<Table<'a>, ParseError> {
         self.as_table(name).ok_or_else(|| self.mistyped("a table", format!("write its keys below `{name}`")))
     }
 
@@ -137,14 +137,14 @@ impl<'a> Item<'a> {
         &self,
         words: &'static [&'static str],
         example: &str,
-    ) -> Result<(&'static str, Option<Item<'a>>), Fault> {
+    ) -> Result<(&'static str, Option<Item<'a>>), ParseError> {
         let (word, span, inner) = match self.value.get_ref() {
             DeValue::String(text) => (text.as_ref(), self.span(), None),
             DeValue::Table(map) => {
                 let mut entries = map.iter();
                 let (Some((key, value)), None) = (entries.next(), entries.next()) else {
                     let what = format!("`{}` must name one thing, not {}", self.key, map.len());
-                    return Err(self.fault(what, format!("write {example}")));
+                    return Err(self.error(what, format!("write {example}")));
                 };
                 let key_text: &'a str = key.get_ref();
                 (key_text, key.span(), Some(Item::new(key_text, value)))
@@ -155,9 +155,7 @@ impl<'a> Item<'a> {
             Some(known) => Ok((known, inner)),
             None => {
                 let what = format!("{} is not a `{}`", quoted(word), self.key);
-                let near =
-                    nearest::nearest(word, words).map_or(String::new(), |n| format!("did you mean `{n}`? "));
-                Err(Fault::new(span, what, format!("{near}there are: {}", words.join(", "))))
+                Err(ParseError::new(span, what, hint_and_all(word, words, &SYNONYMS)))
             }
         }
     }
@@ -198,11 +196,11 @@ impl<'a> Table<'a> {
     }
 
     /// Refuses the first key that is none of `known`.
-    pub(super) fn refuse_unknown(&self, known: &[&str]) -> Result<(), Fault> {
+    pub(super) fn refuse_unknown(&self, known: &[&str]) -> Result<(), ParseError> {
         for (span, item) in self.entries() {
             if !known.contains(&item.key) {
                 let what = format!("unknown key {} in {}", quoted(item.key), self.name);
-                return Err(Fault::new(span, what, nearest::hint(item.key, known)));
+                return Err(ParseError::new(span, what, hint(item.key, known, &SYNONYMS)));
             }
         }
         Ok(())

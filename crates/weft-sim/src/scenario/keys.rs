@@ -1,7 +1,7 @@
 //! Keys of a table: one line each says how it is called, read and written.
 
-use super::error::Fault;
 use super::item::{Item, Table};
+use weft_text::ParseError;
 
 /// What the meaning of a value may depend on.
 #[derive(Clone, Copy)]
@@ -16,14 +16,14 @@ pub(super) trait Kind {
     type Value;
 
     /// Reads it.
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, Fault>;
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError>;
 
     /// Writes it as TOML, on one line.
     fn write(value: &Self::Value, context: Context<'_>) -> String;
 }
 
 /// How a key is read into a `T`.
-type Read<T> = fn(&Item<'_>, &mut T, Context<'_>) -> Result<(), Fault>;
+type Read<T> = fn(&Item<'_>, &mut T, Context<'_>) -> Result<(), ParseError>;
 
 /// A key of a table that describes a `T`.
 pub(super) struct Key<T: 'static> {
@@ -62,7 +62,7 @@ pub(super) fn apply<T>(
     also: &[&str],
     target: &mut T,
     context: Context<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), ParseError> {
     let known: Vec<&str> = keys.iter().map(|key| key.name).chain(also.iter().copied()).collect();
     table.refuse_unknown(&known)?;
     for (_, item) in table.entries() {

@@ -1,11 +1,11 @@
 //! Kinds of plain values: quantities with units, counts, names, lists.
 
-use super::error::{Fault, quoted, steers};
 use super::item::Item;
 use super::keys::{Context, Kind};
-use super::nearest;
+use super::synonyms::SYNONYMS;
 use core::marker::PhantomData;
 use core::str::FromStr;
+use weft_text::{ParseError, hint_and_all, quoted, steers};
 use weft_units::{BitsPerSec, Bytes, Nanos, ParseUnitError};
 
 /// The word for what is switched off or absent.
@@ -17,26 +17,26 @@ pub(super) fn text(value: &str) -> String {
 }
 
 /// Reads a quantity with a unit; `plain` is the unit that a bare number may have meant, where text may go without one.
-fn quantity<T>(item: &Item<'_>, unit: &str, bare_text: bool) -> Result<T, Fault>
+fn quantity<T>(item: &Item<'_>, unit: &str, bare_text: bool) -> Result<T, ParseError>
 where
     T: FromStr<Err = ParseUnitError>,
 {
     if let Some(number) = item.as_number() {
         let what = format!("`{}` needs a unit", item.key);
-        return Err(item.fault(what, format!("write it as text with a unit, such as \"{number}{unit}\"")));
+        return Err(item.error(what, format!("write it as text with a unit, such as \"{number}{unit}\"")));
     }
     let hint = || format!("write `{} = \"1{unit}\"`, say", item.key);
     let Some(text) = item.as_text() else { return Err(item.mistyped("a text with a unit", hint())) };
     if !bare_text && text.trim().ends_with(|c: char| c.is_ascii_digit()) {
         let what = format!("`{}` needs a unit", item.key);
-        return Err(item.fault(what, format!("write \"{}{unit}\", say", text.trim())));
+        return Err(item.error(what, format!("write \"{}{unit}\", say", text.trim())));
     }
     if text.trim_start().starts_with('-') {
         let what = format!("`{}` cannot be negative: {}", item.key, quoted(text));
-        return Err(item.fault(what, hint()));
+        return Err(item.error(what, hint()));
     }
     text.parse().map_err(|error: ParseUnitError| {
-        item.fault(format!("`{}`: {} is not {}", item.key, quoted(text), error.expected), hint())
+        item.error(format!("`{}`: {} is not {}", item.key, quoted(text), error.expected), hint())
     })
 }
 
@@ -55,14 +55,14 @@ pub(super) struct Size<const MIN: u64, const MAX: u64 = { u64::MAX }>;
 impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     type Value = Bytes;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Bytes, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Bytes, ParseError> {
         let value: Bytes = quantity(item, "B", true)?;
         if (MIN..=MAX).contains(&value.0) {
             return Ok(value);
         }
         let most = if MAX == u64::MAX { String::new() } else { format!(" and at most \"{MAX}B\"") };
         let what = format!("`{}` cannot be {}", item.key, quoted(item.as_text().unwrap_or_default()));
-        Err(item.fault(what, format!("write at least \"{MIN}B\"{most}")))
+        Err(item.error(what, format!("write at least \"{MIN}B\"{most}")))
     }
 
     fn write(value: &Bytes, _: Context<'_>) -> String {
@@ -84,12 +84,12 @@ pub(super) struct Time<const MIN: u64>;
 impl<const MIN: u64> Kind for Time<MIN> {
     type Value = Nanos;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Nanos, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Nanos, ParseError> {
         let value: Nanos = quantity(item, "ms", false)?;
         if value.0 >= MIN {
             return Ok(value);
         }
-        Err(item.fault(format!("`{}` cannot be zero", item.key), "write a time such as \"10ms\""))
+        Err(item.error(format!("`{}` cannot be zero", item.key), "write a time such as \"10ms\""))
     }
 
     fn write(value: &Nanos, _: Context<'_>) -> String {
@@ -106,12 +106,12 @@ pub(super) struct Rate;
 impl Kind for Rate {
     type Value = BitsPerSec;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<BitsPerSec, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<BitsPerSec, ParseError> {
         let value: BitsPerSec = quantity(item, "gbps", false)?;
         if value.0 > 0 {
             return Ok(value);
         }
-        Err(item.fault(format!("`{}` cannot be zero", item.key), "write a rate such as \"10gbps\""))
+        Err(item.error(format!("`{}` cannot be zero", item.key), "write a rate such as \"10gbps\""))
     }
 
     fn write(value: &BitsPerSec, _: Context<'_>) -> String {
@@ -125,10 +125,10 @@ pub(super) struct Count<T, const MIN: u64, const MAX: u64>(PhantomData<T>);
 impl<T: TryFrom<u64> + ToString, const MIN: u64, const MAX: u64> Kind for Count<T, MIN, MAX> {
     type Value = T;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<T, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<T, ParseError> {
         let value = item.whole(&(MIN..=MAX))?;
         T::try_from(value)
-            .map_err(|_| item.fault(format!("`{}` cannot be {value}", item.key), "write a smaller number"))
+            .map_err(|_| item.error(format!("`{}` cannot be {value}", item.key), "write a smaller number"))
     }
 
     fn write(value: &T, _: Context<'_>) -> String {
@@ -142,7 +142,7 @@ pub(super) struct Flag;
 impl Kind for Flag {
     type Value = bool;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<bool, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<bool, ParseError> {
         item.boolean()
     }
 
@@ -157,11 +157,11 @@ pub(super) struct OrOff<K>(PhantomData<K>);
 impl<K: Kind> Kind for OrOff<K> {
     type Value = Option<K::Value>;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
         if item.as_text() == Some(OFF) {
             return Ok(None);
         }
-        let or_off = |fault: Fault| Fault { hint: format!("{}, or \"{OFF}\"", fault.hint), ..fault };
+        let or_off = |error: ParseError| error.map_hint(|hint| format!("{hint}, or \"{OFF}\""));
         K::read(item, context).map(Some).map_err(or_off)
     }
 
@@ -176,7 +176,7 @@ pub(super) struct ListOf<K>(PhantomData<K>);
 impl<K: Kind> Kind for ListOf<K> {
     type Value = Vec<K::Value>;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
         let items = item.list(&format!("write `{} = [...]`", item.key))?;
         items.map(|item| K::read(&item, context)).collect()
     }
@@ -193,11 +193,11 @@ pub(super) struct Name;
 impl Kind for Name {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
         let text = item.text()?;
         if text.is_empty() || text.contains(steers) {
             let what = format!("`{}` cannot be {}", item.key, quoted(text));
-            return Err(item.fault(what, "write a name of visible characters on one line"));
+            return Err(item.error(what, "write a name of visible characters on one line"));
         }
         Ok(text.to_owned())
     }
@@ -213,10 +213,10 @@ pub(super) struct Text;
 impl Kind for Text {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
         let text = item.text()?;
         if text.trim().is_empty() {
-            return Err(item.fault(format!("`{}` is empty", item.key), "write its text"));
+            return Err(item.error(format!("`{}` is empty", item.key), "write its text"));
         }
         Ok(text.to_owned())
     }
@@ -227,16 +227,13 @@ impl Kind for Text {
 }
 
 /// One of the names of a table in the code.
-fn listed(item: &Item<'_>, what: &str, names: &[&str]) -> Result<String, Fault> {
+fn listed(item: &Item<'_>, what: &str, names: &[&str]) -> Result<String, ParseError> {
     let text = item.text()?;
     if names.contains(&text) {
         return Ok(text.to_owned());
     }
-    let near = nearest::nearest(text, names).map_or(String::new(), |name| format!("did you mean `{name}`? "));
-    Err(item.fault(
-        format!("there is no {what} {}", quoted(text)),
-        format!("{near}there are: {}", names.join(", ")),
-    ))
+    let what = format!("there is no {what} {}", quoted(text));
+    Err(item.error(what, hint_and_all(text, names, &SYNONYMS)))
 }
 
 /// A congestion control.
@@ -245,7 +242,7 @@ pub(super) struct CongestionControl;
 impl Kind for CongestionControl {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
         listed(item, "congestion control", crate::congestion::NAMES)
     }
 
@@ -260,7 +257,7 @@ pub(super) struct Assignment;
 impl Kind for Assignment {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
         listed(item, "queue assignment", crate::assignment::NAMES)
     }
 
@@ -275,11 +272,11 @@ pub(super) struct Class;
 impl Kind for Class {
     type Value = u16;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<u16, Fault> {
+    fn read(item: &Item<'_>, context: Context<'_>) -> Result<u16, ParseError> {
         let names: Vec<&str> = context.classes.iter().map(String::as_str).collect();
         let name = listed(item, "class", &names)?;
         let index = names.iter().position(|known| *known == name).unwrap_or_default();
-        u16::try_from(index).map_err(|_| item.fault("too many classes", "leave some out of `classes`"))
+        u16::try_from(index).map_err(|_| item.error("too many classes", "leave some out of `classes`"))
     }
 
     fn write(value: &u16, context: Context<'_>) -> String {

@@ -5,19 +5,17 @@ mod choices;
 pub mod config;
 mod costs;
 mod defaults;
-mod error;
 mod fuzz;
 mod item;
 mod keys;
 mod kinds;
-mod nearest;
 mod read;
 mod sources;
+mod synonyms;
 mod tables;
 mod write;
 
 pub use config::*;
-pub use error::ScenarioError;
 #[doc(hidden)]
 pub use fuzz::fuzz_scenario;
 pub use read::read;
@@ -27,6 +25,7 @@ pub use tables::{KnownKey, known_keys};
 pub use write::write;
 
 use crate::cost::Costs;
+use weft_text::LocatedError;
 
 impl Costs {
     /// Reads a cost file: a table for each operation with nanoseconds by category, and `[contention]`. What is left out is zero;
@@ -35,7 +34,7 @@ impl Costs {
     /// # Errors
     /// The first thing that is wrong, with its place: the text is not TOML, a name is unknown, a number is negative or missing, or what
     /// costs something has no source.
-    pub fn read(text: &str, file: &str) -> Result<Self, ScenarioError> {
+    pub fn read(text: &str, file: &str) -> Result<Self, LocatedError> {
         costs::read(text, file)
     }
 }

@@ -4,7 +4,6 @@ use super::check;
 use super::config::{FlowGroup, Host, Probe, Scenario};
 use super::costs;
 use super::defaults;
-use super::error::{Fault, ScenarioError, quoted};
 use super::item::{Item, Table};
 use super::keys::{Context, Key, apply};
 use super::sources::{self, SOURCE, SourcedFile};
@@ -14,6 +13,7 @@ use super::tables::{
 };
 use crate::cost::Costs;
 use toml::de::DeTable;
+use weft_text::{LocatedError, ParseError, quoted, steers};
 
 /// Longest file that is read, which bounds time and memory.
 const TEXT_MAX: usize = 4 << 20;
@@ -28,8 +28,8 @@ pub fn read(
     text: &str,
     file: &str,
     costs: &mut dyn FnMut(&str) -> Result<String, String>,
-) -> Result<Scenario, ScenarioError> {
-    let here = |fault: Fault| fault.locate(file, text);
+) -> Result<Scenario, LocatedError> {
+    let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
     let root = Table::root(&map);
     let mut scenario = head(&root, file).map_err(here)?;
@@ -43,7 +43,7 @@ pub fn read(
         Some(path) => {
             let given =
                 costs(path).map_err(|reason| {
-                    here(item.fault(
+                    here(item.error(
                         format!("the cost file {} cannot be read: {reason}", quoted(path)),
                         COSTS_HINT,
                     ))
@@ -60,14 +60,14 @@ const COSTS_HINT: &str =
     "its path counts from the scenario file's folder; `costs = \"free\"` does without one";
 
 /// Parses a text as TOML.
-pub(super) fn parse(text: &str) -> Result<DeTable<'_>, Fault> {
+pub(super) fn parse(text: &str) -> Result<DeTable<'_>, ParseError> {
     if text.len() > TEXT_MAX {
         let what = format!("the file has {} bytes, more than {TEXT_MAX}", text.len());
-        return Err(Fault::new(0..0, what, "leave out what is not needed"));
+        return Err(ParseError::new(0..0, what, "leave out what is not needed"));
     }
     DeTable::parse(text).map(toml::Spanned::into_inner).map_err(|error| {
         let what = format!("this is not TOML: {}", error.message());
-        Fault::new(error.span().unwrap_or(0..0), what, "texts stand in quotes; tables begin with [name]")
+        ParseError::new(error.span().unwrap_or(0..0), what, "texts stand in quotes; tables begin with [name]")
     })
 }
 
@@ -83,11 +83,11 @@ fn beside(file: &str, path: &str) -> String {
 fn stem(file: &str) -> Option<String> {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let name = name.strip_suffix(".toml").unwrap_or(name);
-    (!name.is_empty() && !name.contains(super::error::steers)).then(|| name.to_owned())
+    (!name.is_empty() && !name.contains(steers)).then(|| name.to_owned())
 }
 
 /// Everything but the costs.
-fn head(root: &Table<'_>, file: &str) -> Result<Scenario, Fault> {
+fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
     let mut scenario = Scenario::default();
     if let Some(name) = stem(file) {
         scenario.name = name;
@@ -121,7 +121,7 @@ fn head(root: &Table<'_>, file: &str) -> Result<Scenario, Fault> {
     })?;
     if flows.is_empty() && probes.is_empty() {
         let hint = "begin a group of flows with [[flows]]; it may be empty, which is one bulk flow from host 0 to host 1";
-        return Err(Fault::new(
+        return Err(ParseError::new(
             root.place(&["flows", "probes"]),
             "the scenario has no flows and no probes",
             hint,
@@ -131,7 +131,7 @@ fn head(root: &Table<'_>, file: &str) -> Result<Scenario, Fault> {
 }
 
 /// `[network]`.
-fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Result<(), Fault> {
+fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Result<(), ParseError> {
     let table = item.table("[network]")?;
     let network = &mut scenario.network;
     apply(&table, NETWORK, NETWORK_ALSO, network, context)?;
@@ -150,7 +150,7 @@ fn parts(
     [stack, nic]: [&'static str; 2],
     host: &mut Host,
     context: Context<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), ParseError> {
     if let Some(item) = table.get("stack") {
         apply(&item.table(stack)?, STACK, &[], &mut host.stack, context)?;
     }
@@ -161,7 +161,7 @@ fn parts(
 }
 
 /// The hosts: a number of equal ones, or what differs from `[host]`, by index.
-fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Host>, Fault> {
+fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Host>, ParseError> {
     let Some(item) = root.get("hosts") else { return Ok(vec![usual.clone(); defaults::HOSTS]) };
     if !item.is_list() {
         if item.as_number().is_none() {
@@ -183,13 +183,13 @@ fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Hos
         next = index + whole("count", 1..=HOSTS_MAX, 1)?;
         let place = table.place(&["count", "index"]);
         if next > HOSTS_MAX {
-            return Err(Fault::new(place, format!("more than {HOSTS_MAX} hosts"), "take fewer"));
+            return Err(ParseError::new(place, format!("more than {HOSTS_MAX} hosts"), "take fewer"));
         }
         all.resize(all.len().max(next as usize), None);
         for (at, slot) in all.iter_mut().enumerate().take(next as usize).skip(index as usize) {
             if slot.replace(host.clone()).is_some() {
                 let hint = "without `index`, an entry is for the host after those of the entry before";
-                return Err(Fault::new(place, format!("host {at} is described twice"), hint));
+                return Err(ParseError::new(place, format!("host {at} is described twice"), hint));
             }
         }
     }
@@ -202,8 +202,8 @@ fn groups<T: Default>(
     key: &str,
     keys: &[Key<T>],
     context: Context<'_>,
-    mut complete: impl FnMut(&Table<'_>, usize, &mut T) -> Result<(), Fault>,
-) -> Result<Vec<T>, Fault> {
+    mut complete: impl FnMut(&Table<'_>, usize, &mut T) -> Result<(), ParseError>,
+) -> Result<Vec<T>, ParseError> {
     let Some(item) = root.get(key) else { return Ok(Vec::new()) };
     let name = format!("[[{key}]]");
     let mut groups = Vec::new();

@@ -3,11 +3,11 @@
 //! An entry names keys and has one of six kinds: `paper`, `kernel`, `datasheet`, `standard`, `fitted`, `assumed`. A key is covered
 //! by the longest entry that it begins with; what is a label, or the name of a rule of the kernel, needs none.
 
-use super::error::{Fault, ScenarioError, quoted};
 use super::item::{Item, Table};
-use super::nearest;
 use super::read::parse;
+use super::synonyms::SYNONYMS;
 use core::ops::Range;
+use weft_text::{LocatedError, ParseError, nearest, quoted};
 
 /// The key of the entries.
 pub(super) const SOURCE: &str = "source";
@@ -106,14 +106,14 @@ pub enum SourcedFile {
 ///
 /// # Errors
 /// The first thing that is wrong, with its place: the text is not TOML, a key has no source, or an entry is none.
-pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>, ScenarioError> {
-    let here = |fault: Fault| fault.locate(file, text);
+pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>, LocatedError> {
+    let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
     check(&Table::root(&map), text, kind).map_err(here)
 }
 
 /// The same of a table that has been parsed.
-pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<Vec<Source>, Fault> {
+pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<Vec<Source>, ParseError> {
     let mut leaves = Vec::new();
     for (_, item) in root.entries() {
         let skipped = item.key == SOURCE || (kind == SourcedFile::Scenario && item.key == "costs");
@@ -128,7 +128,7 @@ pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<V
             let twice = |key: &String| entries.iter().any(|(before, _)| before.keys.contains(key));
             if let Some(key) = entry.keys.iter().find(|key| twice(key)) {
                 let what = format!("{} has two sources", quoted(key));
-                return Err(item.fault(what, "leave it out of one of them"));
+                return Err(item.error(what, "leave it out of one of them"));
             }
             fits(&entry, &leaves, text, &item)?;
             entries.push((entry, item.span()));
@@ -137,7 +137,7 @@ pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<V
     for leaf in leaves.iter().filter(|leaf| leaf.needs(kind)) {
         if !entries.iter().any(|(entry, _)| entry.keys.iter().any(|key| leaf.is_below(key))) {
             let what = format!("{} has no source", quoted(&leaf.path));
-            return Err(Fault::new(leaf.span.clone(), what, KEYS_HINT));
+            return Err(ParseError::new(leaf.span.clone(), what, KEYS_HINT));
         }
     }
     Ok(entries.into_iter().map(|(entry, _)| entry).collect())
@@ -203,20 +203,20 @@ fn collect(item: &Item<'_>, path: String, leaves: &mut Vec<Leaf>) {
 }
 
 /// Reads an entry.
-fn entry(item: &Item<'_>, text: &str) -> Result<Source, Fault> {
+fn entry(item: &Item<'_>, text: &str) -> Result<Source, ParseError> {
     let table = item.table("[[source]]")?;
     let known: Vec<&str> = KINDS.iter().chain(&BESIDE).copied().collect();
     table.refuse_unknown(&known)?;
     let keys = texts(table.get("keys"), "keys")?
-        .ok_or_else(|| item.fault("a source without `keys`", "write `keys = [\"host.stack.bql\"]`"))?;
+        .ok_or_else(|| item.error("a source without `keys`", "write `keys = [\"host.stack.bql\"]`"))?;
     let kinds: Vec<Item<'_>> = KINDS.iter().filter_map(|kind| table.get(kind)).collect();
     let [kind] = kinds[..] else {
         let what = format!("a source has one kind, not {}", kinds.len());
-        return Err(item.fault(what, format!("write one of: {}", KINDS.join(", "))));
+        return Err(item.error(what, format!("write one of: {}", KINDS.join(", "))));
     };
     let candidates = table.get("candidates");
     if let (Some(candidates), false) = (candidates, kind.key == "fitted") {
-        return Err(candidates.fault("`candidates` without `fitted`", "only what is fitted has candidates"));
+        return Err(candidates.error("`candidates` without `fitted`", "only what is fitted has candidates"));
     }
     let origin = match kind.key {
         "fitted" => fitted(&kind, candidates, &keys, text)?,
@@ -226,19 +226,19 @@ fn entry(item: &Item<'_>, text: &str) -> Result<Source, Fault> {
 }
 
 /// A list of texts that is not empty; none for a key that is not there.
-fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, Fault> {
+fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, ParseError> {
     let Some(item) = item else { return Ok(None) };
     let hint = format!("write `{key} = [\"...\"]`");
     let all: Vec<String> =
         item.list(&hint)?.map(|item| item.text().map(str::to_owned)).collect::<Result<_, _>>()?;
     if all.is_empty() || all.iter().any(String::is_empty) {
-        return Err(item.fault(format!("`{key}` is empty"), hint));
+        return Err(item.error(format!("`{key}` is empty"), hint));
     }
     Ok(Some(all))
 }
 
 /// A kind that is said in words: they must be able to lead somewhere.
-fn told(item: &Item<'_>) -> Result<Origin, Fault> {
+fn told(item: &Item<'_>) -> Result<Origin, ParseError> {
     let text = item.text()?;
     let digit = text.bytes().any(|b| b.is_ascii_digit());
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -257,7 +257,7 @@ fn told(item: &Item<'_>) -> Result<Origin, Fault> {
     };
     if !leads {
         let what = format!("{} leads nowhere", quoted(text));
-        return Err(item.fault(what, format!("write `{} = \"{example}", item.key)));
+        return Err(item.error(what, format!("write `{} = \"{example}", item.key)));
     }
     let text = text.to_owned();
     Ok(match item.key {
@@ -275,52 +275,52 @@ fn fitted(
     candidates: Option<Item<'_>>,
     keys: &[String],
     text: &str,
-) -> Result<Origin, Fault> {
+) -> Result<Origin, ParseError> {
     const HINT: &str = "write `fitted = [\"titan-tr-table3 latency\"]`: experiments' ids and columns";
     let mut to = Vec::new();
     for column in texts(Some(*item), "fitted")?.unwrap_or_default() {
         let Some((experiment, column)) = column.split_once(' ') else {
-            return Err(item.fault(format!("{} is no column of an experiment", quoted(&column)), HINT));
+            return Err(item.error(format!("{} is no column of an experiment", quoted(&column)), HINT));
         };
         to.push(Target { experiment: experiment.to_owned(), column: column.to_owned() });
     }
     if keys.len() != 1 {
-        return Err(item.fault("several keys are fitted in one entry", "write an entry for each"));
+        return Err(item.error("several keys are fitted in one entry", "write an entry for each"));
     }
     let hint = "write `candidates = [...]`: the values that are tried, first the one to take without a fit";
-    let Some(list) = candidates else { return Err(item.fault("`fitted` without `candidates`", hint)) };
+    let Some(list) = candidates else { return Err(item.error("`fitted` without `candidates`", hint)) };
     let candidates: Vec<String> =
         list.list(hint)?.map(|item| text.get(item.span()).unwrap_or_default().to_owned()).collect();
     if candidates.is_empty() {
-        return Err(list.fault("`candidates` is empty", hint));
+        return Err(list.error("`candidates` is empty", hint));
     }
     Ok(Origin::Fitted { to, candidates })
 }
 
 /// Each key of an entry is of something that is there, and what was fitted has the value of one of its candidates.
-fn fits(entry: &Source, leaves: &[Leaf], text: &str, item: &Item<'_>) -> Result<(), Fault> {
+fn fits(entry: &Source, leaves: &[Leaf], text: &str, item: &Item<'_>) -> Result<(), ParseError> {
     for key in &entry.keys {
         if SECTIONS.contains(&key.as_str()) && !leaves.iter().any(|leaf| leaf.path == *key) {
             let what = format!("{} is a whole table", quoted(key));
-            return Err(item.fault(what, "name its keys; each has a source of its own"));
+            return Err(item.error(what, "name its keys; each has a source of its own"));
         }
         if !leaves.iter().any(|leaf| leaf.is_below(key)) {
-            let paths: Vec<&str> = leaves.iter().map(|leaf| leaf.path.as_str()).collect();
-            let near = nearest::nearest(key, &paths).map_or_else(
+            let paths = leaves.iter().map(|leaf| leaf.path.as_str());
+            let near = nearest(key, paths, &SYNONYMS).map_or_else(
                 || "an entry without what it is for is out of date".to_owned(),
                 |near| format!("did you mean `{near}`?"),
             );
-            return Err(item.fault(format!("there is no {} in this file", quoted(key)), near));
+            return Err(item.error(format!("there is no {} in this file", quoted(key)), near));
         }
     }
     let Origin::Fitted { candidates, .. } = &entry.origin else { return Ok(()) };
     let value = leaves.iter().find(|leaf| entry.keys.contains(&leaf.path)).map(|leaf| leaf.span.clone());
     let Some(value) = value.and_then(|span| text.get(span)) else {
-        return Err(item.fault("what is fitted is one value", "write the whole path of its key"));
+        return Err(item.error("what is fitted is one value", "write the whole path of its key"));
     };
     if candidates.iter().any(|candidate| candidate == value) {
         return Ok(());
     }
     let what = format!("the value {} is none of its candidates", quoted(value));
-    Err(item.fault(what, "add it to `candidates`"))
+    Err(item.error(what, "add it to `candidates`"))
 }

@@ -2,13 +2,13 @@
 
 use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Scheduler, Shape, Steering, Stop};
 use super::config::{FlowGroup, Host, Network, Nic, Probe, Scenario, Stack, Switch};
-use super::error::Fault;
 use super::item::Item;
 use super::keys::{Context, Key, Kind, keys};
 use super::kinds::{
     Assignment, Class, CongestionControl, Count, Flag, ListOf, Name, OrOff, Rate, Size, Text, Time,
 };
 use crate::cost::Costs;
+use weft_text::ParseError;
 
 /// Smallest and largest MTU: what every IPv4 host must take (RFC 791), and what its length field holds.
 type Mtu = Size<576, 65_535>;
@@ -166,7 +166,7 @@ pub(super) struct Probability;
 impl Kind for Probability {
     type Value = f64;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
         item.number(|n| (0.0..1.0).contains(&n), "write a probability from 0 up to, but not including, 1")
     }
 
@@ -181,7 +181,7 @@ pub(super) struct Factor;
 impl Kind for Factor {
     type Value = f64;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, Fault> {
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
         item.number(|n| n > 0.0, "write a number above 0")
     }
 

@@ -17,7 +17,7 @@ mod walk;
 
 pub use draw::draw;
 pub use models::{shipped, shipped_model};
-pub use text::{ModelError, fuzz, read, write};
+pub use text::{fuzz, read, write};
 pub use usage::{Refusal, Usage};
 pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 

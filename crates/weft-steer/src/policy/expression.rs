@@ -1,8 +1,9 @@
 //! A policy of one's own as a formula: `variance(load) + 10 * count(class "hp" outside 0..3)`.
 
+use super::cursor::{Cursor, Token};
 use super::layout::variance;
-use super::locate::{Cursor, Token, Wrong};
 use super::{ClassId, Cost, Layout, Policy, Tally};
+use weft_text::{ParseError, Span, quoted};
 use weft_units::QueueId;
 
 /// Parentheses and signs that may be nested: enough for people, little for the stack.
@@ -45,7 +46,7 @@ struct Values {
 }
 
 impl Expression {
-    pub(super) fn read(text: &str) -> Result<Self, Wrong> {
+    pub(super) fn read(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text)?;
         if cursor.word("cost") {
             cursor.need_sign("=", "write `cost = ...`, or the formula alone")?;
@@ -56,7 +57,7 @@ impl Expression {
     }
 }
 
-fn sum(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
+fn sum(cursor: &mut Cursor, depth: u32) -> Result<Node, ParseError> {
     let mut left = product(cursor, depth)?;
     loop {
         let sign = if cursor.sign("+") {
@@ -70,7 +71,7 @@ fn sum(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
     }
 }
 
-fn product(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
+fn product(cursor: &mut Cursor, depth: u32) -> Result<Node, ParseError> {
     let mut left = factor(cursor, depth)?;
     loop {
         let sign = if cursor.sign("*") {
@@ -84,15 +85,12 @@ fn product(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
     }
 }
 
-fn factor(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
+fn factor(cursor: &mut Cursor, depth: u32) -> Result<Node, ParseError> {
     const HINT: &str =
         "such as `variance(load)`, `count(class \"hp\" outside 0..3)`, `max(load)` or a number";
     if depth > DEPTH_MAX {
-        return Err(Wrong::new(
-            cursor.at(),
-            format!("more than {DEPTH_MAX} parentheses in one another"),
-            "simplify it",
-        ));
+        let what = format!("more than {DEPTH_MAX} parentheses in one another");
+        return Err(ParseError::new(cursor.place(), what, "simplify it"));
     }
     if cursor.sign("-") {
         return Ok(Node::Negative(Box::new(factor(cursor, depth + 1)?)));
@@ -102,7 +100,7 @@ fn factor(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
         cursor.need_sign(")", "close the parenthesis")?;
         return Ok(inner);
     }
-    let at = cursor.at();
+    let place = cursor.place();
     match cursor.peek().cloned() {
         Some(Token::Number(number)) => {
             cursor.advance();
@@ -110,13 +108,13 @@ fn factor(cursor: &mut Cursor, depth: u32) -> Result<Node, Wrong> {
         }
         Some(Token::Name(name)) => {
             cursor.advance();
-            call(cursor, &name, at, depth)
+            call(cursor, &name, place, depth)
         }
-        _ => cursor.wrong("a term", HINT),
+        _ => cursor.expected("a term", HINT),
     }
 }
 
-fn call(cursor: &mut Cursor, name: &str, at: usize, depth: u32) -> Result<Node, Wrong> {
+fn call(cursor: &mut Cursor, name: &str, place: Span, depth: u32) -> Result<Node, ParseError> {
     let statistic = match name {
         "variance" => Some(Statistic::Variance),
         "stddev" => Some(Statistic::Deviation),
@@ -127,11 +125,8 @@ fn call(cursor: &mut Cursor, name: &str, at: usize, depth: u32) -> Result<Node, 
         "count" | "spread" | "abs" | "larger" | "smaller" => None,
         _ => {
             let known = "variance, stddev, max, min, mean, sum, count, spread, abs, larger and smaller";
-            return Err(Wrong::new(
-                at,
-                format!("there is no function `{name}`"),
-                format!("there are {known}"),
-            ));
+            let what = format!("there is no function {}", quoted(name));
+            return Err(ParseError::new(place, what, format!("there are {known}")));
         }
     };
     cursor.need_sign("(", &format!("write `{name}(...)`"))?;
@@ -151,22 +146,26 @@ fn call(cursor: &mut Cursor, name: &str, at: usize, depth: u32) -> Result<Node, 
 }
 
 /// `class "hp"`, if it is next.
-fn class(cursor: &mut Cursor) -> Result<Option<String>, Wrong> {
+fn class(cursor: &mut Cursor) -> Result<Option<String>, ParseError> {
     if cursor.word("class") { cursor.name("write `class \"hp\"`").map(Some) } else { Ok(None) }
 }
 
 /// `load`, `flows`, `load of class "hp"`, `load on 0..3`.
-fn over(cursor: &mut Cursor, statistic: Statistic) -> Result<Node, Wrong> {
+fn over(cursor: &mut Cursor, statistic: Statistic) -> Result<Node, ParseError> {
     let load = if cursor.word("load") {
         true
     } else if cursor.word("flows") {
         false
     } else {
-        return cursor
-            .wrong("`load` or `flows`", "such as `variance(load)` or `max(flows of class \"hp\" on 0..3)`");
+        return cursor.expected(
+            "`load` or `flows`",
+            "such as `variance(load)` or `max(flows of class \"hp\" on 0..3)`",
+        );
     };
     let class = if cursor.word("of") {
-        let Some(class) = class(cursor)? else { return cursor.wrong("`class`", "write `of class \"hp\"`") };
+        let Some(class) = class(cursor)? else {
+            return cursor.expected("`class`", "write `of class \"hp\"`");
+        };
         Some(class)
     } else {
         None
@@ -175,17 +174,17 @@ fn over(cursor: &mut Cursor, statistic: Statistic) -> Result<Node, Wrong> {
     Ok(Node::Over(statistic, Values { load, class }, queues))
 }
 
-fn queues(cursor: &mut Cursor) -> Result<(QueueId, QueueId), Wrong> {
+fn queues(cursor: &mut Cursor) -> Result<(QueueId, QueueId), ParseError> {
     cursor
         .range("queues are written `0..3`, ends included")
         .map(|(first, last)| (QueueId(first), QueueId(last)))
 }
 
 /// `class "hp" outside 0..3`, `flows on 0`.
-fn count(cursor: &mut Cursor) -> Result<Node, Wrong> {
+fn count(cursor: &mut Cursor) -> Result<Node, ParseError> {
     let class = class(cursor)?;
     if class.is_none() && !cursor.word("flows") {
-        return cursor.wrong(
+        return cursor.expected(
             "`class` or `flows`",
             "such as `count(class \"hp\" outside 0..3)` or `count(flows on 0)`",
         );
@@ -195,7 +194,7 @@ fn count(cursor: &mut Cursor) -> Result<Node, Wrong> {
     } else if cursor.word("outside") {
         false
     } else {
-        return cursor.wrong("`on` or `outside`", "such as `count(class \"hp\" outside 0..3)`");
+        return cursor.expected("`on` or `outside`", "such as `count(class \"hp\" outside 0..3)`");
     };
     Ok(Node::Count { class, inside, queues: queues(cursor)? })
 }
@@ -331,9 +330,9 @@ mod tests {
             ("count(class \"hp", 12, "the quote is not closed"),
         ] {
             let wrong = Expression::read(text).expect_err(text);
-            assert!(wrong.at == at && wrong.message.contains(message), "{text}: {wrong:?}");
+            assert!(wrong.span.start == at && wrong.what.contains(message), "{text}: {wrong:?}");
         }
-        assert!(Expression::read(&"(".repeat(100_000)).is_err_and(|wrong| wrong.message.contains("64")));
+        assert!(Expression::read(&"(".repeat(100_000)).is_err_and(|error| error.what.contains("64")));
         assert!(Expression::read(&"-".repeat(100_000)).is_err());
     }
 }

@@ -1,11 +1,12 @@
 //! Policies as texts: on a command line, or in a file with classes.
 
-use super::locate::{Cursor, PolicyError, Token, Wrong};
+use super::cursor::{Cursor, Token};
 use super::{
     Balance, Classes, Combined, Expression, Isolate, Locality, Measure, Policy, PolicyFile, Priority,
     Reserved,
 };
 use crate::predicate::{Predicate, read_predicate};
+use weft_text::{LocatedError, ParseError, Span, quoted};
 use weft_units::QueueId;
 
 /// Longest text that is read, in bytes.
@@ -20,13 +21,14 @@ const TEXT_MAX: usize = 1 << 20;
 ///
 /// # Errors
 /// The first that is wrong, with its place and what to do.
-pub fn read(text: &str, file: &str) -> Result<PolicyFile, PolicyError> {
-    read_lines(text).map_err(|wrong| wrong.in_text(text, file))
+pub fn read(text: &str, file: &str) -> Result<PolicyFile, LocatedError> {
+    read_lines(text).map_err(|error| error.locate(file, text))
 }
 
-fn read_lines(text: &str) -> Result<PolicyFile, Wrong> {
+fn read_lines(text: &str) -> Result<PolicyFile, ParseError> {
     if text.len() > TEXT_MAX {
-        return Err(Wrong::new(0, format!("the text is longer than {TEXT_MAX} bytes"), "is it a policy?"));
+        let what = format!("the text is longer than {TEXT_MAX} bytes");
+        return Err(ParseError::new(Span::at(0), what, "is it a policy?"));
     }
     let (mut parts, mut classes) = (Vec::new(), Classes::default());
     let mut start = 0;
@@ -36,15 +38,15 @@ fn read_lines(text: &str) -> Result<PolicyFile, Wrong> {
         match words.next() {
             None => {}
             Some("class") => {
-                let rule = class_line(line).map_err(|wrong| wrong.behind(start))?;
+                let rule = class_line(line).map_err(|error| error.behind(start))?;
                 classes.rules.push(rule);
             }
-            Some(_) => parts.extend(policy_line(line).map_err(|wrong| wrong.behind(start))?),
+            Some(_) => parts.extend(policy_line(line).map_err(|error| error.behind(start))?),
         }
         start += whole.len();
     }
     let policy: Box<dyn Policy> = match parts.len() {
-        0 => return Err(Wrong::new(text.len(), "there is no policy", FORMS)),
+        0 => return Err(ParseError::new(Span::at(text.len()), "there is no policy", FORMS)),
         1 if parts.iter().all(|(weight, _)| *weight == 1.0) => match parts.pop() {
             Some((_, policy)) => policy,
             None => Box::new(Balance::default()),
@@ -71,10 +73,11 @@ fn without_remark(line: &str) -> &str {
 }
 
 /// `class NAME = PREDICATE`.
-fn class_line(line: &str) -> Result<(String, Predicate), Wrong> {
+fn class_line(line: &str) -> Result<(String, Predicate), ParseError> {
     const HINT: &str = "write `class hp = src-ip 192.0.2.0/24 and udp`";
     let Some(sign) = line.find('=') else {
-        return Err(Wrong::new(line.trim_end().len(), "expected `=` and a predicate", HINT));
+        let end = Span::at(line.trim_end().len());
+        return Err(ParseError::new(end, "expected `=` and a predicate", HINT));
     };
     let mut cursor = Cursor::new(&line[..sign])?;
     cursor.word("class");
@@ -82,8 +85,7 @@ fn class_line(line: &str) -> Result<(String, Predicate), Wrong> {
     cursor.finish()?;
     let behind = &line[sign + 1..];
     let skipped = behind.len() - behind.trim_start().len();
-    let predicate = read_predicate(behind.trim())
-        .map_err(|error| Wrong::new(sign + 1 + skipped + error.at, error.what, error.hint))?;
+    let predicate = read_predicate(behind.trim()).map_err(|error| error.behind(sign + 1 + skipped))?;
     Ok((name, predicate))
 }
 
@@ -91,7 +93,7 @@ fn class_line(line: &str) -> Result<(String, Predicate), Wrong> {
 type Part = (f64, Box<dyn Policy>);
 
 /// `[policy] [WEIGHT *] POLICY [+ ...]`.
-fn policy_line(line: &str) -> Result<Vec<Part>, Wrong> {
+fn policy_line(line: &str) -> Result<Vec<Part>, ParseError> {
     let mut cursor = Cursor::new(line)?;
     cursor.word("policy");
     let mut parts = Vec::new();
@@ -110,9 +112,9 @@ fn policy_line(line: &str) -> Result<Vec<Part>, Wrong> {
     }
 }
 
-fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
-    let at = cursor.at();
-    let Some(Token::Name(name)) = cursor.peek().cloned() else { return cursor.wrong("a policy", FORMS) };
+fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
+    let place = cursor.place();
+    let Some(Token::Name(name)) = cursor.peek().cloned() else { return cursor.expected("a policy", FORMS) };
     cursor.advance();
     match name.as_str() {
         "balance" => {
@@ -123,7 +125,7 @@ fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
             } else if cursor.word("weight") {
                 Measure::Weight
             } else {
-                return cursor.wrong("`rate` or `weight`", "write `balance by rate`");
+                return cursor.expected("`rate` or `weight`", "write `balance by rate`");
             };
             Ok(Box::new(Balance { measure }))
         }
@@ -142,63 +144,60 @@ fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
         "static" => reserved(cursor),
         "locality" => locality(cursor),
         "expression" => {
-            let at = cursor.at();
+            let place = cursor.place();
             let Some(Token::Text(text)) = cursor.peek().cloned() else {
-                return cursor.wrong("a formula in quotes", "write `expression \"variance(load)\"`");
+                return cursor.expected("a formula in quotes", "write `expression \"variance(load)\"`");
             };
             cursor.advance();
             // Classes in a formula that stands in quotes are written without quotes of their own.
             Expression::read(&text)
                 .map(|read| Box::new(read) as Box<dyn Policy>)
-                .map_err(|wrong| wrong.behind(at + 1))
+                .map_err(|error| error.behind(place.start + 1))
         }
-        _ => Err(Wrong::new(at, format!("there is no policy `{name}`"), FORMS)),
+        _ => Err(ParseError::new(place, format!("there is no policy {}", quoted(&name)), FORMS)),
     }
 }
 
 /// `on 4 queues`.
-fn amount(cursor: &mut Cursor, before: &str, units: &[&str], hint: &str) -> Result<u32, Wrong> {
+fn amount(cursor: &mut Cursor, before: &str, units: &[&str], hint: &str) -> Result<u32, ParseError> {
     if !cursor.word(before) {
-        return cursor.wrong(&format!("`{before}`"), hint);
+        return cursor.expected(&format!("`{before}`"), hint);
     }
     let amount = cursor.whole(hint)?;
     if units.iter().any(|unit| cursor.word(unit)) {
         Ok(amount)
     } else {
-        cursor.wrong(&format!("`{}`", units[0]), hint)
+        cursor.expected(&format!("`{}`", units[0]), hint)
     }
 }
 
 /// `{ hp: 0..3, be: 4..9 }`.
-fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
+fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     const HINT: &str = "write `static { hp: 0..3, be: 4..9 }`";
     cursor.need_sign("{", HINT)?;
     let mut classes: Vec<(String, QueueId, QueueId)> = Vec::new();
     while !cursor.sign("}") {
-        let at = cursor.at();
+        let place = cursor.place();
         let name = cursor.name(HINT)?;
         if classes.iter().any(|(other, _, _)| *other == name) {
-            return Err(Wrong::new(
-                at,
-                format!("class {name} has queues already"),
-                "give each class one range",
-            ));
+            let what = format!("class {} has queues already", quoted(&name));
+            return Err(ParseError::new(place, what, "give each class one range"));
         }
         cursor.need_sign(":", HINT)?;
         let (first, last) = cursor.range(HINT)?;
         classes.push((name, QueueId(first), QueueId(last)));
         if !cursor.sign(",") && cursor.peek() != Some(&Token::Sign("}")) {
-            return cursor.wrong("`,` or `}`", HINT);
+            return cursor.expected("`,` or `}`", HINT);
         }
     }
     if classes.is_empty() {
-        return cursor.wrong("a class", HINT);
+        return cursor.expected("a class", HINT);
     }
     Ok(Box::new(Reserved { classes }))
 }
 
 /// Nothing, or `{ 0: 1, 1: 2 }`.
-fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
+fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     const HINT: &str = "write `locality`, or `locality { 0: 1, 1: 2 }` with processors and their queues";
     let mut policy = Locality::default();
     if cursor.sign("{") {
@@ -207,14 +206,14 @@ fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, Wrong> {
             cursor.need_sign(":", HINT)?;
             policy.queues.insert(core, QueueId(cursor.whole(HINT)?));
             if !cursor.sign(",") && cursor.peek() != Some(&Token::Sign("}")) {
-                return cursor.wrong("`,` or `}`", HINT);
+                return cursor.expected("`,` or `}`", HINT);
             }
         }
     }
     Ok(Box::new(policy))
 }
 
-/// Any bytes as a policy: reading ends, with a policy or an error of one line whose place is in the text.
+/// Any bytes as a policy: reading ends, with a policy or an error of a line and a hint whose place is in the text.
 #[doc(hidden)]
 pub fn fuzz_steering_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
@@ -232,7 +231,8 @@ pub fn fuzz_steering_policy(data: &[u8]) {
         }
         Err(error) => {
             let shown = error.to_string();
-            assert!(!shown.contains('\n') && error.line <= text.matches('\n').count() + 1, "{shown}");
+            assert!(shown.lines().count() == 1 + usize::from(!error.hint.is_empty()), "{shown}");
+            assert!(error.line <= text.split('\n').count(), "{shown}");
         }
     }
 }
@@ -277,19 +277,25 @@ mod tests {
     #[test]
     fn errors_have_places_and_hints() {
         for (text, shown) in [
-            ("", "p:1:1: there is no policy; write `balance`"),
-            ("balanced", "p:1:1: there is no policy `balanced`; write `balance`"),
+            ("", "p:1:1: error: there is no policy\n  hint: write `balance`"),
+            ("balanced", "p:1:1: error: there is no policy `balanced`\n  hint: write `balance`"),
             (
                 "isolate hp on four queues",
-                "p:1:15: expected a whole number, found `four`; write `isolate hp on 4 queues`",
+                "p:1:15: error: expected a whole number, found `four`\n  hint: write `isolate hp on 4 queues`",
             ),
-            ("priority hp", "p:1:12: expected `by`, found the end; write `priority hp by 8 flows`"),
-            ("\n  static { hp: 3..0 }", "p:2:16: the queues 3..0 go backwards; write 0..3"),
-            ("static { hp: 0, hp: 1 }", "p:1:17: class hp has queues already"),
-            ("expression \"variance(lod)\"", "p:1:22: expected `load` or `flows`, found `lod`"),
-            ("class hp = tpc\nbalance", "p:1:12: "),
-            ("class hp udp", "p:1:13: expected `=` and a predicate"),
-            ("0.5 locality", "p:1:5: expected `*`, found `locality`"),
+            (
+                "priority hp",
+                "p:1:12: error: expected `by`, found the end\n  hint: write `priority hp by 8 flows`",
+            ),
+            ("\n  static { hp: 3..0 }", "p:2:16: error: the queues 3..0 go backwards\n  hint: write 0..3"),
+            ("static { hp: 0, hp: 1 }", "p:1:17: error: class `hp` has queues already"),
+            ("expression \"variance(lod)\"", "p:1:22: error: expected `load` or `flows`, found `lod`"),
+            (
+                "class hp = tpc\nbalance",
+                "p:1:12: error: `tpc` is not a test of a packet\n  hint: did you mean `tcp`?",
+            ),
+            ("class hp udp", "p:1:13: error: expected `=` and a predicate"),
+            ("0.5 locality", "p:1:5: error: expected `*`, found `locality`"),
         ] {
             let error = read(text, "p").expect_err(text).to_string();
             assert!(error.starts_with(shown), "{text:?}: {error}");

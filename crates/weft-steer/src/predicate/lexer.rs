@@ -1,5 +1,7 @@
 //! Words, texts and signs of predicates and model files.
 
+use weft_text::Span;
+
 /// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -26,6 +28,14 @@ pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
     /// Its first byte's place.
     pub(crate) at: usize,
+}
+
+impl Token<'_> {
+    /// Its place; of a text, that with its quotes.
+    pub(crate) const fn span(&self) -> Span {
+        let quotes = if matches!(self.kind, Kind::Text) { 2 } else { 0 };
+        Span::new(self.at, self.at + self.text.len() + quotes)
+    }
 }
 
 /// Splits a text. White space separates, `#` begins a comment up to the end of its line.

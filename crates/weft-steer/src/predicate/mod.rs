@@ -14,18 +14,6 @@ pub use read::read_predicate;
 use core::fmt;
 use weft_packet::cube::Cube;
 
-/// What is wrong with the text of a predicate.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{what} (at byte {at}); {hint}")]
-pub struct PredicateError {
-    /// Where, in bytes from the text's begin.
-    pub at: usize,
-    /// What is wrong, in one line.
-    pub what: String,
-    /// What to do about it, in one line.
-    pub hint: String,
-}
-
 /// Which packets pass. Values, prefixes and masks are cubes; a range is a choice of cubes ([`Cube::range`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Predicate {

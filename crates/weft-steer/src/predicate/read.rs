@@ -4,9 +4,9 @@
 
 use super::lexer::{Kind, Token, tokens};
 use super::value::{self, PROTOCOLS};
-use super::{Predicate, PredicateError, joined};
-use crate::nearest::{nearest, quoted};
+use super::{Predicate, joined};
 use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use weft_text::{ParseError, Span, nearest, quoted};
 
 /// How deep parentheses and `not` may be nested; the reader calls itself for each level.
 const DEEPEST: u32 = 64;
@@ -21,7 +21,7 @@ const SHORT: [&str; 4] = ["any", "none", "ipv4", "ipv6"];
 ///
 /// # Errors
 /// The first thing that is wrong, with its place.
-pub fn read_predicate(text: &str) -> Result<Predicate, PredicateError> {
+pub fn read_predicate(text: &str) -> Result<Predicate, ParseError> {
     let tokens = tokens(text);
     let mut reader = Reader::new(&tokens, text.len());
     let predicate = reader.predicate()?;
@@ -54,6 +54,11 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.next).copied()
     }
 
+    /// The place of the next token, or the end.
+    fn place(&self) -> Span {
+        self.peek().map_or(Span::at(self.end), |token| token.span())
+    }
+
     fn eat(&mut self, kind: Kind, text: &str) -> bool {
         let there = self.peek().is_some_and(|token| token.kind == kind && token.text == text);
         self.next += usize::from(there);
@@ -61,7 +66,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A predicate, up to the first token that cannot go on with it.
-    pub(crate) fn predicate(&mut self) -> Result<Predicate, PredicateError> {
+    pub(crate) fn predicate(&mut self) -> Result<Predicate, ParseError> {
         let mut choices = vec![self.conjunction()?];
         while self.eat(Kind::Word, "or") {
             choices.push(self.conjunction()?);
@@ -69,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(joined(choices, Predicate::Any))
     }
 
-    fn conjunction(&mut self) -> Result<Predicate, PredicateError> {
+    fn conjunction(&mut self) -> Result<Predicate, ParseError> {
         let mut all = self.side_by_side()?;
         while self.eat(Kind::Word, "and") {
             all.extend(self.side_by_side()?);
@@ -78,8 +83,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Tests without `and` between them. Those that are cubes join into one.
-    fn side_by_side(&mut self) -> Result<Vec<Predicate>, PredicateError> {
-        let at = self.peek().map_or(self.end, |token| token.at);
+    fn side_by_side(&mut self) -> Result<Vec<Predicate>, ParseError> {
+        let start = self.place();
         let mut all = vec![self.single()?];
         while self.peek().is_some_and(|token| starts_single(&token)) {
             let one = self.single()?;
@@ -87,23 +92,20 @@ impl<'a> Reader<'a> {
                 all.push(one);
                 continue;
             };
-            *left = left.intersect(right).ok_or_else(|| PredicateError {
-                at,
-                what: format!("no packet passes both `{left}` and `{right}`"),
-                hint: "join them with `or`, or leave one out".to_owned(),
+            let place =
+                self.tokens.get(self.next.saturating_sub(1)).map_or(start, |last| start.to(last.span()));
+            *left = left.intersect(right).ok_or_else(|| {
+                let what = format!("no packet passes both `{left}` and `{right}`");
+                ParseError::new(place, what, "join them with `or`, or leave one out")
             })?;
         }
         Ok(all)
     }
 
-    fn single(&mut self) -> Result<Predicate, PredicateError> {
+    fn single(&mut self) -> Result<Predicate, ParseError> {
         let Some(token) = self.peek() else {
-            let what = "the predicate ends where a test should be".to_owned();
-            return Err(PredicateError {
-                at: self.end,
-                what,
-                hint: "write a field and its value".to_owned(),
-            });
+            let what = "the predicate ends where a test should be";
+            return Err(ParseError::new(self.place(), what, "write a field and its value"));
         };
         if !starts_single(&token) {
             return Err(self.unexpected(token));
@@ -124,11 +126,10 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands in parentheses or after `not`.
-    fn nested(&mut self, token: Token<'_>) -> Result<Predicate, PredicateError> {
+    fn nested(&mut self, token: Token<'_>) -> Result<Predicate, ParseError> {
         if self.depth == DEEPEST {
             let what = format!("more than {DEEPEST} levels of parentheses and `not`");
-            let hint = "write the predicate without so many".to_owned();
-            return Err(PredicateError { at: token.at, what, hint });
+            return Err(ParseError::new(token.span(), what, "write the predicate without so many"));
         }
         self.depth += 1;
         let predicate = if token.text == "not" {
@@ -136,9 +137,7 @@ impl<'a> Reader<'a> {
         } else {
             let inner = self.predicate()?;
             if !self.eat(Kind::Sign, ")") {
-                let at = self.peek().map_or(self.end, |token| token.at);
-                let what = "a parenthesis is not closed".to_owned();
-                return Err(PredicateError { at, what, hint: "put `)` here".to_owned() });
+                return Err(ParseError::new(self.place(), "a parenthesis is not closed", "put `)` here"));
             }
             inner
         };
@@ -146,35 +145,32 @@ impl<'a> Reader<'a> {
         Ok(predicate)
     }
 
-    fn test(&mut self, field: Field) -> Result<Predicate, PredicateError> {
+    fn test(&mut self, field: Field) -> Result<Predicate, ParseError> {
         match self.peek() {
             Some(token) if token.kind == Kind::Word => {
                 self.next += 1;
-                value::read(field, token.text, token.at)
+                value::read(field, token.text, token.span())
             }
-            other => Err(PredicateError {
-                at: other.map_or(self.end, |token| token.at),
-                what: format!("{} has no value", field.name()),
-                hint: format!("write `{} VALUE`", field.name()),
-            }),
+            _ => {
+                let name = field.name();
+                let what = format!("{name} has no value");
+                Err(ParseError::new(self.place(), what, format!("write `{name} VALUE`")))
+            }
         }
     }
 
-    fn unexpected(&self, token: Token<'_>) -> PredicateError {
+    fn unexpected(&self, token: Token<'_>) -> ParseError {
         let known = Field::ALL.iter().map(|field| field.name()).chain(SHORT);
         let known = known.chain(PROTOCOLS.iter().map(|(name, _)| *name)).chain(["and", "or", "not"]);
-        let hint = match nearest(token.text, known) {
+        let hint = match nearest(token.text, known, &[]) {
             Some(name) if name != token.text => format!("did you mean `{name}`?"),
             _ => {
                 let fields: Vec<&str> = Field::ALL.iter().map(|field| field.name()).collect();
                 format!("tests begin with tcp, udp, sctp, ipv4, ipv6, not, or a field: {}", fields.join(", "))
             }
         };
-        PredicateError {
-            at: token.at,
-            what: format!("{} is not a test of a packet", quoted(token.text)),
-            hint,
-        }
+        let what = format!("{} is not a test of a packet", quoted(token.text));
+        ParseError::new(token.span(), what, hint)
     }
 }
 

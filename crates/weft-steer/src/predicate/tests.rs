@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in "[ a-z0-9()./&:\"#-]{0,40}") {
         if let Err(error) = read_predicate(&text) {
-            prop_assert!(error.at <= text.len() && !error.what.is_empty() && !error.hint.is_empty());
+            prop_assert!(error.span.end <= text.len() && !error.what.is_empty() && !error.hint.is_empty());
         }
     }
 }
@@ -170,7 +170,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("dst-port \"5\"", 9, "dst-port has no value"),
     ] {
         let error = read_predicate(text).expect_err(text);
-        assert_eq!(error.at, at, "{text}: {error}");
+        assert_eq!(error.span.start, at, "{text}: {error}");
         assert!(error.to_string().contains(says), "{text}: {error}");
     }
     let deep = "not ".repeat(100) + "tcp";

@@ -1,10 +1,10 @@
 //! Values of header fields in texts: numbers, addresses, prefixes, masks, ranges.
 
-use super::{Predicate, PredicateError};
-use crate::nearest::quoted;
+use super::Predicate;
 use core::net::IpAddr;
 use weft_packet::classifier::Prefix;
 use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use weft_text::{ParseError, Span, quoted};
 
 /// Bits of an IEEE 802.1Q VLAN identifier.
 const VLAN_IDENTIFIER: u128 = 0xfff;
@@ -28,13 +28,13 @@ impl Value {
     }
 }
 
-/// Reads the test of `field` for the value `text`, which stands at byte `at`.
-pub(super) fn read(field: Field, text: &str, at: usize) -> Result<Predicate, PredicateError> {
-    let wrong = |what: String, hint: &str| PredicateError { at, what, hint: hint.to_owned() };
+/// Reads the test of `field` for the value `text`, which stands at `span`.
+pub(super) fn read(field: Field, text: &str, span: Span) -> Result<Predicate, ParseError> {
+    let wrong = |what: String, hint: &str| ParseError::new(span, what, hint);
     let shown = quoted(text);
     let name = field.name();
     if let Some((first, last)) = text.split_once("..") {
-        let (first, last) = (value(field, first, at)?, value(field, last, at)?);
+        let (first, last) = (value(field, first, span)?, value(field, last, span)?);
         if first.ether_type != last.ether_type {
             return Err(wrong(
                 format!("{shown} goes from one address family to the other"),
@@ -59,12 +59,12 @@ pub(super) fn read(field: Field, text: &str, at: usize) -> Result<Predicate, Pre
         return Ok(Predicate::Is(Cube::ALL.prefix(field, prefix)));
     }
     let Some((bits, mask)) = text.split_once(['/', '&']) else {
-        let value = value(field, text, at)?;
+        let value = value(field, text, span)?;
         return Ok(Predicate::Is(value.cube().with(field, value.bits, value.all)));
     };
-    let bits = value_under_mask(field, bits, at)?;
+    let bits = value_under_mask(field, bits, span)?;
     let all = if bits.ether_type == Some(ETHER_TYPE_IPV4) { bits.all } else { field.all_bits() };
-    let mask = value_under_mask(field, mask, at)?.bits;
+    let mask = value_under_mask(field, mask, span)?.bits;
     if mask == 0 || mask & !all != 0 {
         let what =
             format!("the mask in {shown} tests {}", if mask == 0 { "nothing" } else { "too many bits" });
@@ -82,18 +82,18 @@ fn is_address(field: Field, text: &str) -> bool {
 }
 
 /// A single value that tests all bits which people mean.
-fn value(field: Field, text: &str, at: usize) -> Result<Value, PredicateError> {
-    let value = value_under_mask(field, text, at)?;
+fn value(field: Field, text: &str, span: Span) -> Result<Value, ParseError> {
+    let value = value_under_mask(field, text, span)?;
     if field == Field::Vlan && value.bits > VLAN_IDENTIFIER {
         let what = format!("{} is not a VLAN identifier", quoted(text));
-        let hint = "identifiers go up to 4095; write VALUE&0xffff to test the whole tag".to_owned();
-        return Err(PredicateError { at, what, hint });
+        let hint = "identifiers go up to 4095; write VALUE&0xffff to test the whole tag";
+        return Err(ParseError::new(span, what, hint));
     }
     Ok(value)
 }
 
 /// A value of the field's full width.
-fn value_under_mask(field: Field, text: &str, at: usize) -> Result<Value, PredicateError> {
+fn value_under_mask(field: Field, text: &str, span: Span) -> Result<Value, ParseError> {
     let all = if field == Field::Vlan { VLAN_IDENTIFIER } else { field.all_bits() };
     let plain = |bits| Value { bits, ether_type: None, all };
     if matches!(field, Field::SrcIp | Field::DstIp) {
@@ -126,8 +126,7 @@ fn value_under_mask(field: Field, text: &str, at: usize) -> Result<Value, Predic
         Field::IpProtocol => "a protocol: tcp, udp, sctp, icmp, icmpv6 or its number",
         _ => "a number",
     };
-    let error =
-        |what: String| PredicateError { at, what, hint: format!("{} takes {expected}", field.name()) };
+    let error = |what: String| ParseError::new(span, what, format!("{} takes {expected}", field.name()));
     let bits =
         number(text).ok_or_else(|| error(format!("{} is not a value of {}", quoted(text), field.name())))?;
     if bits > field.all_bits() {

@@ -1,13 +1,13 @@
 //! What must hold of a model as a whole.
 
-use super::Fault;
 use super::items::Places;
 use crate::nic::{Nic, NodeKind, Target};
+use weft_text::{ParseError, Span};
 use weft_units::QueueId;
 
 /// Fills in what depends on other parts, and checks the whole.
-pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), Fault> {
-    let missing = |what: &str, hint: &str| Fault { at: places.end, what: what.into(), hint: hint.into() };
+pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
+    let missing = |what: &str, hint: &str| ParseError::new(Span::at(places.end), what, hint);
     if places.queues.is_none() {
         return Err(missing("the model does not say how many queues there are", "add `queues N`"));
     }
@@ -22,56 +22,56 @@ pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), Fault> {
 }
 
 /// Tables against the NIC: queues, contexts, nodes that stand for them.
-fn tables(nic: &mut Nic, places: &Places<'_>) -> Result<(), Fault> {
+fn tables(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let last = QueueId(nic.queues - 1);
     let has_rss = nic.rss.is_some();
     for (index, (table, place)) in nic.tables.iter_mut().zip(&places.tables).enumerate() {
         match place.last_queue {
             None => table.last_queue = last,
-            Some(at) if table.last_queue > last => {
+            Some(span) if table.last_queue > last => {
                 let what = format!(
                     "table `{}` names queues up to {}, beyond the NIC's",
                     table.name, table.last_queue
                 );
-                return Err(Fault { at, what, hint: format!("the NIC's last queue is {last}") });
+                return Err(ParseError::new(span, what, format!("the NIC's last queue is {last}")));
             }
             Some(_) => {}
         }
         if table.actions.context && !has_rss {
             let what = format!("rules of table `{}` name RSS contexts, and the NIC has no RSS", table.name);
-            return Err(Fault { at: place.actions, what, hint: "add `rss { ... }`".to_owned() });
+            return Err(ParseError::new(place.actions, what, "add `rss { ... }`"));
         }
         let stands =
             |kind: &NodeKind| matches!(kind, NodeKind::Filter { table, .. } if usize::from(table.0) == index);
         if !nic.nodes.iter().any(|node| stands(&node.kind)) {
             let hint = format!("add `node NAME filter {} else NODE`", table.name);
-            return Err(place.name.fault(format!("no node stands for table `{}`", table.name), hint));
+            return Err(place.name.error(format!("no node stands for table `{}`", table.name), hint));
         }
     }
     for (index, pool) in places.pools.iter().enumerate() {
         if !nic.tables.iter().any(|table| table.pool.is_some_and(|pool| usize::from(pool.0) == index)) {
             let hint = format!("add `share {}` to tables", pool.text);
-            return Err(pool.fault(format!("no table shares pool `{}`", pool.text), hint));
+            return Err(pool.error(format!("no table shares pool `{}`", pool.text), hint));
         }
     }
     Ok(())
 }
 
 /// RSS against the NIC.
-fn rss(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
+fn rss(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let node = nic.nodes.iter().position(|node| matches!(node.kind, NodeKind::Rss { .. }));
     match (&nic.rss, places.rss, node) {
-        (Some(rss), Some(at), _) if rss.queues > nic.queues => {
+        (Some(rss), Some(span), _) if rss.queues > nic.queues => {
             let what = format!("RSS names {} queues, and the NIC has {}", rss.queues, nic.queues);
-            Err(Fault { at, what, hint: format!("at most `queues {}`", nic.queues) })
+            Err(ParseError::new(span, what, format!("at most `queues {}`", nic.queues)))
         }
-        (Some(_), Some(at), None) if !nic.tables.iter().any(|table| table.actions.context) => {
-            let what = "RSS is described, and neither a node nor a table uses it".to_owned();
-            Err(Fault { at, what, hint: "add `node NAME rss else NODE`".to_owned() })
+        (Some(_), Some(span), None) if !nic.tables.iter().any(|table| table.actions.context) => {
+            let what = "RSS is described, and neither a node nor a table uses it";
+            Err(ParseError::new(span, what, "add `node NAME rss else NODE`"))
         }
         (None, _, Some(node)) => {
             let name = places.nodes[node];
-            Err(name.fault(
+            Err(name.error(
                 format!("node `{}` spreads by RSS, and the NIC has none", name.text),
                 "add `rss { ... }`",
             ))
@@ -81,7 +81,7 @@ fn rss(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
 }
 
 /// Each edge against its end, each operand, each queue.
-fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
+fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let mut fed: Vec<Vec<bool>> = nic
         .nodes
         .iter()
@@ -97,18 +97,18 @@ fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
             match (target, &nic.nodes[end].kind) {
                 (Target::Node(_), NodeKind::Logic { .. }) => {
                     let what = format!("node `{}` goes to `{name}` without saying which operand", node.name);
-                    return Err(place.fault(what, format!("write `{name} operand 0 is true`")));
+                    return Err(place.error(what, format!("write `{name} operand 0 is true`")));
                 }
                 (Target::Operand { operand, .. }, NodeKind::Logic { operands, .. }) => {
                     let Some(fed) = fed[end].get_mut(usize::from(*operand)) else {
                         let what = format!("node `{}` feeds operand {operand} of `{name}`", node.name);
-                        return Err(place.fault(what, format!("its operands are 0 to {}", operands - 1)));
+                        return Err(place.error(what, format!("its operands are 0 to {}", operands - 1)));
                     };
                     *fed = true;
                 }
                 (Target::Operand { .. }, _) => {
                     let what = format!("node `{}` feeds an operand of `{name}`, which has none", node.name);
-                    return Err(place.fault(what, format!("write `{name}` alone")));
+                    return Err(place.error(what, format!("write `{name}` alone")));
                 }
                 (Target::Node(_), _) => {}
             }
@@ -117,14 +117,14 @@ fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
             && queue.0 >= nic.queues
         {
             let what = format!("node `{}` is queue {queue}, and the NIC has {}", node.name, nic.queues);
-            return Err(place.fault(what, format!("queues are 0 to {}", nic.queues - 1)));
+            return Err(place.error(what, format!("queues are 0 to {}", nic.queues - 1)));
         }
     }
     for (place, fed) in places.nodes.iter().zip(&fed) {
         if let Some(operand) = fed.iter().position(|fed| !fed) {
             let what = format!("nothing feeds operand {operand} of `{}`", place.text);
             return Err(
-                place.fault(what, format!("add `-> {} operand {operand} is true` somewhere", place.text))
+                place.error(what, format!("add `-> {} operand {operand} is true` somewhere", place.text))
             );
         }
     }
@@ -132,7 +132,7 @@ fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
 }
 
 /// Refuses a node from which its own edges lead back to it.
-fn cycles(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
+fn cycles(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let mut entering = vec![0u32; nic.nodes.len()];
     let ends = |node: usize| nic.nodes[node].kind.targets().map(|target| usize::from(target.node().0));
     for end in (0..nic.nodes.len()).flat_map(ends) {
@@ -165,14 +165,14 @@ fn cycles(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
         node = before[node].unwrap_or(node);
     }
     let name = places.nodes[node];
-    Err(name.fault(
+    Err(name.error(
         format!("packets can go from `{}` back to it", name.text),
         "a packet passes each node at most once",
     ))
 }
 
 /// Refuses a node to which nothing leads.
-fn reach(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
+fn reach(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let mut seen = vec![false; nic.nodes.len()];
     seen[0] = true;
     let mut open = vec![0];
@@ -188,7 +188,7 @@ fn reach(nic: &Nic, places: &Places<'_>) -> Result<(), Fault> {
     lost.map_or(Ok(()), |node| {
         let name = places.nodes[node];
         let first = &nic.nodes[0].name;
-        Err(name.fault(
+        Err(name.error(
             format!("no packet reaches node `{}`", name.text),
             format!("packets enter at the first node, `{first}`; lead an edge from there to it"),
         ))

@@ -1,10 +1,9 @@
 //! A place in the tokens of a model, and what can be read from there.
 
-use super::Fault;
-use crate::nearest::{hint, quoted};
 use crate::predicate::lexer::{Kind, Token};
 use crate::predicate::value::number;
 use crate::predicate::{Predicate, Reader};
+use weft_text::{ParseError, Span, hint, quoted};
 
 /// Words that begin the parts of a model; names must differ from them.
 pub(super) const PARTS: [&str; 8] = ["nic", "queues", "fact", "pool", "table", "exclude", "rss", "node"];
@@ -17,9 +16,14 @@ pub(super) struct Name<'a> {
 }
 
 impl Name<'_> {
+    /// Its place.
+    pub(super) const fn span(&self) -> Span {
+        Span::new(self.at, self.at + self.text.len())
+    }
+
     /// What is wrong with what the name stands for.
-    pub(super) fn fault(&self, what: impl Into<String>, hint: impl Into<String>) -> Fault {
-        Fault { at: self.at, what: what.into(), hint: hint.into() }
+    pub(super) fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
+        ParseError::new(self.span(), what, hint)
     }
 }
 
@@ -41,8 +45,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Where the next token stands.
-    pub(super) fn at(&self) -> usize {
-        self.peek().map_or(self.end, |token| token.at)
+    pub(super) fn place(&self) -> Span {
+        self.peek().map_or(Span::at(self.end), |token| token.span())
     }
 
     /// Whether the next token is such a word or sign.
@@ -58,77 +62,82 @@ impl<'a> Cursor<'a> {
     }
 
     /// What is wrong at the next token: it is not what was `wanted`.
-    pub(super) fn fault(&self, wanted: &str) -> Fault {
+    pub(super) fn error(&self, wanted: &str) -> ParseError {
         let what = match self.peek() {
             Some(token) if token.kind == Kind::OpenText => "a text is not closed on its line".to_owned(),
             Some(token) => format!("{} stands where {wanted} should be", quoted(token.text)),
             None => format!("the file ends where {wanted} should be"),
         };
-        Fault { at: self.at(), what, hint: format!("write {wanted} here") }
+        ParseError::new(self.place(), what, format!("write {wanted} here"))
     }
 
     /// Goes on over such a word or sign.
-    pub(super) fn expect(&mut self, text: &str) -> Result<(), Fault> {
-        if self.eat(text) { Ok(()) } else { Err(self.fault(&format!("`{text}`"))) }
+    pub(super) fn expect(&mut self, text: &str) -> Result<(), ParseError> {
+        if self.eat(text) { Ok(()) } else { Err(self.error(&format!("`{text}`"))) }
     }
 
     /// One of some words.
-    pub(super) fn one_of(&mut self, what: &str, known: &[&str]) -> Result<Name<'a>, Fault> {
+    pub(super) fn one_of(&mut self, what: &str, known: &[&str]) -> Result<Name<'a>, ParseError> {
         let name = self.word(&format!("{what}: {}", known.join(", ")))?;
         if known.contains(&name.text) {
             return Ok(name);
         }
-        Err(name.fault(format!("{} is not {what}", quoted(name.text)), hint(name.text, known)))
+        Err(name.error(format!("{} is not {what}", quoted(name.text)), hint(name.text, known, &[])))
     }
 
     /// Any word.
-    pub(super) fn word(&mut self, wanted: &str) -> Result<Name<'a>, Fault> {
+    pub(super) fn word(&mut self, wanted: &str) -> Result<Name<'a>, ParseError> {
         match self.peek() {
             Some(Token { kind: Kind::Word, text, at }) => {
                 self.next += 1;
                 Ok(Name { text, at })
             }
-            _ => Err(self.fault(wanted)),
+            _ => Err(self.error(wanted)),
         }
     }
 
     /// A name that the model may give: letters, digits, `-`, `_` and `.`, and no word that begins a part.
-    pub(super) fn name(&mut self, of: &str) -> Result<Name<'a>, Fault> {
+    pub(super) fn name(&mut self, of: &str) -> Result<Name<'a>, ParseError> {
         let name = self.word(&format!("the name of {of}"))?;
         if PARTS.contains(&name.text) {
-            return Err(name.fault(
+            return Err(name.error(
                 format!("`{}` cannot be the name of {of}", name.text),
                 "it begins a part of a model",
             ));
         }
         if name.text.contains([':', '/', '&']) {
             let what = format!("{} cannot be the name of {of}", quoted(name.text));
-            return Err(name.fault(what, "names have letters, digits, `-`, `_` and `.`"));
+            return Err(name.error(what, "names have letters, digits, `-`, `_` and `.`"));
         }
         Ok(name)
     }
 
     /// A text in quotes.
-    pub(super) fn text(&mut self, wanted: &str) -> Result<&'a str, Fault> {
+    pub(super) fn text(&mut self, wanted: &str) -> Result<&'a str, ParseError> {
         match self.peek() {
-            Some(Token { kind: Kind::Text, text, at }) => {
+            Some(token @ Token { kind: Kind::Text, text, .. }) => {
                 if text.trim().is_empty() || text.chars().any(char::is_control) {
-                    let what = "a text is empty or has control characters".to_owned();
-                    return Err(Fault { at, what, hint: format!("write {wanted}") });
+                    let what = "a text is empty or has control characters";
+                    return Err(ParseError::new(token.span(), what, format!("write {wanted}")));
                 }
                 self.next += 1;
                 Ok(text)
             }
-            _ => Err(self.fault(&format!("{wanted} in quotes"))),
+            _ => Err(self.error(&format!("{wanted} in quotes"))),
         }
     }
 
     /// A number from `least` to `most`.
-    pub(super) fn number<T: TryFrom<u128>>(&mut self, of: &str, least: u32, most: u32) -> Result<T, Fault> {
+    pub(super) fn number<T: TryFrom<u128>>(
+        &mut self,
+        of: &str,
+        least: u32,
+        most: u32,
+    ) -> Result<T, ParseError> {
         let name = self.word(of)?;
         let fits = number(name.text).filter(|number| (u128::from(least)..=u128::from(most)).contains(number));
         fits.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
-            name.fault(
+            name.error(
                 format!("{} cannot be {of}", quoted(name.text)),
                 format!("write a number from {least} to {most}"),
             )
@@ -136,7 +145,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A predicate.
-    pub(super) fn predicate(&mut self) -> Result<Predicate, Fault> {
+    pub(super) fn predicate(&mut self) -> Result<Predicate, ParseError> {
         let mut reader = Reader::new(&self.tokens[self.next..], self.end);
         let predicate = reader.predicate()?;
         self.next += reader.used();
@@ -156,7 +165,7 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// The names that follow the word `part` outside of braces.
-    pub(super) fn collect(tokens: &[Token<'a>], part: &str, of: &'static str) -> Result<Self, Fault> {
+    pub(super) fn collect(tokens: &[Token<'a>], part: &str, of: &'static str) -> Result<Self, ParseError> {
         let mut names = Names { of, ..Names::default() };
         let mut depth = 0u32;
         for pair in tokens.windows(2) {
@@ -171,7 +180,7 @@ impl<'a> Names<'a> {
                 {
                     let Ok(place) = u16::try_from(names.all.len()) else {
                         let what = format!("the model has more than {} of {of}", u16::MAX);
-                        return Err(Fault { at: second.at, what, hint: "leave some out".to_owned() });
+                        return Err(ParseError::new(second.span(), what, "leave some out"));
                     };
                     names.all.push(second.text);
                     names.sorted.push((second.text, place));
@@ -184,19 +193,21 @@ impl<'a> Names<'a> {
     }
 
     /// The place of a name.
-    pub(super) fn find(&self, name: Name<'_>) -> Result<u16, Fault> {
+    pub(super) fn find(&self, name: Name<'_>) -> Result<u16, ParseError> {
         match self.sorted.binary_search_by(|(known, _)| (*known).cmp(name.text)) {
             Ok(at) => Ok(self.sorted[at].1),
-            Err(_) => Err(name
-                .fault(format!("there is no {} {}", self.of, quoted(name.text)), hint(name.text, &self.all))),
+            Err(_) => Err(name.error(
+                format!("there is no {} {}", self.of, quoted(name.text)),
+                hint(name.text, &self.all, &[]),
+            )),
         }
     }
 
     /// Refuses a name that stands here for the second time, as what was declared at `place`.
-    pub(super) fn once(&self, name: Name<'_>, place: usize) -> Result<(), Fault> {
+    pub(super) fn once(&self, name: Name<'_>, place: usize) -> Result<(), ParseError> {
         let from = self.sorted.partition_point(|(known, _)| *known < name.text);
         match self.sorted.get(from) {
-            Some((known, first)) if *known == name.text && usize::from(*first) != place => Err(name.fault(
+            Some((known, first)) if *known == name.text && usize::from(*first) != place => Err(name.error(
                 format!("the model has two of the name {}: {}", quoted(name.text), self.of),
                 "give one of them another name",
             )),

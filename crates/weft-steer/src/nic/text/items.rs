@@ -1,10 +1,10 @@
 //! The parts of a model: reads them in any order.
 
 use super::cursor::{Cursor, Name, Names, PARTS};
-use super::{Fault, check, nodes, tables};
-use crate::nearest::{hint, quoted};
+use super::{check, nodes, tables};
 use crate::nic::{ABOUT, Exclusion, Fact, Nic, Pool, TableId};
 use crate::predicate::lexer::tokens;
+use weft_text::{ParseError, Span, hint, quoted};
 
 /// Most queues that a model may have: what a queue number of descriptors and drivers holds.
 pub(super) const QUEUES_MAX: u32 = 65_536;
@@ -19,8 +19,8 @@ pub(super) struct Declared<'a> {
 /// Where the parts stand, for messages of the checks.
 #[derive(Default)]
 pub(super) struct Places<'a> {
-    pub(super) queues: Option<usize>,
-    pub(super) rss: Option<usize>,
+    pub(super) queues: Option<Span>,
+    pub(super) rss: Option<Span>,
     pub(super) nodes: Vec<Name<'a>>,
     pub(super) tables: Vec<tables::Places<'a>>,
     pub(super) pools: Vec<Name<'a>>,
@@ -28,7 +28,7 @@ pub(super) struct Places<'a> {
 }
 
 /// Reads and checks a model.
-pub(super) fn read(text: &str) -> Result<Nic, Fault> {
+pub(super) fn read(text: &str) -> Result<Nic, ParseError> {
     let tokens = tokens(text);
     let names = Declared {
         nodes: Names::collect(&tokens, "node", "node")?,
@@ -38,17 +38,17 @@ pub(super) fn read(text: &str) -> Result<Nic, Fault> {
     let mut cursor = Cursor::new(&tokens, text.len());
     let mut places = Places { end: text.len(), ..Places::default() };
     let mut nic = header(&mut cursor)?;
-    while let Some(token) = cursor.peek() {
+    while cursor.peek().is_some() {
         let part = cursor.word("a part of a model")?;
         match part.text {
             "queues" => {
-                if places.queues.replace(part.at).is_some() {
+                if places.queues.replace(part.span()).is_some() {
                     return Err(twice(part));
                 }
                 nic.queues = cursor.number("the number of receive queues", 1, QUEUES_MAX)?;
             }
             "rss" => {
-                if places.rss.replace(part.at).is_some() {
+                if places.rss.replace(part.span()).is_some() {
                     return Err(twice(part));
                 }
                 nic.rss = Some(tables::rss(&mut cursor)?);
@@ -70,7 +70,7 @@ pub(super) fn read(text: &str) -> Result<Nic, Fault> {
             }
             other => {
                 let what = format!("{} does not begin a part of a model", quoted(other));
-                return Err(Fault { at: token.at, what, hint: hint(other, &PARTS[1..]) });
+                return Err(part.error(what, hint(other, &PARTS[1..], &[])));
             }
         }
     }
@@ -78,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<Nic, Fault> {
     Ok(nic)
 }
 
-fn header(cursor: &mut Cursor<'_>) -> Result<Nic, Fault> {
+fn header(cursor: &mut Cursor<'_>) -> Result<Nic, ParseError> {
     cursor.expect("nic")?;
     let name = cursor.name("the NIC")?.text.to_owned();
     let title = cursor.text("the NIC's name for people")?.to_owned();
@@ -95,13 +95,13 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Nic, Fault> {
     })
 }
 
-/// The fault of a part that is there for the second time.
-pub(super) fn twice(name: Name<'_>) -> Fault {
-    name.fault(format!("`{}` is given for the second time", name.text), "keep one of them")
+/// The error of a part that is there for the second time.
+pub(super) fn twice(name: Name<'_>) -> ParseError {
+    name.error(format!("`{}` is given for the second time", name.text), "keep one of them")
 }
 
 /// `fact "WHAT" from "WHERE"`
-fn fact(cursor: &mut Cursor<'_>, names: &Declared<'_>) -> Result<Fact, Fault> {
+fn fact(cursor: &mut Cursor<'_>, names: &Declared<'_>) -> Result<Fact, ParseError> {
     let text = cursor.text("what is so")?.to_owned();
     cursor.expect("from")?;
     let source = cursor.text("where that is stated")?.to_owned();
@@ -127,7 +127,7 @@ fn pool<'a>(
     names: &Declared<'a>,
     nic: &mut Nic,
     places: &mut Places<'a>,
-) -> Result<(), Fault> {
+) -> Result<(), ParseError> {
     let name = cursor.name("a pool")?;
     names.pools.once(name, nic.pools.len())?;
     cursor.expect("of")?;
@@ -138,14 +138,14 @@ fn pool<'a>(
 }
 
 /// `exclude TABLE, TABLE because "WHY"`
-fn exclusion<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Exclusion, Fault> {
+fn exclusion<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Exclusion, ParseError> {
     let mut tables = Vec::new();
     loop {
         let name = cursor.word("a table's name")?;
         let table = TableId(names.tables.find(name)?);
         if tables.contains(&table) {
             return Err(
-                name.fault(format!("table `{}` cannot exclude itself", name.text), "name each table once")
+                name.error(format!("table `{}` cannot exclude itself", name.text), "name each table once")
             );
         }
         tables.push(table);
@@ -154,7 +154,7 @@ fn exclusion<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Exclus
         }
     }
     if tables.len() < 2 {
-        return Err(cursor.fault("`,` and another table"));
+        return Err(cursor.error("`,` and another table"));
     }
     cursor.expect("because")?;
     Ok(Exclusion { tables, reason: cursor.text("the reason")?.to_owned() })

@@ -1,11 +1,11 @@
 //! The graph's nodes.
 
-use super::Fault;
 use super::cursor::{Cursor, Name};
 use super::items::{Declared, QUEUES_MAX, twice};
 use crate::nic::{Node, NodeId, NodeKind, Operator, Port, TableId, Target};
 use crate::predicate::Predicate;
 use std::collections::BTreeSet;
+use weft_text::ParseError;
 use weft_units::QueueId;
 
 /// Words for operators.
@@ -14,7 +14,10 @@ pub(super) const OPERATORS: [(&str, Operator); 4] =
 const KINDS: [&str; 9] = ["classify", "filter", "rss", "queue", "drop", "and", "or", "nand", "nor"];
 
 /// `node NAME KIND ...`, from the name on.
-pub(super) fn node<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<(Node, Name<'a>), Fault> {
+pub(super) fn node<'a>(
+    cursor: &mut Cursor<'a>,
+    names: &Declared<'a>,
+) -> Result<(Node, Name<'a>), ParseError> {
     let name = cursor.name("a node")?;
     let kind = cursor.one_of("a kind of node", &KINDS)?;
     let kind = match kind.text {
@@ -32,7 +35,7 @@ pub(super) fn node<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<
         "drop" => NodeKind::Drop,
         word => {
             let operator = OPERATORS.iter().find(|(known, _)| *known == word).map(|(_, operator)| *operator);
-            let Some(operator) = operator else { return Err(cursor.fault("a kind of node")) };
+            let Some(operator) = operator else { return Err(cursor.error("a kind of node")) };
             logic(cursor, names, operator)?
         }
     };
@@ -40,7 +43,7 @@ pub(super) fn node<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<
 }
 
 /// `{ port NAME [when PREDICATE] [-> TARGETS] ... }`
-fn classify<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<NodeKind, Fault> {
+fn classify<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<NodeKind, ParseError> {
     let mut ports = Vec::new();
     let mut seen = BTreeSet::new();
     cursor.expect("{")?;
@@ -57,7 +60,11 @@ fn classify<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<NodeKin
 }
 
 /// `OPERANDS { [true -> TARGETS] [false -> TARGETS] }`
-fn logic<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>, operator: Operator) -> Result<NodeKind, Fault> {
+fn logic<'a>(
+    cursor: &mut Cursor<'a>,
+    names: &Declared<'a>,
+    operator: Operator,
+) -> Result<NodeKind, ParseError> {
     let operands = cursor.number("the number of operands", 1, 255)?;
     cursor.expect("{")?;
     let (mut on_true, mut on_false) = (None, None);
@@ -73,7 +80,7 @@ fn logic<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>, operator: Operator) 
 }
 
 /// `[-> TARGET, TARGET ...]`
-fn targets<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Vec<Target>, Fault> {
+fn targets<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Vec<Target>, ParseError> {
     let mut out = Vec::new();
     if cursor.eat("->") {
         out.push(target(cursor, names)?);
@@ -85,7 +92,7 @@ fn targets<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Vec<Targ
 }
 
 /// `NODE`, or `NODE operand N is true`
-fn target<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Target, Fault> {
+fn target<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Target, ParseError> {
     let node = NodeId(names.nodes.find(cursor.word("a node's name")?)?);
     if !cursor.eat("operand") {
         return Ok(Target::Node(node));

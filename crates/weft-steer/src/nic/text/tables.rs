@@ -1,13 +1,12 @@
 //! Filter tables and RSS.
 
-use super::Fault;
 use super::cursor::{Cursor, Name};
 use super::items::{Declared, QUEUES_MAX, twice};
-use crate::nearest::{hint, quoted};
 use crate::nic::{Actions, FieldSupport, Interface, Masks, Order, PoolId, RssModel, Table};
 use crate::predicate::Predicate;
 use crate::predicate::value::PROTOCOLS;
 use weft_packet::cube::{Cube, Field};
+use weft_text::{ParseError, Span, hint, quoted};
 use weft_units::QueueId;
 
 /// Words for orders.
@@ -48,23 +47,25 @@ const ENTRIES_MAX: u32 = 65_536;
 pub(super) struct Places<'a> {
     pub(super) name: Name<'a>,
     /// Where the last queue is given; without it, the NIC's last one is meant.
-    pub(super) last_queue: Option<usize>,
-    pub(super) actions: usize,
+    pub(super) last_queue: Option<Span>,
+    pub(super) actions: Span,
 }
 
 /// The value of a word.
-fn choice<T: Copy>(cursor: &mut Cursor<'_>, what: &str, known: &[(&str, T)]) -> Result<T, Fault> {
+fn choice<T: Copy>(cursor: &mut Cursor<'_>, what: &str, known: &[(&str, T)]) -> Result<T, ParseError> {
     let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-    let at = cursor.at();
     let name = cursor.one_of(what, &words)?;
     let value = known.iter().find(|(word, _)| *word == name.text).map(|(_, value)| *value);
-    value.ok_or_else(|| Fault { at, what: format!("no {what}"), hint: hint(name.text, &words) })
+    value.ok_or_else(|| name.error(format!("no {what}"), hint(name.text, &words, &[])))
 }
 
 /// `table NAME { ... }`, from the name on.
-pub(super) fn table<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<(Table, Places<'a>), Fault> {
+pub(super) fn table<'a>(
+    cursor: &mut Cursor<'a>,
+    names: &Declared<'a>,
+) -> Result<(Table, Places<'a>), ParseError> {
     let name = cursor.name("a table")?;
-    let mut places = Places { name, last_queue: None, actions: name.at };
+    let mut places = Places { name, last_queue: None, actions: name.span() };
     let mut table = Table {
         name: name.text.to_owned(),
         capacity: 0,
@@ -92,11 +93,11 @@ pub(super) fn table<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result
     for needed in ["match", "order", "actions", "interface"] {
         if !seen.contains(&needed) {
             let what = format!("table `{}` has no `{needed}`", name.text);
-            return Err(name.fault(what, format!("give it: `{needed} ...`")));
+            return Err(name.error(what, format!("give it: `{needed} ...`")));
         }
     }
     if table.capacity == 0 && table.pool.is_none() {
-        return Err(name.fault(
+        return Err(name.error(
             format!("table `{}` cannot hold any rule", name.text),
             "give it `capacity N`, or `share POOL`",
         ));
@@ -111,7 +112,7 @@ fn property<'a>(
     key: Name<'a>,
     table: &mut Table,
     places: &mut Places<'a>,
-) -> Result<(), Fault> {
+) -> Result<(), ParseError> {
     match key.text {
         "capacity" => table.capacity = cursor.number("the table's entries", 0, u32::MAX)?,
         "share" => table.pool = Some(PoolId(names.pools.find(cursor.word("a pool's name")?)?)),
@@ -125,11 +126,11 @@ fn property<'a>(
         }
         "order" => table.order = choice(cursor, "an order of rules", &ORDERS)?,
         "actions" => {
-            places.actions = key.at;
+            places.actions = key.span();
             table.actions = actions(cursor)?;
         }
         "last-queue" => {
-            places.last_queue = Some(cursor.at());
+            places.last_queue = Some(cursor.place());
             table.last_queue = QueueId(cursor.number("the last queue", 0, QUEUES_MAX - 1)?);
         }
         "signature" => {
@@ -139,15 +140,15 @@ fn property<'a>(
         "interface" => table.interface = choice(cursor, "an interface", &INTERFACES)?,
         other => {
             let known: Vec<&str> = KEYS.into_iter().chain(Field::ALL.map(Field::name)).collect();
-            let hint = hint(other, if other.len() > 3 { &known } else { &KEYS });
-            return Err(key.fault(format!("{} is not a property of a table", quoted(other)), hint));
+            let hint = hint(other, if other.len() > 3 { &known } else { &KEYS }, &[]);
+            return Err(key.error(format!("{} is not a property of a table", quoted(other)), hint));
         }
     }
     Ok(())
 }
 
 /// `match FIELD MASKS [required]`
-fn field(cursor: &mut Cursor<'_>, before: &[FieldSupport]) -> Result<FieldSupport, Fault> {
+fn field(cursor: &mut Cursor<'_>, before: &[FieldSupport]) -> Result<FieldSupport, ParseError> {
     let name = cursor.one_of("a header field", &Field::ALL.map(Field::name))?;
     let field = Field::from_name(name.text).filter(|field| before.iter().all(|other| other.field != *field));
     let field = field.ok_or_else(|| twice(name))?;
@@ -156,8 +157,8 @@ fn field(cursor: &mut Cursor<'_>, before: &[FieldSupport]) -> Result<FieldSuppor
 }
 
 /// `within CUBE [or CUBE]`
-fn within(cursor: &mut Cursor<'_>, cubes: &mut Vec<Cube>) -> Result<(), Fault> {
-    let at = cursor.at();
+fn within(cursor: &mut Cursor<'_>, cubes: &mut Vec<Cube>) -> Result<(), ParseError> {
+    let place = cursor.place();
     let predicate = cursor.predicate()?;
     let choices = match predicate {
         Predicate::Any(choices) if !choices.is_empty() => choices,
@@ -165,15 +166,15 @@ fn within(cursor: &mut Cursor<'_>, cubes: &mut Vec<Cube>) -> Result<(), Fault> {
     };
     for choice in choices {
         let Predicate::Is(cube) = choice else {
-            let what = "`within` takes tests side by side, or several of those with `or`".to_owned();
-            return Err(Fault { at, what, hint: "leave out `and`, `not` and nested choices".to_owned() });
+            let what = "`within` takes tests side by side, or several of those with `or`";
+            return Err(ParseError::new(place, what, "leave out `and`, `not` and nested choices"));
         };
         cubes.push(cube);
     }
     Ok(())
 }
 
-fn actions(cursor: &mut Cursor<'_>) -> Result<Actions, Fault> {
+fn actions(cursor: &mut Cursor<'_>) -> Result<Actions, ParseError> {
     let mut actions = Actions::default();
     loop {
         let name = cursor.one_of("an action", &["queue", "context", "drop"])?;
@@ -192,13 +193,13 @@ fn actions(cursor: &mut Cursor<'_>) -> Result<Actions, Fault> {
 }
 
 /// `settable` or `fixed`.
-fn settable(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
+fn settable(cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
     Ok(cursor.one_of("`settable` or `fixed`", &["settable", "fixed"])?.text == "settable")
 }
 
 /// `rss { ... }`, from the brace on.
-pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, Fault> {
-    let at = cursor.at();
+pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, ParseError> {
+    let place = cursor.place();
     let mut rss = RssModel {
         indirection: 0,
         queues: 0,
@@ -218,7 +219,7 @@ pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, Fault> {
         seen.push(key.text);
         match key.text {
             "entries" => {
-                let at = cursor.at();
+                let place = cursor.place();
                 rss.indirection = cursor.number("the indirection table's entries", 1, ENTRIES_MAX)?;
                 if !rss.indirection.is_power_of_two() {
                     let what = format!(
@@ -226,7 +227,7 @@ pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, Fault> {
                         rss.indirection
                     );
                     let hint = format!("such as {}", rss.indirection.next_power_of_two());
-                    return Err(Fault { at, what, hint });
+                    return Err(ParseError::new(place, what, hint));
                 }
                 rss.indirection_settable = settable(cursor)?;
             }
@@ -240,21 +241,21 @@ pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, Fault> {
             "ports" => rss.hashed_with_ports = protocols(cursor)?,
             other => {
                 let what = format!("{} is not a property of RSS", quoted(other));
-                return Err(key.fault(what, hint(other, &RSS_KEYS)));
+                return Err(key.error(what, hint(other, &RSS_KEYS, &[])));
             }
         }
     }
     for needed in ["entries", "queues", "key"] {
         if !seen.contains(&needed) {
             let hint = format!("give it: `{needed} ...`");
-            return Err(Fault { at, what: format!("`rss` has no `{needed}`"), hint });
+            return Err(ParseError::new(place, format!("`rss` has no `{needed}`"), hint));
         }
     }
     Ok(rss)
 }
 
 /// Protocols by name or number, with commas.
-fn protocols(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Fault> {
+fn protocols(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     let mut out = Vec::new();
     loop {
         let named = PROTOCOLS.iter().find(|(name, _)| cursor.is(name)).copied();

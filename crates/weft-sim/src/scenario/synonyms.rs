@@ -1,0 +1,14 @@
+//! What other tools call some keys.
+
+/// Their names and ours, for hints only.
+pub(super) const SYNONYMS: [(&str, &str); 9] = [
+    ("byte_queue_limit", "bql"),
+    ("bandwidth", "rate"),
+    ("latency", "delay"),
+    ("runtime", "duration"),
+    ("source", "from"),
+    ("src", "from"),
+    ("destination", "to"),
+    ("dst", "to"),
+    ("num_hosts", "hosts"),
+];

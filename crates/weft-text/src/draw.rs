@@ -1,0 +1,144 @@
+//! A finding drawn with the line that it speaks of, as compilers do.
+
+use crate::span::Span;
+use annotate_snippets::{self as snippets, AnnotationKind, Renderer, Snippet};
+use core::ops::Range;
+
+/// The most bytes of a line to either side of a finding that are kept.
+const KEPT_MAX: usize = 4096;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The text is refused.
+    Error,
+    /// The text is taken, but may not do what is meant.
+    Warning,
+    /// More to know.
+    Note,
+}
+
+/// The line on which a finding starts, or the part of it around the finding, and which bytes of that part are meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excerpt {
+    text: String,
+    span: Range<usize>,
+    line: usize,
+}
+
+impl Excerpt {
+    /// The part of `text` around `span`, which starts on line `line`.
+    pub fn new(text: &str, span: Span, line: usize) -> Self {
+        let start = text.floor_char_boundary(span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+        let from = text.floor_char_boundary(line_start.max(start.saturating_sub(KEPT_MAX)));
+        let to = text.floor_char_boundary(line_end.min(start.saturating_add(KEPT_MAX))).max(start);
+        let end = text.floor_char_boundary(span.end).clamp(start, to);
+        // White space at the end of the line is not shown, unless it is meant.
+        let to = end.max(from + text[from..to].trim_end().len());
+        Self { text: text[from..to].to_owned(), span: start - from..end - from, line }
+    }
+}
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawing<'a> {
+    /// How bad it is.
+    pub level: Level,
+    /// The finding's code; empty when it has none.
+    pub code: &'a str,
+    /// What is wrong, in one line.
+    pub what: &'a str,
+    /// The file's name.
+    pub file: &'a str,
+    /// The line.
+    pub excerpt: &'a Excerpt,
+    /// More to know, a line each.
+    pub notes: &'a [String],
+    /// What to do about it, in one line; may be empty.
+    pub hint: &'a str,
+}
+
+impl Drawing<'_> {
+    /// Draws it. Colours are used only when `color` says so.
+    pub fn render(&self, color: bool) -> String {
+        let level = match self.level {
+            Level::Error => snippets::Level::ERROR,
+            Level::Warning => snippets::Level::WARNING,
+            Level::Note => snippets::Level::NOTE,
+        };
+        let Excerpt { text, span, line } = self.excerpt;
+        let snippet = Snippet::source(text)
+            .path(self.file)
+            .line_start(*line)
+            .annotation(AnnotationKind::Primary.span(span.clone()));
+        let mut title = level.primary_title(self.what);
+        if !self.code.is_empty() {
+            title = title.id(self.code);
+        }
+        let mut group = title.element(snippet);
+        for note in self.notes {
+            group = group.element(snippets::Level::NOTE.message(note));
+        }
+        if !self.hint.is_empty() {
+            group = group.element(snippets::Level::HELP.message(self.hint));
+        }
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_drawing_has_code_line_notes_and_hint() {
+        let excerpt = Excerpt::new("one\ntwo three  \nfour", Span::new(8, 13), 2);
+        let drawing = Drawing {
+            level: Level::Warning,
+            code: "W01",
+            what: "too many",
+            file: "a.txt",
+            excerpt: &excerpt,
+            notes: &["two is more than one".to_owned()],
+            hint: "take one",
+        };
+        expect![[r#"
+            warning[W01]: too many
+             --> a.txt:2:5
+              |
+            2 | two three
+              |     ^^^^^
+              |
+              = note: two is more than one
+              = help: take one"#]]
+        .assert_eq(&drawing.render(false));
+        assert!(drawing.render(true).contains('\u{1b}'));
+        let bare = Drawing { level: Level::Note, code: "", notes: &[], hint: "", ..drawing };
+        assert!(bare.render(false).starts_with("note: too many\n") && !bare.render(false).contains("help"));
+    }
+
+    #[test]
+    fn only_a_part_of_a_long_line_is_kept() {
+        let text = format!("{}ä{}", "x".repeat(9000), "€".repeat(9000));
+        let excerpt = Excerpt::new(&text, Span::new(9000, text.len()), 1);
+        assert!(excerpt.text.starts_with("xx") && excerpt.text.contains('ä'));
+        assert!(excerpt.text.len() <= 2 * KEPT_MAX && excerpt.span == (KEPT_MAX..excerpt.text.len()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_span_of_any_text_is_drawn(text in "[aä \t\r\n\u{1b}]{0,12}", start in 0usize..20, end in 0usize..20) {
+            let excerpt = Excerpt::new(&text, Span::new(start, end), 1);
+            prop_assert!(excerpt.text.get(excerpt.span.clone()).is_some());
+            let drawing = Drawing {
+                level: Level::Error, code: "", what: "x", file: "f", excerpt: &excerpt, notes: &[], hint: "",
+            };
+            prop_assert!(drawing.render(false).contains("f:1:"));
+        }
+    }
+}

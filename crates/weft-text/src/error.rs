@@ -1,0 +1,124 @@
+//! What is wrong with a text: first as bytes, then with file, line and column.
+
+use crate::draw::{Drawing, Excerpt, Level};
+use crate::quote::printable;
+use crate::span::{LineIndex, Position, Span};
+use core::fmt;
+
+/// What is wrong with a text, before its file and line are known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ParseError {
+    /// Where.
+    pub span: Span,
+    /// What is wrong, in one line.
+    pub what: String,
+    /// What to do about it, in one line; may be empty.
+    pub hint: String,
+}
+
+impl ParseError {
+    /// An error at `span`. What is said is made printable, which keeps it to one line.
+    pub fn new(span: impl Into<Span>, what: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
+        Self { span: span.into(), what: printable(what.as_ref()), hint: printable(hint.as_ref()) }
+    }
+
+    /// The same error with another hint, made of the one it has.
+    pub fn map_hint(self, hint: impl FnOnce(&str) -> String) -> Self {
+        Self { hint: printable(&hint(&self.hint)), ..self }
+    }
+
+    /// The same error in a text that has `bytes` more before it.
+    pub fn behind(self, bytes: usize) -> Self {
+        Self { span: self.span.behind(bytes), ..self }
+    }
+
+    /// Gives it its file and line. `text` is the text that was read.
+    pub fn locate(self, file: &str, text: &str) -> LocatedError {
+        let Position { line, column } = LineIndex::new(text).position(self.span.start);
+        let excerpt = Box::new(Excerpt::new(text, self.span, line));
+        LocatedError { file: printable(file), line, column, what: self.what, hint: self.hint, excerpt }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { span, what, hint } = self;
+        write!(f, "{what} (at byte {})", span.start)?;
+        if hint.is_empty() { Ok(()) } else { write!(f, "; {hint}") }
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+/// Why a file cannot be used: the first thing that is wrong with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LocatedError {
+    /// The file's name, as the caller gave it, but printable.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, in one line.
+    pub what: String,
+    /// What to do about it, in one line; may be empty.
+    pub hint: String,
+    /// The line that it speaks of.
+    pub excerpt: Box<Excerpt>,
+}
+
+impl LocatedError {
+    /// The error drawn with the line that it speaks of. Colours are used only when `color` says so.
+    pub fn render(&self, color: bool) -> String {
+        let Self { file, what, hint, excerpt, .. } = self;
+        Drawing { level: Level::Error, code: "", what, file, excerpt, notes: &[], hint }.render(color)
+    }
+}
+
+impl fmt::Display for LocatedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, file, line, column, hint, .. } = self;
+        write!(f, "{file}:{line}:{column}: error: {what}")?;
+        if hint.is_empty() { Ok(()) } else { write!(f, "\n  hint: {hint}") }
+    }
+}
+
+impl core::error::Error for LocatedError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn an_error_is_shown_in_two_lines_and_drawn() {
+        let error = ParseError::new(6..9, "`b\u{1b}` is\nodd", "write `b`").behind(1);
+        let error = error.map_hint(|hint| format!("{hint}\r")).locate("a\u{7}.toml", "a = ä\nbad = 1 \n");
+        expect![[r#"
+            a\u{7}.toml:2:1: error: `b\u{1b}` is\u{a}odd
+              hint: write `b`\u{d}"#]]
+        .assert_eq(&error.to_string());
+        expect![[r#"
+            error: `b\u{1b}` is\u{a}odd
+             --> a\u{7}.toml:2:1
+              |
+            2 | bad = 1
+              | ^^^
+              |
+              = help: write `b`\u{d}"#]]
+        .assert_eq(&error.render(false));
+    }
+
+    #[test]
+    fn without_a_hint_there_is_no_line_for_it() {
+        let error = ParseError::new(Span::at(99), "it ends too early", "");
+        assert_eq!(error.to_string(), "it ends too early (at byte 99)");
+        let error = error.locate("f", "ab\n");
+        assert_eq!(error.to_string(), "f:2:1: error: it ends too early");
+        assert!(!error.render(false).contains("help"));
+        let error = ParseError::new(Span::at(1), "no", "yes");
+        assert_eq!(error.to_string(), "no (at byte 1); yes");
+    }
+}
