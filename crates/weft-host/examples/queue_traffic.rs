@@ -2,7 +2,8 @@
 //!
 //! `queue_traffic serve ADDRESS:PORT` takes what comes, and tells each flow how much of it has. `queue_traffic load ADDRESS:PORT
 //! --flows N --seconds S [--warm W] [--latency]` sends on N connections for W seconds, and S more which it counts: the bytes of
-//! each flow that arrived in each second. With `--latency` messages of 64 bytes go forth and back beside them.
+//! each flow that arrived in each second. With `--latency` messages of 64 bytes go forth and back beside them. The lines `counting`
+//! and `counted` come when those seconds begin and when they are over.
 
 use std::error::Error;
 use std::io::{ErrorKind, Read, Write};
@@ -206,6 +207,7 @@ fn sample(arrived: &[AtomicU64], run: &Run, options: &Options) -> Vec<Vec<u64>> 
     let start = Instant::now() + Duration::from_secs(options.warm);
     thread::sleep(start.saturating_duration_since(Instant::now()));
     run.counting.store(true, Ordering::SeqCst);
+    println!("counting");
     let mut before = read();
     let mut seconds = Vec::new();
     for second in 1..=options.seconds {
@@ -214,6 +216,7 @@ fn sample(arrived: &[AtomicU64], run: &Run, options: &Options) -> Vec<Vec<u64>> 
         seconds.push(now.iter().zip(&before).map(|(now, before)| now - before).collect());
         before = now;
     }
+    println!("counted");
     seconds
 }
 
