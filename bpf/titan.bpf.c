@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Dynamic queue assignment (Titan, ATC 2017, section 4.1) at the egress of a multiqueue device, on an unmodified kernel.
+ * Dynamic queue assignment (Titan, ATC 2017, section 3.1) at the egress of a multiqueue device, on an unmodified kernel.
  *
  * A flow is a socket, known by its address. It is active from its first packet that passes here to its last packet that is freed, and counts in
  * one queue with its weight. When it becomes active it goes to the least occupied queue. It may change its queue only when

@@ -171,7 +171,8 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
         stop.store(true, Ordering::Relaxed);
         let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
         assert!(took < Duration::from_secs(1), "{took:?}");
-        assert!(received.join().expect("in order") > 20);
+        // Of what it sent into the full ring before, nothing need have come.
+        assert!(received.join().expect("in order") >= MOVED as usize);
     });
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);

@@ -61,7 +61,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     }
 
     /// Whether packets of a ring are cut now: Titan's dynamic segmentation offload sizing, at the station of the qdisc
-    /// (ATC 2017, section 4.3).
+    /// (ATC 2017, section 3.3).
     fn cuts(&self, ring: FlowId) -> bool {
         let asked = self.page.segment_bytes.load(Ordering::Relaxed) > 0;
         asked && (self.any_shared || self.is_shared(self.queue_of(ring)))

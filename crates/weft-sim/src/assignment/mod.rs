@@ -50,7 +50,7 @@ pub struct FlowFacts {
 /// How full a queue is, qdisc and ring together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Occupancy {
-    /// Sum of the weights of the flows that have something outstanding (Titan, section 4.1).
+    /// Sum of the weights of the flows that have something outstanding (Titan, ATC 2017, section 3.1).
     pub weight: u64,
     /// Flows that have something outstanding.
     pub flows: u32,

@@ -113,7 +113,7 @@ pub struct Stack {
     pub small_queue: Option<Bytes>,
     /// Whether two segments are always allowed (`max(2 * truesize, pacing rate >> 10)`). Titan's kernel drops this floor.
     pub small_queue_floor: bool,
-    /// Dynamic segmentation offload sizing (Titan, section 4.3): the size of segments while flows share queues.
+    /// Dynamic segmentation offload sizing (Titan, ATC 2017, section 3.3): the size of segments while flows share queues.
     pub dynamic_segment: Option<Bytes>,
     /// TCP transmit batching (Titan, section 5).
     pub transmit_batching: bool,

@@ -141,7 +141,7 @@ impl<O: Observer> World<'_, O> {
         )
     }
 
-    /// Dynamic segmentation offload sizing: while flows share queues, a segment goes down in smaller pieces (Titan, section 4.3).
+    /// Dynamic segmentation offload sizing: while flows share queues, a segment goes down in smaller pieces (Titan, ATC 2017, section 3.3).
     fn send_pieces(&mut self, whole: Outgoing, run: bool, work: &mut Work) -> QueueId {
         let host = work.host as usize;
         let size = match self.scenario.hosts[host].stack.dynamic_segment {

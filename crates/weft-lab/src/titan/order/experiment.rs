@@ -29,7 +29,7 @@ pub(crate) const ID: &str = "titan-order";
 pub(crate) const TITLE: &str = "Order of packets and exactness of counts on this machine";
 /// Where it was published.
 pub(crate) const SOURCE: &str =
-    "Titan, ATC 2017, section 4.1: a flow moves only when none of its packets is queued";
+    "Titan, ATC 2017, section 3.1: a flow moves only when none of its packets is queued";
 
 /// The receiver's device.
 const WIRE: &str = "wire0";
