@@ -155,6 +155,8 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
     // A class without `fair` has one ring.
     let bench = Bench::start("mvo", policy, &config(20), 50, |_| ());
     let sink = bench.receiver(false, 6000);
+    // Longer than nothing of the flow may come through the full ring.
+    sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
     let (stop, socket) = (AtomicBool::new(false), bench.sender(false));
     let (stop, moving) = (&stop, &socket);
     std::thread::scope(|scope| {
