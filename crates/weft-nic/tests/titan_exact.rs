@@ -11,6 +11,7 @@ use core::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Instant;
 use weft_host::Spawn;
 use weft_host::process::Output;
 use weft_host::testing::privileged;
@@ -200,15 +201,23 @@ fn a_socket_that_two_cores_send_from_keeps_the_books() {
     let assigned = Assigned::start("tec", &wanted, &Settings::default());
     let flows: Vec<_> = (0..4).map(|_| assigned.flow()).collect();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4);
+    let page = assigned.titan().page();
+    // Until all flows have ended, however slow the machine; the other cores may send on meanwhile.
+    let pause = || {
+        let until = Instant::now() + Duration::from_millis(50);
+        while page.active() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    };
     std::thread::scope(|scope| {
         for core in 0..cores {
-            let flows = &flows;
+            let (flows, pause) = (&flows, &pause);
             scope.spawn(move || {
                 pin(core);
                 for round in 0..4000 {
                     flows[round % flows.len()].send(1);
                     if round % 64 == 0 {
-                        std::thread::sleep(Duration::from_micros(300));
+                        pause();
                     }
                 }
             });

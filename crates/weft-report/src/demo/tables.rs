@@ -43,12 +43,17 @@ fn mode_row(table: &mut Table, name: &str, report: &DemoReport, figure: impl Fn(
     table.row(std::iter::once(Cell::plain(name)).chain(figures));
 }
 
+/// How the figures came to be: the link's rate says where it is from, and of a simulation it says that first.
+fn seen(report: &DemoReport) -> &'static str {
+    if report.link_bps_source.starts_with("simulated") { "simulated" } else { "measured" }
+}
+
 /// Verdicts.
 pub(super) fn verdict_table(report: &DemoReport) -> Table {
     let mut table = Table::new("Verdicts").columns([
         Column::left(""),
         Column::left("what"),
-        Column::left("measured"),
+        Column::left(seen(report)),
         Column::left("must be"),
     ]);
     for v in verdicts(report) {
@@ -212,13 +217,13 @@ pub(super) fn limit_table(report: &DemoReport) -> Table {
     table
 }
 
-/// Published statements beside what was measured.
+/// Published statements beside what was measured or simulated.
 pub(super) fn published_table(report: &DemoReport) -> Table {
-    let mut table = Table::new("Published and measured").columns([
+    let mut table = Table::new(format!("Published and {}", seen(report))).columns([
         Column::left("mode"),
         Column::left(""),
         Column::left("published"),
-        Column::left("measured"),
+        Column::left(seen(report)),
         Column::left("source"),
     ]);
     for s in published_statements(report) {
