@@ -16,6 +16,9 @@ const LONG_BOUND: f64 = 0.15;
 /// Over a millisecond, what DSOS leaves of hashing's: at least 58 % are gone (ATC'17, abstract).
 const SHORT_FACTOR: f64 = 0.42;
 
+/// The part of the machine above which a run is short of processors.
+const BUSY: f64 = 0.95;
+
 /// Pairs of rows and the column in which the first is to be no fairer than the second; `hash` is the hash's row.
 const ORDERS: [(&str, &str, &str); 10] = [
     ("nfm_1s", "hash", "T1"),
@@ -37,7 +40,33 @@ pub fn claims(experiment: &Experiment, results: &Results, settings: &RunSettings
     let here =
         |flows: &u32| experiment.cells.iter().any(|cell| cell.flows == *flows && cell.measured.is_some());
     let cells = Cells { experiment, hash: hash_row(settings.inner) };
-    flows.into_iter().filter(here).flat_map(|flows| of_flows(&cells, flows, settings)).collect()
+    let judged = |flows: u32| {
+        let busy = busiest(results, flows);
+        of_flows(&cells, flows, settings)
+            .into_iter()
+            .map(move |claim| unless_short_of_processors(claim, busy))
+    };
+    flows.into_iter().filter(here).flat_map(judged).collect()
+}
+
+/// The part of the machine's processors that was not idle, in the busiest run with so many flows.
+fn busiest(results: &Results, flows: u32) -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let runs = results.runs.iter().filter(|((_, of), _)| *of == flows).flat_map(|(_, runs)| runs);
+    runs.map(|run| run.cpu_percent / (100.0 * cores as f64)).fold(0.0, f64::max)
+}
+
+/// A claim that fails while the processors were busy all the time cannot be shown: flows that wait for a processor have no packets to share
+/// the link with.
+fn unless_short_of_processors(mut claim: Claim, busy: f64) -> Claim {
+    if claim.judgement() == Judgement::Fails && busy > BUSY {
+        let why = format!(
+            "in one run the processors were busy for {:.0} % of the time, and flows waited for them",
+            busy * 100.0
+        );
+        claim.not_shown = Some(why);
+    }
+    claim
 }
 
 struct Cells<'a> {
@@ -143,7 +172,7 @@ fn claim(statement: String, expected: String, figures: String, holds: bool) -> C
 
 #[cfg(test)]
 mod tests {
-    use super::error_of_mean;
+    use super::*;
 
     #[test]
     fn the_error_of_a_mean_is_the_deviation_of_a_sample_over_the_root_of_its_size() {
@@ -151,5 +180,14 @@ mod tests {
         assert_eq!(error_of_mean(&[3.0]), None);
         let error = error_of_mean(&[1.0, 2.0, 3.0, 4.0]);
         assert!(error.is_some_and(|error| (error - (5.0f64 / 12.0).sqrt()).abs() < 1e-12));
+    }
+
+    #[test]
+    fn only_a_claim_that_fails_on_busy_processors_cannot_be_shown() {
+        let claim = |holds| claim("fair".to_owned(), "< 1".to_owned(), "2".to_owned(), holds);
+        assert_eq!(unless_short_of_processors(claim(true), 1.0).judgement(), Judgement::Holds);
+        assert_eq!(unless_short_of_processors(claim(false), 0.5).judgement(), Judgement::Fails);
+        let unseen = unless_short_of_processors(claim(false), 0.99).judgement();
+        assert!(matches!(&unseen, Judgement::NotShown(why) if why.contains("99 %")), "{unseen:?}");
     }
 }
