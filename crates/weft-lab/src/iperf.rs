@@ -167,6 +167,12 @@ impl Flows {
         self.0.iter().filter_map(|pair| pair.started).min().unwrap_or(Nanos::ZERO)
     }
 
+    /// All processes, senders and receivers.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let processes = self.0.iter().flat_map(|pair| pair.client.iter().chain([&pair.server]));
+        processes.map(|process| process.pid().as_raw_nonzero().get()).collect()
+    }
+
     /// A process that has ended has failed.
     pub(crate) fn check(&mut self) -> Result<(), IperfError> {
         for pair in &mut self.0 {

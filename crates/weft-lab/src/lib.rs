@@ -11,6 +11,7 @@ mod iperf;
 pub mod kernel_tcp;
 pub mod overlay;
 pub mod reproduce;
+mod schedstat;
 pub mod simulate;
 pub mod steer;
 pub mod titan;

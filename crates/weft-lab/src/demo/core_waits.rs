@@ -1,11 +1,11 @@
 //! For how long what carries the demo's traffic was ready to run and had no core, from the kernel's own counts.
 
+use crate::schedstat::{TRANSMIT_WORKER, threads_named, waited};
 use std::fs;
+use std::path::Path;
 use weft_report::demo::CoreWaits;
 use weft_units::Nanos;
 
-/// The name of the software NIC's transmit worker among this process's threads.
-const WORKER: &str = "weft-transmit";
 /// The kernel's threads that do what interrupts have left, one for each core.
 const SOFTIRQ: &str = "ksoftirqd/";
 /// Unit of the times in /proc/stat: USER_HZ is 100 a second on every architecture that Linux still has.
@@ -23,9 +23,9 @@ impl Reading {
     pub(super) fn take(at: Nanos, probe: &[i32]) -> Option<Self> {
         let waits = CoreWaits {
             span_s: 0.0,
-            worker_s: threads_named("/proc/self/task", WORKER)?,
-            probe_s: probe.iter().filter_map(|pid| waited(&format!("/proc/{pid}"))).sum(),
-            softirq_s: threads_named("/proc", SOFTIRQ).unwrap_or(0.0),
+            worker_s: sum_of_named("/proc/self/task", TRANSMIT_WORKER)?,
+            probe_s: probe.iter().filter_map(|pid| waited(Path::new(&format!("/proc/{pid}")))).sum(),
+            softirq_s: sum_of_named("/proc", SOFTIRQ).unwrap_or(0.0),
             steal_s: fs::read_to_string("/proc/stat").ok().and_then(|text| steal(&text)).unwrap_or(0.0),
         };
         Some(Self { at, waits })
@@ -46,20 +46,8 @@ impl Reading {
 }
 
 /// The sum over the threads in `folder` whose name begins with `name`; `None` when there is none.
-fn threads_named(folder: &str, name: &str) -> Option<f64> {
-    let entries = fs::read_dir(folder).ok()?.filter_map(Result::ok);
-    let has_name = |path: &std::path::Path| {
-        fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.starts_with(name))
-    };
-    let paths = entries.map(|entry| entry.path()).filter(|path| has_name(path));
-    paths.filter_map(|path| waited(&path.to_string_lossy())).reduce(|a, b| a + b)
-}
-
-/// Seconds that a task was ready and had no core: the second number of its schedstat, in nanoseconds.
-fn waited(task: &str) -> Option<f64> {
-    let text = fs::read_to_string(format!("{task}/schedstat")).ok()?;
-    let nanos: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(nanos as f64 / 1e9)
+fn sum_of_named(folder: &str, name: &str) -> Option<f64> {
+    threads_named(folder, name).iter().filter_map(|path| waited(path)).reduce(|a, b| a + b)
 }
 
 /// Stolen time of all cores: the eighth number of the line `cpu` of /proc/stat.
@@ -77,12 +65,5 @@ mod tests {
     fn stolen_time_is_in_the_first_line() {
         assert_eq!(steal("cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"), Some(2.5));
         assert_eq!(steal("intr 1"), None);
-    }
-
-    #[test]
-    fn waits_for_a_core_are_counted_and_only_grow() {
-        let before = waited("/proc/thread-self").expect("schedstat");
-        assert!(before >= 0.0 && waited("/proc/thread-self").expect("schedstat") >= before);
-        assert_eq!(threads_named("/proc/self/task", "no such name"), None);
     }
 }

@@ -49,6 +49,11 @@ pub const fn ids() -> &'static [&'static str] {
     IDS
 }
 
+/// The number of claims in a simulated experiment's file; 0 for an id without a file.
+pub fn claims_of(id: &str) -> usize {
+    file::experiment(id).map_or(0, |file| file.claims.len())
+}
+
 /// An experiment's title and source; none for an id that there is not.
 pub fn title(id: &str) -> Option<(String, String)> {
     let native = native::of(id).map(|native| (native.title.to_owned(), native.source.to_owned()));

@@ -119,7 +119,10 @@ fn replaced(values: &Values, name: &str, instead: &Instead) -> Result<Values, St
 /// A claim, evaluated.
 pub(super) struct Judged {
     pub(super) figures: String,
+    /// Of the cells alone.
     pub(super) judgement: Judgement,
+    /// Of the null model's cells.
+    pub(super) under_null: Judgement,
 }
 
 /// Evaluates all conditions of a claim on the cells and on its null model's. None where cells are missing, as with other flow counts
@@ -130,11 +133,7 @@ pub(super) fn judge(conditions: &[String], null: &Null, values: &Values) -> Resu
     let holds = here.iter().all(|one| one.holds);
     let under_null = evaluate_all(conditions, &null.of(values)?)?;
     let null_holds = under_null.is_some_and(|all| all.iter().all(|one| one.holds));
-    let judgement = match (holds, null_holds) {
-        (true, true) => Judgement::NotShown(format!("its null model passes too: {}", null.text())),
-        _ => Judgement::of(holds),
-    };
-    Ok(Some(Judged { figures, judgement }))
+    Ok(Some(Judged { figures, judgement: Judgement::of(holds), under_null: Judgement::of(null_holds) }))
 }
 
 fn evaluate_all(conditions: &[String], values: &Values) -> Result<Option<Vec<Evaluated>>, String> {
@@ -183,7 +182,8 @@ fn term(text: &str, values: &Values) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Alike, Instead, Judgement, Null, Values, evaluate, evaluate_all, judge};
+    use super::{Alike, Instead, Judged, Judgement, Null, Values, evaluate, evaluate_all, judge};
+    use weft_report::reproduce::Claim;
 
     fn values(cells: &[(&str, &str, u32, f64)]) -> Values {
         let cell = |&(row, column, flows, value): &(&str, &str, u32, f64)| {
@@ -201,7 +201,12 @@ mod tests {
         let cells = values(&[("T1", "nfm", 12, 0.5), ("C6", "nfm", 12, 2.0), ("C6", "nfm", 48, 2.4)]);
         let of = |conditions: &[&str], null: &Null| {
             let conditions: Vec<String> = conditions.iter().map(|text| (*text).to_owned()).collect();
-            judge(&conditions, null, &cells).map(|judged| judged.map(|judged| judged.judgement))
+            let claim = |judged: Judged| {
+                Claim::new(String::new(), String::new(), judged.figures, judged.judgement)
+                    .with_null(null.text(), &judged.under_null)
+                    .judgement()
+            };
+            judge(&conditions, null, &cells).map(|judged| judged.map(claim))
         };
         let as_hash = instead("T1", Instead::Other("C6".to_owned()));
         assert_eq!(of(&["T1.nfm@12 < C6.nfm@12"], &as_hash), Ok(Some(Judgement::Holds)));

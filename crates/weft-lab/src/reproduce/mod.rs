@@ -18,7 +18,7 @@ mod native;
 mod run;
 mod scores;
 
-pub use catalogue::{ids, title};
+pub use catalogue::{claims_of, ids, title};
 pub use cross::{Cross, CrossOptions};
 pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
 pub use run::{Options, ReproduceError, run};

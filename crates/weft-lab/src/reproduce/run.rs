@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use thiserror::Error;
 use toml::{Table, Value};
-use weft_report::reproduce::{Experiment, Series, TableCell, band_of_mean};
+use weft_report::reproduce::{Claim, Experiment, Series, TableCell, band_of_mean};
 use weft_report::stats;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::{RunError, simulate};
@@ -361,11 +361,9 @@ fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -
     let wrong = |reason| FileError::Wrong { file: file.id.clone(), reason };
     for claim in &file.claims {
         if let Some(judged) = claim::judge(&claim.holds, &claim.null, values).map_err(wrong)? {
-            let expected = claim.holds.join("; ");
-            experiment.claim_judged(&claim.statement, &expected, judged.figures, judged.judgement);
-            if let Some(last) = experiment.claims.last_mut() {
-                last.null = Some(claim.null.text());
-            }
+            let (statement, expected) = (claim.statement.clone(), claim.holds.join("; "));
+            let judged_claim = Claim::new(statement, expected, judged.figures, judged.judgement);
+            experiment.claims.push(judged_claim.with_null(claim.null.text(), &judged.under_null));
         }
     }
     Ok(())

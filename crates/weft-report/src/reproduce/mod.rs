@@ -149,11 +149,38 @@ pub struct Claim {
     pub holds: bool,
     /// The null model: what the figures would be if the statement were false; none for what is counted exactly.
     pub null: Option<String>,
+    /// Whether these conditions hold on the null model's figures; none without a null model.
+    #[serde(default)]
+    pub null_passes: Option<bool>,
     /// Why these figures cannot show it, such as that its null model would pass too; it then does not hold.
     pub not_shown: Option<String>,
 }
 
 impl Claim {
+    /// A claim without a null model.
+    pub fn new(statement: String, expected: String, simulated: String, judgement: Judgement) -> Self {
+        let holds = judgement == Judgement::Holds;
+        let not_shown = match judgement {
+            Judgement::NotShown(reason) => Some(reason),
+            Judgement::Holds | Judgement::Fails => None,
+        };
+        Self { statement, expected, simulated, holds, null: None, null_passes: None, not_shown }
+    }
+
+    /// The claim beside its null model, `null` in words, and what the claim's conditions say of it. A claim that holds and that its null
+    /// model passes too cannot be shown: it would hold if the statement were false.
+    #[must_use]
+    pub fn with_null(mut self, null: String, under_null: &Judgement) -> Self {
+        let passes = *under_null == Judgement::Holds;
+        if self.holds && passes {
+            self.holds = false;
+            self.not_shown = Some(format!("its null model passes too: {null}"));
+        }
+        self.null = Some(null);
+        self.null_passes = Some(passes);
+        self
+    }
+
     /// How it stands.
     pub fn judgement(&self) -> Judgement {
         match &self.not_shown {
@@ -205,13 +232,7 @@ impl Experiment {
 
     /// Adds a statement that may be one that cannot be shown.
     pub fn claim_judged(&mut self, statement: &str, expected: &str, simulated: String, judgement: Judgement) {
-        let (statement, expected) = (statement.to_owned(), expected.to_owned());
-        let holds = judgement == Judgement::Holds;
-        let not_shown = match judgement {
-            Judgement::NotShown(reason) => Some(reason),
-            Judgement::Holds | Judgement::Fails => None,
-        };
-        self.claims.push(Claim { statement, expected, simulated, holds, null: None, not_shown });
+        self.claims.push(Claim::new(statement.to_owned(), expected.to_owned(), simulated, judgement));
     }
 
     /// Judges the cells and computes the scores.

@@ -7,6 +7,7 @@ use super::processors::{CpuTimes, TcpCounters};
 use super::settings::RunSettings;
 use super::traffic::{Deal, Traffic};
 use crate::iperf::IperfError;
+use crate::schedstat::{TRANSMIT_WORKER, ThreadWaits, threads_named};
 use core::ops::Range;
 use core::time::Duration;
 use weft_host::netns::NetNsError;
@@ -91,6 +92,9 @@ pub struct Figures {
     pub cpu_percent: f64,
     /// Percent of a processor of that which the NIC's own threads took.
     pub cpu_nic_percent: f64,
+    /// Part of the time for which a sender, a receiver or the NIC's worker was ready to run and had no core: of the one that waited
+    /// longest, none where the kernel keeps no such count. A flow may have lost this much of its share to the machine.
+    pub core_wait: Option<f64>,
     /// Pings through the port.
     pub round_trips: RoundTrips,
     /// Segments that the sender sent again.
@@ -108,16 +112,18 @@ struct Edge {
     at: Nanos,
     cpu: CpuTimes,
     nic: Nanos,
+    waits: ThreadWaits,
     sender: TcpCounters,
     receiver: TcpCounters,
 }
 
 impl Edge {
-    fn read(path: &dyn Path) -> Result<Self, MeasuredError> {
+    fn read(path: &dyn Path, traffic: &Traffic) -> Result<Self, MeasuredError> {
         Ok(Self {
             at: clock::now(),
             cpu: CpuTimes::read()?,
             nic: path.nic_cpu().map_err(MeasuredError::Path)?,
+            waits: ThreadWaits::read(&traffic.pids(), threads_named("/proc/self/task", TRANSMIT_WORKER)),
             sender: TcpCounters::read(path.sender())?,
             receiver: TcpCounters::read(path.receiver())?,
         })
@@ -145,10 +151,10 @@ pub fn run(
     path.begin_log().map_err(MeasuredError::Path)?;
     wait(clock::now() + LOG_LEAD, &mut *path, &mut traffic, cancelled)?;
     let ping = Ping::start(path.sender(), path.receiver_address())?;
-    let before = Edge::read(&*path)?;
+    let before = Edge::read(&*path, &traffic)?;
     let window = before.at..before.at + settings.duration;
     wait(window.end, &mut *path, &mut traffic, cancelled)?;
-    let after = Edge::read(&*path)?;
+    let after = Edge::read(&*path, &traffic)?;
     let round_trips = ping.finish()?;
     traffic.check()?;
     let deal = traffic.deal.clone();
@@ -215,6 +221,7 @@ fn figures(
         nfm_equal_packets: nfm(settings.equal_packets()),
         nfm_1s: nfm(Nanos::from_secs(1)),
         cpu_percent: after.cpu.percent_since(before.cpu).ok_or(MeasuredError::Unreadable("/proc/stat"))?,
+        core_wait: after.waits.longest_since(&before.waits).map(|seconds| seconds / span),
         cpu_nic_percent: after.nic.saturating_sub(before.nic).as_secs_f64() / span * 100.0,
         round_trips,
         retransmitted: after.sender.retransmitted.saturating_sub(before.sender.retransmitted),

@@ -112,6 +112,11 @@ impl Traffic {
         Ok(Self { flows, deal })
     }
 
+    /// All processes, senders and receivers.
+    pub(super) fn pids(&self) -> Vec<i32> {
+        self.flows.pids()
+    }
+
     /// Whether all processes still run.
     pub(super) fn check(&mut self) -> Result<(), MeasuredError> {
         Ok(self.flows.check()?)

@@ -18,6 +18,7 @@ fn figures(nfm_1ms: f64, nfm_1s: f64) -> Figures {
         nfm_1s: nfm(nfm_1s),
         cpu_percent: 150.0,
         cpu_nic_percent: 40.0,
+        core_wait: Some(0.02),
         round_trips: RoundTrips { seconds: vec![0.001; 10], sent: 10 },
         retransmitted: 3,
         out_of_order: 0,
