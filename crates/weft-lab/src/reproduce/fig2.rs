@@ -178,30 +178,33 @@ fn seen(outcome: &Outcome) -> Option<Seen> {
 }
 
 fn claims(experiment: &mut Experiment, seen: &[Vec<Seen>]) {
-    let [each, part, loom] = seen else { return };
+    let [seen_at_each, part, loom] = seen else { return };
     let of = |runs: &[Seen]| runs.iter().map(|seen| seen.of_limit).collect::<Vec<f64>>();
     let text = |runs: &[f64]| runs.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(", ");
-    let (each, part, whole) = (of(each), of(part), of(loom));
-    let over = stats::min(&each).is_some_and(|least| least > 1.1);
-    experiment.claim(
+    let (each, part, whole) = (of(seen_at_each), of(part), of(loom));
+    let over = |runs: &[f64]| Judgement::of(stats::min(runs).is_some_and(|least| least > 1.1));
+    experiment.claim_judged(
         "Measured: the limit at each queue over-utilises",
         "every run > 1.1 of the limit",
         text(&each),
-        over,
+        over(&each),
     );
-    let under = stats::max(&part).is_some_and(|most| most < 0.95);
-    experiment.claim(
+    experiment.null_of_last("the limit is over all queues", &over(&whole));
+    let under = |runs: &[f64]| Judgement::of(stats::max(runs).is_some_and(|most| most < 0.95));
+    experiment.claim_judged(
         "Measured: its part at each queue under-utilises",
         "every run < 0.95 of the limit",
         text(&part),
-        under,
+        under(&part),
     );
+    experiment.null_of_last("the limit is over all queues", &under(&whole));
     experiment.claim_judged(
         "Measured: Loom accurately limits all queues together",
         &format!("every run from {BELOW} to {ABOVE} of the limit"),
         text(&whole),
         accurate(loom),
     );
+    experiment.null_of_last("the limit is at each queue", &accurate(seen_at_each));
 }
 
 /// Too much is wrong on any machine; too little where the worker could run.
@@ -230,14 +233,15 @@ mod tests {
         experiment.claims.iter().map(weft_report::reproduce::Claim::judgement).collect()
     }
 
-    /// The null model of each claim: what limits nothing, and what limits all together, must not pass for the others.
+    /// The null models of the claims: no claim is shown where all rows are alike.
     #[test]
     fn each_claim_fails_where_the_rows_are_alike() {
         use Judgement::{Fails, Holds, NotShown};
         assert_eq!(judged([5.0, 0.875, 1.0], 0.0), [Holds, Holds, Holds]);
-        assert_eq!(judged([1.0, 1.0, 1.0], 0.0), [Fails, Fails, Holds], "all as Loom");
-        assert_eq!(judged([5.0, 5.0, 5.0], 0.0), [Holds, Fails, Fails], "no limit");
-        assert_eq!(judged([0.875, 0.875, 0.875], 0.0), [Fails, Holds, Fails], "all as a part each");
+        for (alike, values) in [("all as Loom", 1.0), ("no limit", 5.0), ("all as a part each", 0.875)] {
+            let judged = judged([values; 3], 0.0);
+            assert!(!judged.contains(&Holds), "{alike}: {judged:?}");
+        }
         assert!(matches!(judged([5.0, 0.875, 0.9], 0.2)[2], NotShown(_)), "the machine was busy");
         assert_eq!(judged([5.0, 0.875, 1.2], 0.2)[2], Fails, "too much is wrong on any machine");
     }

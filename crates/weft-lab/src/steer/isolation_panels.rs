@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use weft_packet::Cube;
+use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_report::stats;
 use weft_steer::Flow;
@@ -239,12 +240,14 @@ fn claims(experiment: &mut Experiment, outcomes: &BTreeMap<(usize, &str), Isolat
         }
         let Some(plain) = balance.phases.get(1) else { continue };
         let (with, without) = (p50(new_hp, Class::HighPriority), p50(plain, Class::HighPriority));
-        experiment.claim(
+        let less = |p50: f64| Judgement::of(p50 < without);
+        experiment.claim_judged(
             &format!("{value_bytes} B: with another HP client, HP clients wait less than without the policy"),
             "isolation p50 < balance p50",
             format!("{:.1} ms against {:.1} ms", with * 1e3, without * 1e3),
-            with < without,
+            less(with),
         );
+        experiment.null_of_last("the policy makes no difference", &less(without));
     }
 }
 

@@ -230,6 +230,13 @@ impl Experiment {
         self.claim_judged(statement, expected, simulated, Judgement::of(holds));
     }
 
+    /// Gives the last claim its null model, `null` in words, and what the claim's conditions say of it ([`Claim::with_null`]).
+    pub fn null_of_last(&mut self, null: &str, under_null: &Judgement) {
+        if let Some(last) = self.claims.pop() {
+            self.claims.push(last.with_null(null.to_owned(), under_null));
+        }
+    }
+
     /// Adds a statement that may be one that cannot be shown.
     pub fn claim_judged(&mut self, statement: &str, expected: &str, simulated: String, judgement: Judgement) {
         self.claims.push(Claim::new(statement.to_owned(), expected.to_owned(), simulated, judgement));

@@ -12,6 +12,7 @@ use super::path::{Open, Path};
 use super::run::{Figures, MeasuredError, run};
 use super::settings::{Config, Inner, RunSettings};
 use std::collections::{BTreeMap, BTreeSet};
+use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
 use weft_report::stats;
 use weft_units::{Bytes, Weight};
@@ -173,6 +174,12 @@ const SHARE_COLUMNS: [(&str, OfShares); 2] = [
     ("share_error_mean", |shares| stats::mean(&errors(shares))),
 ];
 
+/// What each group gets over its weight's share where all get the same.
+fn equal_split(weights: &[Weight]) -> Vec<f64> {
+    let sum: f64 = weights.iter().map(|weight| f64::from(weight.get())).sum();
+    weights.iter().map(|weight| sum / weights.len() as f64 / f64::from(weight.get())).collect()
+}
+
 /// Of each group in each second: how far it was off, relative to its share.
 fn errors(shares: &[Vec<f64>]) -> Vec<f64> {
     shares.iter().flatten().map(|share| stats::relative_error(*share, 1.0)).collect()
@@ -195,6 +202,9 @@ pub fn fill_weighted(mut experiment: Experiment, results: &Results) -> Experimen
             format!("{:.2} % off at worst", worst * 100.0),
             worst <= WITHIN,
         );
+        let off = stats::max(&errors(&[equal_split(&weights())]));
+        let under_null = Judgement::of(off.is_some_and(|off| off <= WITHIN));
+        experiment.null_of_last("all groups get the same", &under_null);
     }
     experiment.notes.extend(results.failures.iter().cloned());
     experiment.finish()

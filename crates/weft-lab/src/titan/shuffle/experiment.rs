@@ -7,6 +7,7 @@ use super::settings::{Config, Settings, TOTAL_RATE};
 use crate::experiment::{Asked, ExperimentError};
 use std::collections::BTreeMap;
 use std::time::Instant;
+use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_report::stats;
 
@@ -149,21 +150,25 @@ fn claims(experiment: &mut Experiment, outcomes: &Outcomes) {
     let Some(titan) = mean(outcomes, Config::Titan, spread) else { return };
     for other in [Config::Vanilla, Config::Optimised] {
         let Some(theirs) = mean(outcomes, other, spread) else { continue };
-        experiment.claim(
+        let closer = |spread: f64| Judgement::of(spread < theirs);
+        experiment.claim_judged(
             &format!("Titan's flows complete closer together than those of {other}"),
             &format!("Titan spread_s_median < {other} spread_s_median"),
             format!("{titan:.3} s against {theirs:.3} s"),
-            titan < theirs,
+            closer(titan),
         );
+        experiment.null_of_last(&format!("Titan is as {other}"), &closer(theirs));
     }
     let slowest = |config| mean(outcomes, config, Outcome::slowest);
     if let (Some(titan), Some(vanilla)) = (slowest(Config::Titan), slowest(Config::Vanilla)) {
-        experiment.claim(
+        let no_slower = |seconds: f64| Judgement::of(seconds <= NO_SLOWER * vanilla);
+        experiment.claim_judged(
             "Titan's slowest flow is no slower than vanilla's",
             &format!("Titan <= {NO_SLOWER} * vanilla"),
             format!("{titan:.3} s against {vanilla:.3} s"),
-            titan <= NO_SLOWER * vanilla,
+            no_slower(titan),
         );
+        experiment.null_of_last("fairness is paid for: Titan takes twice as long", &no_slower(2.0 * vanilla));
     }
 }
 

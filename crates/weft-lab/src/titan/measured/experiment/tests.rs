@@ -223,6 +223,7 @@ fn noise_passes_no_order() {
     assert!(unknown(judged(&[at(2.0)], &[at(0.1)])), "a single run");
     assert_eq!(judged(&[at(0.5), at(0.6)], &[at(1.0), at(1.1)]), Judgement::Fails);
     assert_eq!(judged(&[at(1.0), at(1.1)], &[at(0.5), at(0.6)]), Judgement::Holds);
+    assert!(unknown(judged(&[at(1.0), at(1.0)], &[at(1.0), at(1.0)])), "alike: the opposite passes too");
 }
 
 #[test]
@@ -235,6 +236,7 @@ fn weights_are_held_within_five_percent() {
     assert!(filled.cells[0].measured.is_some_and(|worst| (worst - 0.04).abs() < 1e-9), "{:?}", filled.cells);
     assert_eq!(filled.claims.len(), 1);
     assert!(filled.claims[0].holds, "{:?}", filled.claims);
+    assert_eq!(filled.claims[0].null_passes, Some(false), "equal parts are no 1:2:4");
     let mut off = results(&[("T2", 3, &[(1.0, 1.0)])]);
     if let Some(runs) = off.runs.get_mut(&("T2".to_owned(), 3)) {
         runs[0].shares[1] = vec![0.94, 1.0, 1.0];
