@@ -141,7 +141,10 @@ fn a_policy_or_queues_and_not_both() {
         (&["run", &policy, "--uplink", "lo", "--queues", "4"], "cannot be used with '--queues <N>'"),
         (&["run", &policy, "--uplink", "lo", "--inner", "sfq"], "--inner"),
         (&["run", "--uplink", "lo", "--queues", "4"], "--queues needs the link's rate: give --rate"),
-        (&["run", "--uplink", "lo", "--queues", "4", "--grain", "8", "--rate", "1gbps"], "--grain"),
+        (
+            &["run", "--uplink", "lo", "--queues", "4", "--grain", "8", "--rate", "1gbps"],
+            "--segments-per-turn",
+        ),
         (&["run", "--uplink", "lo", "--queues", "0", "--rate", "1gbps"], "1..=256"),
         (&["run", "--uplink", "lo", "--queues", "257", "--rate", "1gbps"], "1..=256"),
         (
@@ -307,7 +310,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     assert_eq!(filters(), before, "the filters are as they were");
     assert_eq!(world.kept(), Vec::<PathBuf>::new());
 
-    // The NIC goes on without it, and its books balance.
+    // The NIC goes on without it, and its accounting balances.
     world.transfer("10.98.0.2");
     running.signal(Signal::INT);
     let said = running.wait(Duration::from_secs(20));

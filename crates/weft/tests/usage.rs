@@ -26,7 +26,7 @@ fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
         (&["demo", "--figure", "12"], "12"),
         (&["demo", "--flows", "1,2"], "T1, T2, T3 and T4"),
         (&["demo", "--limit", "1mbps"], "--figure 11"),
-        (&["demo", "--grain", "0"], "whole"),
+        (&["demo", "--segments-per-turn", "0"], "whole"),
         (&["run", "x.weft"], "--uplink"),
         (&["run", "x.weft", "--uplink", "eth0", "--rate", "0gbps"], "a rate of zero sends nothing"),
         (&["run", "x.weft", "--uplink", "eth0", "--address", "10.0.0.1"], "prefix length"),

@@ -6,7 +6,7 @@
 //! is steady: who comes, goes, or runs dry for a moment keeps what it sent, up to the same level.
 //!
 //! # What the policy engine may owe
-//! It serves a chunk (a grain of segments, or a super-packet whole) at a time, and start-time fair queueing keeps two
+//! It serves a chunk (some segments, or a super-packet whole) at a time, and start-time fair queueing keeps two
 //! that wait within one chunk of each other's, so any tenant is behind the level by at most two chunks. A chunk counts in the window in which its last
 //! bit leaves, which moves at most one chunk of each over each edge of a span: two more. Hence [`ENGINE_LAG_CHUNKS`].
 
