@@ -4,7 +4,6 @@ use crate::doorbell::{Record, RecordKind};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use weft_host::bpf::Records;
-use weft_packet::headers::{Fragment, parse_headers};
 use weft_units::{ClassId, FlowKey};
 
 /// Where metadata records and wake-ups come from.
@@ -47,23 +46,15 @@ impl FlowClasses {
         }
     }
 
-    /// The class of the flow of `frame`, if its record has come.
-    pub(crate) fn class_of(&self, frame: &[u8]) -> Option<ClassId> {
-        self.classes.get(&recorded_key(frame)?).copied()
+    /// The class of a flow, if its record has come.
+    pub(crate) fn class_of(&self, flow: &FlowKey) -> Option<ClassId> {
+        self.classes.get(flow).copied()
     }
 
     /// Flows that were announced.
     pub(crate) fn known(&self) -> u64 {
         self.known
     }
-}
-
-/// The key by which the ringing side knows the flow of a frame: no fragment has ports, not even the first.
-pub(crate) fn recorded_key(frame: &[u8]) -> Option<FlowKey> {
-    let headers = parse_headers(frame).ok()?;
-    let key = headers.flow_key?;
-    let whole = headers.fragment == Fragment::Whole;
-    Some(if whole { key } else { FlowKey { sport: 0, dport: 0, ..key } })
 }
 
 #[cfg(test)]

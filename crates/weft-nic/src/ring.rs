@@ -3,8 +3,7 @@
 use crate::ring_accounting::RingAccounting;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use weft_packet::segment::SuperPacket;
-use weft_packet::vnet::VnetHeader;
+use weft_packet::tap::TapPacket;
 use weft_units::{ClassId, FlowId, Nanos};
 
 /// Room for the largest frame that a macvtap hands out: the kernel's largest super-packet (`GSO_MAX_SIZE` in
@@ -16,10 +15,8 @@ pub(crate) const FRAME_BYTES: usize = 8 * 65_536 + 4_464;
 /// A packet that has been fetched and not yet been sent to its end.
 #[derive(Debug)]
 pub(crate) struct Fetched {
-    /// virtio-net header and frame, in the ring's own buffer.
-    pub(crate) length: usize,
-    /// How it can be cut; `None` when it cannot be and goes whole.
-    pub(crate) packet: Option<SuperPacket>,
+    /// Its bytes are in the ring's own buffer.
+    pub(crate) packet: TapPacket,
     /// The first segment that has not been sent.
     pub(crate) next_segment: u32,
     /// Whom it counts for.
@@ -28,6 +25,13 @@ pub(crate) struct Fetched {
     pub(crate) held: Option<u16>,
     /// Its flow in the departure log, once that is known.
     pub(crate) flow: Option<FlowId>,
+}
+
+impl Fetched {
+    /// How many segments it has, at least 1.
+    pub(crate) fn segments(&self) -> u32 {
+        self.packet.segmentation().map_or(1, |packet| packet.segments())
+    }
 }
 
 /// A ring.
@@ -55,10 +59,10 @@ pub(crate) struct Ring {
 }
 
 /// What a fetch found.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Fetch {
-    /// A packet of so many bytes, virtio-net header included.
-    Packet(usize),
+    /// A packet, whose bytes are in the ring's buffer.
+    Packet(TapPacket),
     /// Nothing yet.
     Empty,
     /// The device is gone, or the kernel refuses.
@@ -89,16 +93,9 @@ impl Ring {
             self.buffer = vec![0; FRAME_BYTES].into_boxed_slice();
         }
         match rustix::io::read(&self.fd, &mut self.buffer[..]) {
-            Ok(n) if n > VnetHeader::LEN => Fetch::Packet(n),
-            Ok(_) => Fetch::Empty,
+            Ok(n) => TapPacket::parse(&self.buffer[..n]).map_or(Fetch::Empty, Fetch::Packet),
             Err(Errno::AGAIN | Errno::INTR) => Fetch::Empty,
             Err(error) => Fetch::Failed(error),
         }
-    }
-
-    /// The virtio-net header and the frame of the packet that was fetched.
-    pub(crate) fn parts(&self, length: usize) -> (VnetHeader, &[u8]) {
-        let (header, frame) = self.buffer[..length].split_at(VnetHeader::LEN);
-        (header.first_chunk().map(VnetHeader::parse).unwrap_or_default(), frame)
     }
 }

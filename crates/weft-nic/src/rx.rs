@@ -7,7 +7,8 @@ use crate::worker::{MODERATION, raise_thread_priority};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use weft_packet::vnet::VnetHeader;
+use weft_packet::tap::frame_bytes;
+use weft_units::Bytes;
 
 /// Packets moved before the thread looks at anything else.
 const BURST: usize = 64;
@@ -42,14 +43,14 @@ pub(crate) fn run(uplink: &OwnedFd, port: &OwnedFd, counters: &Counters, stop: i
 /// Moves one packet. Returns false when there is none.
 fn forward(uplink: &OwnedFd, port: &OwnedFd, buffer: &mut [u8], counters: &Counters) -> bool {
     let length = match rustix::io::read(uplink, &mut *buffer) {
-        Ok(n) if n > VnetHeader::LEN => n,
+        Ok(length) => length,
         Err(Errno::INTR) => return true,
-        _ => return false,
+        Err(_) => return false,
     };
-    let bytes = (length - VnetHeader::LEN) as u64;
+    let Some(Bytes(bytes)) = frame_bytes(length) else { return false };
     counters.reverse.add(1, bytes);
     match rustix::io::write(port, &buffer[..length]) {
-        Ok(written) => counters.reverse_passed.add(1, written.saturating_sub(VnetHeader::LEN) as u64),
+        Ok(written) => counters.reverse_passed.add(1, frame_bytes(written).map_or(0, Bytes::get)),
         Err(_) => counters.reverse_refused.add(1, bytes),
     }
     true

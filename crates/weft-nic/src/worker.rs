@@ -25,8 +25,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::ethernet;
-use weft_packet::segment::{ChunkHeader, SuperPacket};
-use weft_packet::vnet::VnetHeader;
+use weft_packet::segment::ChunkHeader;
+use weft_packet::tap::TapPacket;
 use weft_units::{Bytes, ClassId, Nanos};
 
 /// How soon a ring whose doorbell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
@@ -265,18 +265,21 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
         self.engine.fetch_begins(self.parts.rings[number].flow, false);
         let found = self.parts.rings[number].fetch();
-        let sent = match found {
-            Fetch::Packet(length) => {
-                self.accept(number, length);
-                self.send_chunk(number)
+        let was_empty = matches!(found, Fetch::Empty);
+        let (sent, failed) = match found {
+            Fetch::Packet(packet) => {
+                self.accept(number, packet);
+                (self.send_chunk(number), None)
             }
-            Fetch::Empty | Fetch::Failed(_) => Ok(Bytes::ZERO),
+            Fetch::Empty => (Ok(Bytes::ZERO), None),
+            Fetch::Failed(error) => (Ok(Bytes::ZERO), Some(error)),
         };
         self.fetch_ends(number);
-        match found {
-            Fetch::Packet(_) => {}
-            Fetch::Empty => self.put_aside(number),
-            Fetch::Failed(error) => return Err(error),
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if was_empty {
+            self.put_aside(number);
         }
         Ok(sent)
     }
@@ -284,17 +287,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     /// Says of a packet that was fetched and not sent to its end whose it is, and only then that nothing is being fetched.
     fn fetch_ends(&mut self, number: usize) {
         let ring = &mut self.parts.rings[number];
-        if let Some(length) = ring.fetched.as_ref().map(|fetched| fetched.length) {
-            let held = self.engine.hold(&ring.buffer[VnetHeader::LEN..length]);
-            if let Some(fetched) = ring.fetched.as_mut() {
-                fetched.held = held;
-            }
+        if let Some(fetched) = ring.fetched.as_mut() {
+            fetched.held = self.engine.hold(|| fetched.packet.flow_key(&ring.buffer));
         }
         self.engine.fetch_ends();
     }
 
     /// Takes a fetched packet into account.
-    fn accept(&mut self, number: usize, length: usize) {
+    fn accept(&mut self, number: usize, packet: TapPacket) {
         let posted = self.posted(number);
         let arrival = self.parts.rings[number].accounting.came(posted, clock::now);
         match arrival {
@@ -305,19 +305,17 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             }
             Arrival::Stray => self.parts.counters.strays.add(1, 0),
         }
-        let class = self.parts.rings[number].class.unwrap_or_else(|| self.class_of_packet(number, length));
+        let class = self.parts.rings[number].class.unwrap_or_else(|| self.class_of_packet(number, &packet));
         let ring = &mut self.parts.rings[number];
         ring.unannounced = arrival != Arrival::Announced;
-        let (vnet, frame) = ring.parts(length);
-        let packet = SuperPacket::parse(vnet, frame).ok();
-        ring.fetched = Some(Fetched { length, packet, next_segment: 0, class, held: None, flow: None });
-        self.parts.counters.classes[class.index()].fetched.add(1, (length - VnetHeader::LEN) as u64);
+        self.parts.counters.classes[class.index()].fetched.add(1, packet.bytes().get());
+        ring.fetched = Some(Fetched { packet, next_segment: 0, class, held: None, flow: None });
     }
 
     /// The class of the packet in the buffer of a ring that classes share, by its flow's record.
-    fn class_of_packet(&self, number: usize, length: usize) -> ClassId {
-        let (_, frame) = self.parts.rings[number].parts(length);
-        let known = || self.flows.borrow().class_of(frame);
+    fn class_of_packet(&self, number: usize, packet: &TapPacket) -> ClassId {
+        let flow = packet.flow_key(&self.parts.rings[number].buffer);
+        let known = || self.flows.borrow().class_of(&flow?);
         // The record is written before the doorbell, so it is there, read or not.
         let read = || {
             self.records.consume();
@@ -409,7 +407,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let ring = &mut self.parts.rings[number];
         if let Some(fetched) = ring.fetched.take() {
             let class = &self.parts.counters.classes[fetched.class.index()];
-            class.held.add(1, (fetched.length - VnetHeader::LEN) as u64);
+            class.held.add(1, fetched.packet.bytes().get());
             ring.accounting.gone();
             self.engine.release(fetched.held);
         }
@@ -420,8 +418,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.records.consume();
         for number in 0..self.parts.rings.len() {
             self.hold(number);
-            while let Fetch::Packet(length) = self.parts.rings[number].fetch() {
-                self.accept(number, length);
+            while let Fetch::Packet(packet) = self.parts.rings[number].fetch() {
+                self.accept(number, packet);
                 self.hold(number);
             }
             let posted = self.posted(number);

@@ -186,6 +186,16 @@ pub struct Headers {
     pub flow_key: Option<FlowKey>,
 }
 
+impl Headers {
+    /// The five-tuple by which the ringing side knows the flow (bpf/flow_key.h): no fragment has ports, not even the first,
+    /// so that all of a datagram are one flow.
+    pub fn flow_key_of_whole(&self) -> Option<FlowKey> {
+        let key = self.flow_key?;
+        let whole = self.fragment == Fragment::Whole;
+        Some(if whole { key } else { FlowKey { sport: 0, dport: 0, ..key } })
+    }
+}
+
 /// The `N` bytes at `at`, or an error that names the header.
 fn bytes_at<const N: usize>(packet: &[u8], layer: Layer, at: usize) -> Result<[u8; N], PacketError> {
     let truncated = PacketError::Truncated { layer, offset: at, needed: N, end: packet.len() };

@@ -5,6 +5,7 @@
 //! | [`ethernet`] | framing: what Ethernet adds to a packet |
 //! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
 //! | [`vnet`] | the virtio-net header in front of frames of TUN, TAP and macvtap |
+//! | [`tap`] | a packet as TAP and macvtap hand it out, parsed once |
 //! | [`segment`] | cutting TCP super-packets into segments, with their checksums |
 //! | [`pcap`] | reading and writing captures |
 //! | [`classifier`], [`prefix`] | rows of a match table: conjunctions of tests, and what two rows have in common |
@@ -22,6 +23,7 @@ pub mod pcap;
 pub mod prefix;
 pub mod rss;
 pub mod segment;
+pub mod tap;
 pub mod vnet;
 
 pub use classifier::{Intersection, Match, PortRange, Prefix};

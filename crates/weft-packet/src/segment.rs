@@ -12,7 +12,7 @@
 //! super-packet as it is.
 
 use crate::ethernet::wire_of;
-use crate::headers::{Fragment, Network, PacketError, TcpFlags, parse_headers};
+use crate::headers::{Fragment, Headers, Network, PacketError, TcpFlags, parse_headers};
 use crate::vnet::{GsoType, VnetHeader};
 use core::ops::Range;
 use thiserror::Error;
@@ -165,6 +165,16 @@ impl SuperPacket {
     /// # Errors
     /// The packet cannot be cut, with the reason; see [`SegmentError`].
     pub fn parse(vnet: VnetHeader, frame: &[u8]) -> Result<Self, SegmentError> {
+        Self::parse_with(vnet, frame, || parse_headers(frame))
+    }
+
+    /// As [`parse`](Self::parse), where `headers` finds the frame's headers; it is called for a packet with segmentation
+    /// offload.
+    pub(crate) fn parse_with(
+        vnet: VnetHeader,
+        frame: &[u8],
+        headers: impl FnOnce() -> Result<Headers, PacketError>,
+    ) -> Result<Self, SegmentError> {
         let frame_len =
             u32::try_from(frame.len()).map_err(|_| SegmentError::PacketTooLong { given: frame.len() })?;
         let cut = match vnet.gso {
@@ -179,7 +189,7 @@ impl SuperPacket {
         if vnet.gso_size == 0 {
             return Err(SegmentError::ZeroSegmentSize);
         }
-        let (ipv6, l3, l4, header_len) = headers_of_gso(vnet, frame)?;
+        let (ipv6, l3, l4, header_len) = headers_of_gso(vnet, frame, &headers()?)?;
         let payload = frame_len - u32::from(header_len);
         let segments = payload.div_ceil(u32::from(vnet.gso_size)).max(1);
         Ok(Self { vnet, cut, ipv6, l3, l4, header_len, frame_len, segments })
@@ -281,8 +291,11 @@ impl SuperPacket {
 }
 
 /// `(ipv6, l3, l4, header_len)` of a super-packet, after every check that cutting it relies on.
-fn headers_of_gso(vnet: VnetHeader, frame: &[u8]) -> Result<(bool, u16, u16, u16), SegmentError> {
-    let headers = parse_headers(frame)?;
+fn headers_of_gso(
+    vnet: VnetHeader,
+    frame: &[u8],
+    headers: &Headers,
+) -> Result<(bool, u16, u16, u16), SegmentError> {
     let (network, protocol) = (headers.network, headers.protocol);
     let fits = match vnet.gso {
         GsoType::TcpV4 => network == Network::Ipv4 && protocol == Some(Protocol::TCP),

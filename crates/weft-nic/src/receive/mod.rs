@@ -27,7 +27,7 @@ use weft_packet::vnet::VnetHeader;
 /// Bytes before each frame.
 const VNET: usize = VnetHeader::LEN;
 
-/// Length of the Ethernet frame behind the virtio-net header.
-fn frame_bytes(frame: &[u8]) -> u64 {
-    frame.len().saturating_sub(VNET) as u64
+/// Length of the Ethernet frame in what was read, virtio-net header included.
+fn frame_bytes(read: &[u8]) -> u64 {
+    weft_packet::tap::frame_bytes(read.len()).map_or(0, weft_units::Bytes::get)
 }

@@ -4,7 +4,7 @@ use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
-use weft_units::{Bytes, FlowId, Nanos, QueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Nanos, QueueId};
 
 /// What to do next.
 pub(crate) enum Decision<T> {
@@ -38,8 +38,8 @@ pub(crate) trait Engine {
     fn fetch_begins(&mut self, _ring: FlowId, _sent_later: bool) {}
     /// No packet is between its ring and the wire, except those that are held.
     fn fetch_ends(&mut self) {}
-    /// A packet has been fetched and will be sent to its end in a later turn. Returns what to release then.
-    fn hold(&mut self, _frame: &[u8]) -> Option<u16> {
+    /// A packet of `flow` has been fetched and will be sent to its end in a later turn. Returns what to release then.
+    fn hold(&mut self, _flow: impl FnOnce() -> Option<FlowKey>) -> Option<u16> {
         None
     }
     /// A packet that was held has been sent to its end, or never will be.

@@ -21,7 +21,6 @@
 use super::SegmentsPerTurn;
 use super::engine::{Decision, Engine};
 use crate::counters::Counters;
-use crate::records::recorded_key;
 use crate::sync::{AtomicU64, Ordering};
 use core::num::NonZeroU32;
 use core::ops::Deref;
@@ -29,7 +28,7 @@ use weft_packet::segment::SuperPacket;
 use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
 use weft_sched::{QueueScheduler, WeightUpdates};
 use weft_titan::page::{self, LoadWord, QueuePage};
-use weft_units::{Bytes, FlowId, Nanos, QueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Nanos, QueueId};
 
 /// How often the page is looked at, at most: a look costs two loads for each queue.
 const LOOK: Nanos = Nanos::from_micros(50);
@@ -179,9 +178,9 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         }
     }
 
-    fn hold(&mut self, frame: &[u8]) -> Option<u16> {
+    fn hold(&mut self, flow: impl FnOnce() -> Option<FlowKey>) -> Option<u16> {
         // What has no flow is assigned by nobody.
-        let slot = page::held_slot(&recorded_key(frame)?);
+        let slot = page::held_slot(&flow()?);
         let held = self.page.held.get(slot)?;
         self.page.holding.fetch_add(1, Ordering::SeqCst);
         held.fetch_add(1, Ordering::SeqCst);

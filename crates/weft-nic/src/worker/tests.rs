@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_packet::vnet::VnetHeader;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::PolicyTree;
 use weft_units::{BitsPerSec, Weight};

@@ -6,7 +6,7 @@
 use super::out_of_step::publish_done;
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
 use crate::port::SEGMENT_MAX;
-use crate::records::{RecordSource, recorded_key};
+use crate::records::RecordSource;
 use crate::ring::Fetched;
 use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -15,6 +15,7 @@ use std::io::IoSlice;
 use weft_host::clock;
 use weft_packet::ethernet::wire_of;
 use weft_packet::segment::Checksum;
+use weft_packet::tap::frame_bytes;
 use weft_packet::vnet::{GsoType, VnetHeader};
 use weft_units::{Bytes, Nanos};
 
@@ -67,8 +68,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Sends up to a segments_per_turn of segments of the packet that ring `number` holds; returns their bytes on the wire.
     pub(super) fn send_chunk(&mut self, number: usize) -> Result<Bytes, Room> {
         let Some(fetched) = self.parts.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
-        let (total, first) = (fetched.packet.map_or(1, |p| p.segments()), fetched.next_segment);
-        let segments_per_turn = match fetched.packet {
+        let (total, first) = (fetched.segments(), fetched.next_segment);
+        let segments_per_turn = match fetched.packet.segmentation() {
             Some(packet) => self
                 .engine
                 .segments_per_turn(self.parts.rings[number].flow, &packet)
@@ -79,16 +80,16 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             SegmentsPerTurn::AtMost(most) => most.get().min(total - first),
             SegmentsPerTurn::Whole => total - first,
         };
-        let frame = (fetched.length - VnetHeader::LEN) as u64;
+        let frame = fetched.packet.bytes();
         let whole = self.kernel_cuts(number);
-        let wire = match (fetched.packet, whole) {
+        let wire = match (fetched.packet.segmentation(), whole) {
             (Some(packet), _) => packet.wire_bytes(first, count),
             (None, Some(pieces)) => pieces.wire,
-            (None, None) => wire_of(Bytes(frame)),
+            (None, None) => wire_of(frame),
         };
         let result = self.write(number, first, count, total);
         if let Err(error) = result {
-            self.parts.counters.uplink_failed.add(1, frame);
+            self.parts.counters.uplink_failed.add(1, frame.get());
             if let Some(room) = self.no_room(error) {
                 return Err(room);
             }
@@ -101,27 +102,26 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// What becomes of the packet that ring `number` holds, if it is longer than the NIC can cut and the kernel does it.
     fn kernel_cuts(&self, number: usize) -> Option<Pieces> {
         let ring = &self.parts.rings[number];
-        let fetched = ring.fetched.as_ref().filter(|f| self.parts.cut_below && f.packet.is_none())?;
-        let (vnet, frame) = ring.parts(fetched.length);
-        Pieces::of(vnet, frame)
+        let packet = &ring.fetched.as_ref()?.packet;
+        let below = self.parts.cut_below && packet.segmentation().is_none();
+        below.then(|| Pieces::of(packet.vnet(), packet.frame(&ring.buffer))).flatten()
     }
 
     /// Writes `count` segments from `first` on of the packet that ring `number` holds.
     fn write(&mut self, number: usize, first: u32, count: u32, total: u32) -> Result<usize, Errno> {
         let ring = &self.parts.rings[number];
-        let Some(Fetched { packet, length, .. }) = &ring.fetched else { return Ok(0) };
-        let buffer = &ring.buffer[..*length];
+        let Some(Fetched { packet, .. }) = &ring.fetched else { return Ok(0) };
         loop {
-            let result = match packet {
-                Some(packet) if count < total => {
-                    let frame = &buffer[VnetHeader::LEN..];
-                    let payload = packet
+            let result = match packet.segmentation() {
+                Some(segmentation) if count < total => {
+                    let frame = packet.frame(&ring.buffer);
+                    let payload = segmentation
                         .emit(frame, first, count, Checksum::Partial, &mut self.chunk)
                         .map_err(|_| Errno::INVAL)?;
                     let parts = [IoSlice::new(self.chunk.as_bytes()), IoSlice::new(&frame[payload])];
                     rustix::io::writev(&*self.parts.uplink, &parts)
                 }
-                _ => rustix::io::write(&*self.parts.uplink, buffer),
+                _ => rustix::io::write(&*self.parts.uplink, packet.whole(&ring.buffer)),
             };
             if result != Err(Errno::INTR) {
                 return result;
@@ -151,21 +151,21 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     ) {
         let ring = &mut self.parts.rings[number];
         let Some(fetched) = ring.fetched.as_mut() else { return };
-        let total = fetched.packet.map_or(1, |p| p.segments());
-        let frame = &ring.buffer[VnetHeader::LEN..fetched.length];
-        let (class, bytes) = (fetched.class, frame.len() as u64);
+        let total = fetched.segments();
+        let (class, bytes) = (fetched.class, fetched.packet.bytes().get());
         let counters = &self.parts.counters.classes[class.index()];
         let start = self.parts.link.now();
         let departure = self.parts.link.send(wire);
         match result {
             Ok(written) => {
                 let frames = whole.map_or(1, |pieces| pieces.count);
-                let bytes = whole.map_or(written.saturating_sub(VnetHeader::LEN) as u64, |p| p.bytes.get());
-                self.parts.counters.uplink_writes.add(frames, bytes);
+                let bytes = whole.map(|pieces| pieces.bytes).or(frame_bytes(written)).unwrap_or(Bytes::ZERO);
+                self.parts.counters.uplink_writes.add(frames, bytes.get());
                 counters.wire.add(u64::from(count), wire.get());
                 fetched.next_segment += count;
                 if let Some(log) = self.parts.departures.as_mut() {
-                    let flow = *fetched.flow.get_or_insert_with(|| log.flow(recorded_key(frame)));
+                    let key = || fetched.packet.flow_key(&ring.buffer);
+                    let flow = *fetched.flow.get_or_insert_with(|| log.flow(key()));
                     log.record((start, departure), self.engine.queue_of(ring.flow), flow, count, wire);
                 }
             }

@@ -3,6 +3,8 @@
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weft_packet::tap::TapPacket;
+use weft_packet::vnet::VnetHeader;
 use weft_sched::queues::Inner;
 use weft_titan::page::Load;
 
@@ -134,8 +136,9 @@ fn what_is_held_is_counted_under_its_flow() {
     );
     engine.fetch_begins(FlowId(0), false);
     assert_eq!(page.fetching.load(Ordering::SeqCst), 1, "queue 0");
-    let frame = frame();
-    let held = engine.hold(&frame);
+    let read = [&VnetHeader::default().emit()[..], &frame()].concat();
+    let packet = TapPacket::parse(&read).expect("a packet");
+    let held = engine.hold(|| packet.flow_key(&read));
     engine.fetch_ends();
     let key = weft_units::FlowKey {
         src: "10.0.0.0".parse().expect("address"),
@@ -151,5 +154,5 @@ fn what_is_held_is_counted_under_its_flow() {
     engine.release(held);
     assert_eq!(page.holding.load(Ordering::SeqCst), 0);
     assert_eq!((counts(), page.fetching.load(Ordering::SeqCst)), (0, 0));
-    assert_eq!(engine.hold(&[0; 60]), None, "what is not IP has no flow");
+    assert_eq!(engine.hold(|| None), None, "what is not IP has no flow");
 }
