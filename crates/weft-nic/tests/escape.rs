@@ -7,6 +7,9 @@ mod common;
 #[path = "common/bench.rs"]
 mod bench;
 
+#[path = "common/xsk.rs"]
+mod xsk;
+
 use bench::{Bench, conserved, conserved_to_the_uplink};
 use common::{Below, Transport, frame, tcp};
 use core::time::Duration;
@@ -259,6 +262,22 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
             let found = tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| raw.send(frame)));
             assert_eq!(found, [(Fate::Unannounced, FRAMES)], "{name} {what}");
         }
+    }
+    // AF_XDP, where the kernel has it.
+    let index = link::index(&bench.bed.sender, "port0").expect("port");
+    let has_xdp =
+        rustix::net::socket(rustix::net::AddressFamily::XDP, rustix::net::SocketType::RAW, None).is_ok();
+    if has_xdp {
+        let mut xsk = bench.bed.sender.run(|| xsk::Xsk::open(index)).expect("namespace");
+        for frame in [&udp, &top] {
+            let found = tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| xsk.send(frame)));
+            assert_eq!(found, [(Fate::Unannounced, FRAMES)], "AF_XDP");
+        }
+    } else {
+        weft_host::testing::skip(
+            "what_goes_around_the_egress_is_dropped_and_counted",
+            "no AF_XDP sockets: that way is not tried",
+        );
     }
     // Among announced packets of the same flow: each is told from the other.
     let found = tried(&bench, 2 * FRAMES, || {
