@@ -75,6 +75,19 @@ pub fn frame_bytes(length: usize) -> Option<Bytes> {
     length.checked_sub(VnetHeader::LEN).filter(|frame| *frame > 0).map(|frame| Bytes(frame as u64))
 }
 
+/// Takes arbitrary bytes for what was read from a device, and compares the packet with its parts, each parsed alone. For fuzzers.
+///
+/// # Panics
+/// When a promise is broken: that is what a fuzzer looks for.
+pub fn fuzz_tap(read: &[u8]) {
+    let Some(packet) = TapPacket::parse(read) else { return };
+    let frame = packet.frame(read);
+    assert_eq!((packet.bytes(), packet.whole(read)), (Bytes(frame.len() as u64), read));
+    assert_eq!(packet.segmentation(), SuperPacket::parse(packet.vnet(), frame).ok());
+    let key = parse_headers(frame).ok().and_then(|headers| headers.flow_key_of_whole());
+    assert_eq!((packet.flow_key(read), packet.flow_key(read)), (key, key), "parsed early, late, and again");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use weft_packet::ethernet::{AROUND, wire_of};
 use weft_packet::headers::parse_headers;
 use weft_packet::mutation::mutate;
 use weft_packet::segment::{Checksum, ChunkHeader, SegmentError, SuperPacket, fuzz_segment};
+use weft_packet::tap::fuzz_tap;
 use weft_packet::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
 use weft_units::Bytes;
 
@@ -265,4 +266,11 @@ fn mutated_super_packets_never_panic() {
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     assert_eq!(mutate(0x5e9, &corpus, 1_000_000, fuzz_segment), Ok(()));
+    // As it is read from a device: without the choice of a chunk.
+    let read: Vec<Vec<u8>> = corpus
+        .iter()
+        .map(|bytes| [&bytes[..VnetHeader::LEN], &bytes[VnetHeader::LEN + 1..]].concat())
+        .collect();
+    let read: Vec<&[u8]> = read.iter().map(Vec::as_slice).collect();
+    assert_eq!(mutate(0x5ea, &read, 500_000, fuzz_tap), Ok(()));
 }

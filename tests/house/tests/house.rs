@@ -301,11 +301,12 @@ fn the_rules_for_dependencies_can_be_read() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 11] = [
+    let functions: [Target; 12] = [
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_packet::headers::fuzz_packet", weft_packet::headers::fuzz_packet),
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),
         ("segment", "weft_packet::segment::fuzz_segment", weft_packet::segment::fuzz_segment),
+        ("tap", "weft_packet::tap::fuzz_tap", weft_packet::tap::fuzz_tap),
         ("pcap", "weft_packet::pcap::fuzz_pcap", weft_packet::pcap::fuzz_pcap),
         ("rule", "weft_host::ethtool::fuzz_rule", weft_host::ethtool::fuzz_rule),
         ("nic_model", "weft_steer::nic::fuzz", weft_steer::nic::fuzz),

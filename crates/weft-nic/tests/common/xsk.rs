@@ -86,9 +86,9 @@ impl Xsk {
         };
         assert_eq!(done, 0, "XDP_MMAP_OFFSETS: {}", std::io::Error::last_os_error());
         let bytes = offsets.tx.desc as usize + ENTRIES as usize * size_of::<libc::xdp_desc>();
-        let transmit = Mapping::new(bytes, Some((&fd, libc::XDP_PGOFF_TX_RING as i64)));
+        let transmit = Mapping::new(bytes, Some((&fd, libc::XDP_PGOFF_TX_RING)));
         address.sxdp_family = libc::AF_XDP as u16;
-        address.sxdp_flags = libc::XDP_COPY as u16;
+        address.sxdp_flags = libc::XDP_COPY;
         address.sxdp_ifindex = ifindex;
         // SAFETY: the address lives through the call and has the length given.
         let bound = unsafe {
