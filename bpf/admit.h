@@ -35,14 +35,14 @@ static __always_inline void count_refused(__u64 *packets_total, __u64 *bytes_tot
 static __always_inline int admit(struct weft_doorbells *d, const struct weft_lane *lane, __u32 ring, __u64 packets,
 				 __u64 bytes)
 {
-	struct weft_class_bell *total = &d->classes[lane->class & (WEFT_CLASSES - 1)];
-	struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
+	struct weft_class_doorbell *total = &d->classes[lane->class & (WEFT_CLASSES - 1)];
+	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 
 	if (!take_places(&total->packets, &total->done, lane->packet_bound, packets)) {
 		count_refused(&total->bound_packets, &total->bound_bytes, packets, bytes);
 		return 0;
 	}
-	if (lane->ring_bound && !take_places(&bell->taken, &bell->done, lane->ring_bound, packets)) {
+	if (lane->ring_bound && !take_places(&doorbell->taken, &doorbell->done, lane->ring_bound, packets)) {
 		__sync_fetch_and_add(&total->packets, -packets);
 		count_refused(&total->full_packets, &total->full_bytes, packets, bytes);
 		return 0;

@@ -4,11 +4,11 @@
  *
  * For each packet: find its flow, and with it the lane and the ring; write the ring into the hash, by which the macvtap
  * picks its queue (tap_get_queue, drivers/net/tap.c: hash % queues); count it and set the ring's bit. That is the whole
- * bell of a flow that the NIC knows: no message, no wake-up. A flow that is new, or whose metadata has changed, is
+ * doorbell of a flow that the NIC knows: no message, no wake-up. A flow that is new, or whose metadata has changed, is
  * classified by the match table and its metadata sent in line, once (Loom, section 4.3.2).
  *
- * The bell is rung before the packet reaches the ring, and packets of two cores may enter a ring in another order than
- * their bells. The bell therefore only says how many there are; what a ring holds is one lane's, so nothing can be
+ * The doorbell is posted before the packet reaches the ring, and packets of two cores may enter a ring in another order than
+ * their doorbells. The doorbell therefore only says how many there are; what a ring holds is one lane's, so nothing can be
  * charged to the wrong class.
  */
 #include <linux/bpf.h>
@@ -143,11 +143,11 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 	best = first + n % rings;
 	for (i = 0; i < RING_CANDIDATES && i < rings; i++) {
 		__u32 ring = first + (n + i) % rings;
-		struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
+		struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 
-		if (*(volatile __u64 *)&bell->packets != *(volatile __u64 *)&bell->done)
+		if (*(volatile __u64 *)&doorbell->packets != *(volatile __u64 *)&doorbell->done)
 			continue;
-		last = *(volatile __u64 *)&bell->last_ns;
+		last = *(volatile __u64 *)&doorbell->last_ns;
 		/* Another core may have written a later time than `now`. */
 		if ((__s64)(now - last) > RING_IDLE_NS)
 			return ring;
@@ -248,13 +248,13 @@ static __always_inline void fully_ordered(__u64 result)
 	asm volatile("" : : "r"(result));
 }
 
-static __always_inline void ring_bell(struct weft_doorbells *d, __u32 ring, __u64 packets)
+static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, __u64 packets)
 {
-	struct weft_ring_bell *bell = &d->rings[ring & (WEFT_RINGS - 1)];
+	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
 	__u64 bit = 1ull << (ring & 63);
 
-	fully_ordered(__sync_fetch_and_add(&bell->packets, packets));
+	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
 	/*
 	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the bit is
 	 * read (locked add, then load). So either the NIC sees this packet, or the bit is seen clear here and is set again.
@@ -361,7 +361,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
 		if (!relocate(d, flow, old, new))
 			return 0;
-		/* Also what another core has rung since: it looks at the place once more after its bell. */
+		/* Also what another core has posted since: it looks at the place once more after its doorbell. */
 		if (lane->spread == WEFT_SPREAD_ROUND_ROBIN &&
 		    !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
 			raise_barrier(d, flow, old.ring);
@@ -426,7 +426,7 @@ int weft_egress(struct __sk_buff *skb)
 	if (!lane)
 		return TC_ACT_SHOT;
 	if (waits) {
-		struct weft_class_bell *total = &d->classes[lane->class & (WEFT_CLASSES - 1)];
+		struct weft_class_doorbell *total = &d->classes[lane->class & (WEFT_CLASSES - 1)];
 
 		count_refused(&total->moving_packets, &total->moving_bytes, packets, bytes);
 		return TC_ACT_SHOT;
@@ -447,11 +447,11 @@ int weft_egress(struct __sk_buff *skb)
 		leave_evidence(skb, g, hash_by_ring(ring));
 	}
 	if (lane->qdisc_class) {
-		/* A qdisc stands between here and the ring, and may keep the packet: weft_behind rings the bell. */
+		/* A qdisc stands between here and the ring, and may keep the packet: weft_peer_ingress rings the doorbell. */
 		skb->priority = lane->qdisc_class;
 		return TC_ACT_OK;
 	}
-	ring_bell(d, ring, packets);
+	ring_doorbell(d, ring, packets);
 	/* Moved meanwhile by another core: what comes next waits for this packet. */
 	if (flow && lane->spread == WEFT_SPREAD_ROUND_ROBIN && place_of(flow).both != place.both)
 		raise_barrier(d, flow, ring);
@@ -460,11 +460,11 @@ int weft_egress(struct __sk_buff *skb)
 
 /*
  * At the ingress of the veth's far end, before the ring: drops what no program at the egress has announced, as a sender that
- * goes around it sends (PACKET_QDISC_BYPASS, AF_XDP). Where a qdisc stands on the port, the bell is rung here for what comes
+ * goes around it sends (PACKET_QDISC_BYPASS, AF_XDP). Where a qdisc stands on the port, the doorbell is posted here for what comes
  * out of it.
  */
 SEC("tc")
-int weft_behind(struct __sk_buff *skb)
+int weft_peer_ingress(struct __sk_buff *skb)
 {
 	struct weft_flow_key key = {};
 	struct weft_doorbells *d;
@@ -483,7 +483,7 @@ int weft_behind(struct __sk_buff *skb)
 	if (g->flags & WEFT_GUARD_BEHIND) {
 		read_flow_key(skb, &key);
 		packets = packets_in_ring(skb, &key, &bytes);
-		ring_bell(d, skb->hash % config.rings, packets);
+		ring_doorbell(d, skb->hash % config.rings, packets);
 	}
 	return TC_ACT_UNSPEC; /* the next program's turn, if there is one */
 }

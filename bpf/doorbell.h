@@ -13,18 +13,18 @@
 #define WEFT_CLASSES 256
 
 /* One descriptor ring's doorbell: a cache line of its own, since any core may ring it. */
-struct weft_ring_bell {
-	__u64 packets; /* rung, counted as the ring holds them: the segments of a UDP GSO packet count each */
-	__u64 taken;   /* places taken in the ring: packets, and those that are about to be rung or refused */
+struct weft_ring_doorbell {
+	__u64 packets; /* posted, counted as the ring holds them: the segments of a UDP GSO packet count each */
+	__u64 taken;   /* places taken in the ring: packets, and those that are about to be posted or refused */
 	__u64 done;    /* written by the NIC: packets taken off the ring for good */
 	__u64 last_ns; /* when a multiqueue NIC's ring had its last packet */
-	__u64 passed_ns; /* written by the NIC: all that was rung before this time is done */
+	__u64 passed_ns; /* written by the NIC: all that was posted before this time is done */
 	__u64 pad[3];
 };
 
-/* What a class has rung, whatever the ring, and in a cache line of its own what it was refused. */
-struct weft_class_bell {
-	__u64 packets; /* rung; for a moment also what is about to be refused */
+/* What a class has posted, whatever the ring, and in a cache line of its own what it was refused. */
+struct weft_class_doorbell {
+	__u64 packets; /* posted; for a moment also what is about to be refused */
 	__u64 bytes;
 	__u64 done; /* written by the NIC: packets of the class's own rings that are gone for good */
 	__u64 pad0[5];
@@ -46,7 +46,7 @@ struct weft_lane_flows {
 
 /* The shared page: an mmapable array map of one element. */
 struct weft_doorbells {
-	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was rung since the NIC last looked */
+	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last looked */
 	__u64 pad0[4];
 	__u32 sleeping; /* 1: the NIC wants one wake-up */
 	__u32 pad1[15];
@@ -54,8 +54,8 @@ struct weft_doorbells {
 	__u64 records; /* of flows that are new or have changed */
 	__u64 records_lost;
 	__u64 pad2[5];
-	struct weft_ring_bell rings[WEFT_RINGS];
-	struct weft_class_bell classes[WEFT_CLASSES];
+	struct weft_ring_doorbell rings[WEFT_RINGS];
+	struct weft_class_doorbell classes[WEFT_CLASSES];
 	struct weft_lane_flows lanes[WEFT_LANES];
 };
 
@@ -65,7 +65,7 @@ struct weft_lane {
 	__u16 rings;
 	__u16 spread;	  /* WEFT_SPREAD_* */
 	__u32 flow_bound; /* flows tracked at most; those beyond share the lane's rings by hash */
-	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), behind which the bell is rung */
+	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), behind which the doorbell is posted */
 	__u64 packet_bound; /* packets of its class that may be in the NIC; 0: any number */
 	__u64 ring_bound; /* packets that each of its rings holds; 0: the kernel drops what is beyond */
 };
@@ -105,7 +105,7 @@ struct weft_flow {
 
 /* For how long a flow that belongs to another lane goes on in its old ring, in the hope of a pause between two packets. */
 #define WEFT_MOVE_GRACE_NS 100000000ull
-/* For how long a packet may be between its bell and its ring: as NEVER_CAME of crates/weft-nic/src/ledger.rs. */
+/* For how long a packet may be between its doorbell and its ring: as NEVER_CAME of crates/weft-nic/src/balance.rs. */
 #define WEFT_TRANSIT_NS 200000000ull
 
 /* What weft_expire is to do, and what it has done. */
@@ -132,8 +132,8 @@ struct weft_record {
 #define WEFT_RECORD_CHANGED 1
 #define WEFT_RECORD_EXPIRED 2
 
-_Static_assert(sizeof(struct weft_ring_bell) == 64, "ring bell");
-_Static_assert(sizeof(struct weft_class_bell) == 128, "class bell");
+_Static_assert(sizeof(struct weft_ring_doorbell) == 64, "ring doorbell");
+_Static_assert(sizeof(struct weft_class_doorbell) == 128, "class doorbell");
 _Static_assert(sizeof(struct weft_lane) == 32, "lane");
 _Static_assert(sizeof(struct weft_flow) == 48, "flow");
 _Static_assert(sizeof(struct weft_expiry) == 24, "expiry");

@@ -11,7 +11,7 @@
 
 #define WEFT_GUARD_PORTS 1   /* the policy tests ports */
 #define WEFT_GUARD_CGROUPS 2 /* the policy tests cgroups */
-#define WEFT_GUARD_BEHIND 4  /* a qdisc stands on the port: the bell is rung at the far end */
+#define WEFT_GUARD_BEHIND 4  /* a qdisc stands on the port: the doorbell is posted at the far end */
 
 #define WEFT_SENDERS 64
 

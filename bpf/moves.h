@@ -3,7 +3,7 @@
  * How a flow changes its ring without overtaking itself.
  *
  * What is known: a sender's packet is in the veth's backlog before its next packet comes here, and packets of one ring stay in
- * order from that backlog on (a port has one backlog per ring). So whatever was rung for a ring until a flow's next packet
+ * order from that backlog on (a port has one backlog per ring). So whatever was posted for a ring until a flow's next packet
  * comes here holds all that the flow has left in that ring: this count is the flow's barrier, and when so much of the
  * ring is done, nothing of the flow is left there.
  */
@@ -37,18 +37,18 @@ static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells 
 	return &d->lanes[lane & (WEFT_LANES - 1)];
 }
 
-/* Whether all that was rung until a transit's time after the flow's last packet is done. */
-static __always_inline int long_silent(const struct weft_ring_bell *bell, const struct weft_flow *flow)
+/* Whether all that was posted until a transit's time after the flow's last packet is done. */
+static __always_inline int long_silent(const struct weft_ring_doorbell *doorbell, const struct weft_flow *flow)
 {
-	return *(volatile __u64 *)&bell->passed_ns >= *(volatile __u64 *)&flow->last_seen_ns + WEFT_TRANSIT_NS;
+	return *(volatile __u64 *)&doorbell->passed_ns >= *(volatile __u64 *)&flow->last_seen_ns + WEFT_TRANSIT_NS;
 }
 
 /* Whether nothing of the flow can be in its ring or on its way there. */
-static __always_inline int drained(const struct weft_ring_bell *bell, const struct weft_flow *flow)
+static __always_inline int drained(const struct weft_ring_doorbell *doorbell, const struct weft_flow *flow)
 {
-	__u64 packets = *(volatile __u64 *)&bell->packets;
+	__u64 packets = *(volatile __u64 *)&doorbell->packets;
 
-	return *(volatile __u64 *)&bell->done >= packets || long_silent(bell, flow);
+	return *(volatile __u64 *)&doorbell->done >= packets || long_silent(doorbell, flow);
 }
 
 static __always_inline int passed(const struct weft_doorbells *d, __u64 barrier)
@@ -69,7 +69,7 @@ static __always_inline int held_back(const struct weft_doorbells *d, struct weft
 	return 0;
 }
 
-/* Lets the flow's packets wait until all that was rung for `ring` until now is done. */
+/* Lets the flow's packets wait until all that was posted for `ring` until now is done. */
 static __always_inline void raise_barrier(const struct weft_doorbells *d, struct weft_flow *flow, __u32 ring)
 {
 	__u64 count = *(volatile __u64 *)&d->rings[ring & (WEFT_RINGS - 1)].packets;

@@ -1,4 +1,4 @@
-//! A TBF holds what it is told to hold, and its books balance.
+//! A TBF holds what it is told to hold, and its accounting balances.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Duration;

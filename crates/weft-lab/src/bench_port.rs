@@ -7,7 +7,7 @@ use crate::demo::{
 use core::num::NonZeroU32;
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
 use weft_report::stats;
@@ -57,9 +57,9 @@ impl PortCase {
             modes: vec![Mode::Loom],
             rate: None,
             congestion: "cubic".to_owned(),
-            grain: match self {
-                Self::ManyFlows => Grain::Segments(NonZeroU32::MIN),
-                Self::WholePackets => Grain::Whole,
+            segments_per_turn: match self {
+                Self::ManyFlows => SegmentsPerTurn::AtMost(NonZeroU32::MIN),
+                Self::WholePackets => SegmentsPerTurn::Whole,
             },
             sq_qdisc: false,
             requests_per_s: DEMO_REQUESTS_PER_S,

@@ -1,4 +1,4 @@
-//! The kernel's own TCP through a bottleneck: it fills the link, stands in the queue, and the qdisc's books balance.
+//! The kernel's own TCP through a bottleneck: it fills the link, stands in the queue, and the qdisc's accounting balances.
 
 use weft_lab::kernel_tcp::{Bottleneck, Measured, QueueSample, measure};
 use weft_packet::ethernet;
@@ -21,7 +21,8 @@ fn through(flows: u32) -> (Bottleneck, Measured) {
 fn check(flows: u32) {
     let (bottleneck, measured) = through(flows);
     let lost = measured.link_lost;
-    let shown = (measured.throughput, (measured.link_use, lost), measured.standing_queue, measured.books);
+    let shown =
+        (measured.throughput, (measured.link_use, lost), measured.standing_queue, measured.accounting);
     let part = measured.throughput.get() as f64 / bottleneck.payload_rate().get() as f64;
     // What flows can fill is what the machine served. Blocks that receivers count whole can move the edge of the steady part by a
     // little.
@@ -41,10 +42,10 @@ fn check(flows: u32) {
     let exact = measured.samples.iter().filter(|sample| within(sample, 0)).count();
     assert!(exact * 10 >= measured.samples.len() * 9, "{exact} of {} samples", measured.samples.len());
     assert!(measured.samples.len() > 300, "{} samples", measured.samples.len());
-    assert!(measured.books.balance(), "{shown:?}");
-    assert_eq!(measured.books.lost_before.get(), 0, "{shown:?}");
-    assert!(measured.books.sent.get() > 0 && measured.sent <= measured.books.sent);
-    assert!(measured.dropped <= measured.books.dropped);
+    assert!(measured.accounting.balance(), "{shown:?}");
+    assert_eq!(measured.accounting.lost_before.get(), 0, "{shown:?}");
+    assert!(measured.accounting.sent.get() > 0 && measured.sent <= measured.accounting.sent);
+    assert!(measured.dropped <= measured.accounting.dropped);
     // What waits in the queue is waited for: the round trip holds the mean queue, give or take the machine.
     let queueing = bottleneck.rate.time_for(Bytes(measured.standing_queue.mean as u64));
     let rtt = measured.rtt_mean.expect("a round trip");
@@ -52,8 +53,8 @@ fn check(flows: u32) {
 }
 
 #[test]
-fn flows_fill_the_link_and_the_books_balance() {
-    if !weft_host::testing::privileged("flows_fill_the_link_and_the_books_balance") {
+fn flows_fill_the_link_and_the_accounting_balances() {
+    if !weft_host::testing::privileged("flows_fill_the_link_and_the_accounting_balances") {
         return;
     }
     // One after the other: two at once would measure each other.

@@ -4,7 +4,7 @@ use core::num::NonZeroU32;
 use weft_lab::demo::{Bulk, DemoOptions, Outcome, Scenario, run};
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -26,7 +26,7 @@ fn options(duration: Nanos) -> DemoOptions {
         modes: vec![Mode::Loom],
         rate: Some(LINK),
         congestion: "cubic".to_owned(),
-        grain: Grain::Segments(NonZeroU32::MIN),
+        segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
         sq_qdisc: false,
         requests_per_s: 0,
         request_bytes: 0,
@@ -85,6 +85,6 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
     let lost = outcome.totals.link_lost;
     let most = lost.as_secs_f64() + 0.01 * seconds.len() as f64;
     assert!(unused <= most, "{unused} s of the link unused, of which the worker lost {lost}: {seconds:?}");
-    let rung = outcome.totals.sum(|c| c.rung);
-    assert_eq!(rung, outcome.totals.sum(|c| c.sent).plus(outcome.totals.sum(|c| c.held)), "conserved");
+    let posted = outcome.totals.sum(|c| c.posted);
+    assert_eq!(posted, outcome.totals.sum(|c| c.sent).plus(outcome.totals.sum(|c| c.held)), "conserved");
 }

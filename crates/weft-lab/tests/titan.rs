@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use weft_host::testing::privileged;
 use weft_lab::titan::churn::{self, Closings, ShortFlows};
-use weft_lab::titan::order::{self, OrderReport, OrderSettings, Path, Station};
+use weft_lab::titan::order::{self, OrderReport, OrderSettings, Path, Stage};
 use weft_lab::titan::traffic::Mix;
 use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::nic::SoftwareNic;
@@ -57,18 +57,18 @@ impl Bench {
     fn settled(&self) {
         let totals = self.titan().totals();
         let until = Instant::now() + Duration::from_secs(10);
-        let books = || {
+        let accounting = || {
             let unreported = self.reported.unreported().expect("the port's own count");
-            self.titan().books().expect("books").with_unreported(unreported)
+            self.titan().accounting().expect("accounting").with_unreported(unreported)
         };
-        while !books().faults().is_empty() && Instant::now() < until {
+        while !accounting().faults().is_empty() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(Duration::from_millis(50));
-        let books = books();
-        println!("{books:?}");
-        assert!(books.faults().is_empty(), "{:#?}, {books:?}, {totals:?}", books.faults());
-        if books.missed > 0 {
+        let accounting = accounting();
+        println!("{accounting:?}");
+        assert!(accounting.faults().is_empty(), "{:#?}, {accounting:?}, {totals:?}", accounting.faults());
+        if accounting.missed > 0 {
             return self.settled_by_the_sweep();
         }
         for (number, queue) in self.titan().page().queues.iter().enumerate().take(8) {
@@ -94,8 +94,8 @@ impl Bench {
         }
         std::thread::sleep(Duration::from_millis(50));
         let totals = self.titan().totals();
-        let books = self.titan().books().expect("books");
-        assert!(books.active == 0 && books.wrong.is_empty(), "{books:?}, {totals:?}");
+        let accounting = self.titan().accounting().expect("accounting");
+        assert!(accounting.active == 0 && accounting.wrong.is_empty(), "{accounting:?}, {totals:?}");
     }
 }
 
@@ -173,14 +173,14 @@ fn check_order(role: &str, inner: Inner, there: bool) {
     let bench = Bench::start(role, &Multiqueue { inner, ..Multiqueue::new(BitsPerSec(2_000_000_000)) });
     let report = ordered(&bench, 300_000, there);
     let totals = bench.titan().totals();
-    for station in &report.stations {
-        println!("{}: {:?} {:?}", station.station, station.counts, station.late.first());
+    for stage in &report.stages {
+        println!("{}: {:?} {:?}", stage.stage, stage.counts, stage.late.first());
     }
     println!("{totals:?}\n{:?} {}", report.mix, report.complete);
     assert!(report.packets() > Packets(50_000), "{report:?}");
     assert!(report.mix.core_changes > 100, "{report:?}");
-    assert_eq!(report.first_overtaken(), None, "{:?}", report.stations);
-    assert_eq!(report.late(Station::Receiver), Some(Packets(0)));
+    assert_eq!(report.first_overtaken(), None, "{:?}", report.stages);
+    assert_eq!(report.late(Stage::Receiver), Some(Packets(0)));
     if there {
         assert!(bench.titan().page().moves() > 100, "flows changed their queues: {totals:?}");
     }

@@ -1,4 +1,4 @@
-//! What the NIC counts, by station: written by one thread each, read by anybody.
+//! What the NIC counts, by stage: written by one thread each, read by anybody.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use weft_units::{Bytes, Packets};
@@ -107,17 +107,17 @@ pub struct Counters {
     pub reverse_passed: Counter,
     /// The other direction: refused by the port.
     pub reverse_refused: Counter,
-    /// Fetches that found the ring empty although its bell had rung: the bell was ahead of its packet.
-    pub bell_ahead: Counter,
-    /// Packets whose bell had rung and that never came: dropped between bell and ring.
-    pub never_came: Counter,
-    /// Packets found in a ring of which no bell has spoken, before or after (counted into their class as well).
+    /// Fetches that found the ring empty although its doorbell had posted: the doorbell was ahead of its packet.
+    pub doorbell_ahead: Counter,
+    /// Packets whose doorbell had posted and that never came: dropped between doorbell and ring.
+    pub lost: Counter,
+    /// Packets found in a ring of which no doorbell has spoken, before or after (counted into their class as well).
     pub strays: Counter,
-    /// Times that the worker slept waiting for a bell.
+    /// Times that the worker slept waiting for a doorbell.
     pub sleeps: Counter,
-    /// Sleeps that ended by time although a bell had rung since and nobody had taken the wake-up: the wake-up was lost.
+    /// Sleeps that ended by time although a doorbell had posted since and nobody had taken the wake-up: the wake-up was lost.
     pub wakeups_lost: Counter,
-    /// The longest sleep that was begun while a ring's bell was ahead of its packet, in nanoseconds.
+    /// The longest sleep that was begun while a ring's doorbell was ahead of its packet, in nanoseconds.
     pub late_sleep_max: Gauge,
     /// Scheduling decisions.
     pub turns: Counter,

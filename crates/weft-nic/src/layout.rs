@@ -16,27 +16,27 @@ pub const CLASSES: usize = 256;
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct RingBell {
-    /// Packets rung.
+    /// Packets posted.
     pub packets: AtomicU64,
-    /// Places taken in the ring, where it has a bound: packets rung, and for a moment those that are about to be rung or
+    /// Places taken in the ring, where it has a bound: packets posted, and for a moment those that are about to be posted or
     /// refused.
     pub taken: AtomicU64,
     /// Packets that the NIC has taken off the ring for good.
     pub done: AtomicU64,
     /// When a multiqueue NIC's ring had its last packet, in nanoseconds of the kernel's monotonic clock: for the choice of a new flow's ring.
     pub last: AtomicU64,
-    /// All that was rung before this time of the kernel's monotonic clock is done; in nanoseconds.
+    /// All that was posted before this time of the kernel's monotonic clock is done; in nanoseconds.
     pub passed: AtomicU64,
     pad: [AtomicU64; 3],
 }
 
-/// What a class has rung, whatever the ring, and in a cache line of its own what it was refused.
+/// What a class has posted, whatever the ring, and in a cache line of its own what it was refused.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ClassBell {
-    /// Packets rung; for a moment also one that is about to be refused.
+    /// Packets posted; for a moment also one that is about to be refused.
     pub packets: AtomicU64,
-    /// Frame bytes rung.
+    /// Frame bytes posted.
     pub bytes: AtomicU64,
     /// Packets of the class's own rings that are gone for good: the sum of their [`RingBell::done`].
     pub done: AtomicU64,
@@ -69,7 +69,7 @@ pub struct LaneFlows {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Shared {
-    /// Bit q: ring q was rung since the NIC last looked.
+    /// Bit q: ring q was posted since the NIC last looked.
     pub ready: [AtomicU64; RINGS / 64],
     pad0: [AtomicU64; 4],
     /// 1: the NIC wants one wake-up.
@@ -91,7 +91,7 @@ pub struct Shared {
 }
 
 impl Default for Shared {
-    /// A page on which nothing has been rung, for a ringing side in this process.
+    /// A page on which nothing has been posted, for a ringing side in this process.
     fn default() -> Self {
         fn zeros<const N: usize>() -> [AtomicU64; N] {
             core::array::from_fn(|_| AtomicU64::new(0))
@@ -175,7 +175,7 @@ pub struct LaneEntry {
     pub spread: Spread,
     /// How many flows are tracked at most; those beyond share the rings by hash.
     pub flow_bound: u32,
-    /// When not zero: the class of a qdisc on the port (`skb->priority`); the bell is then rung behind the qdisc.
+    /// When not zero: the class of a qdisc on the port (`skb->priority`); the doorbell is then posted behind the qdisc.
     pub qdisc_class: u32,
     /// How many packets of its class may be in the NIC, whatever the lane; 0: any number.
     pub packet_bound: u64,

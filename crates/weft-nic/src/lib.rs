@@ -10,13 +10,12 @@
 //! ```
 //!
 //! A packet stays in its ring, charged to its socket, until the worker has decided that it is its turn: the fetch is the
-//! completion that TCP small queues waits for. [`nic`] puts the stations together; [`worker`] is the loop.
+//! completion that TCP small queues waits for. [`nic`] puts the stages together; [`worker`] is the loop.
 
 pub mod counters;
 pub mod departures;
 pub mod doorbell;
 pub mod layout;
-mod ledger;
 pub mod link;
 pub mod multiqueue;
 pub mod nic;
@@ -25,8 +24,9 @@ pub mod port;
 mod readings;
 pub mod receive;
 mod records;
-mod reverse;
 mod ring;
+mod ring_accounting;
+mod rx;
 pub mod sampler;
 mod sync;
 pub mod testbed;

@@ -3,7 +3,7 @@
 use crate::nic::{NicConfig, NicError, SoftwareNic};
 use crate::plan::Mode;
 use crate::testbed::{Testbed, TestbedError};
-use crate::worker::Grain;
+use crate::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::queues::{Inner, Service};
 use weft_units::{BitsPerSec, Nanos};
@@ -65,7 +65,7 @@ pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, Mult
     let config = NicConfig {
         mode: Mode::Multiqueue { queues: wanted.queues, inner: wanted.inner, service: wanted.service },
         rate: wanted.rate,
-        grain: Grain::Whole,
+        segments_per_turn: SegmentsPerTurn::Whole,
         catch_up: CATCH_UP,
         window: CATCH_UP,
         cgroups: Vec::new(),

@@ -13,7 +13,7 @@ use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::{AtomicU64, Ordering};
 pub use crate::totals::{ClassTotals, Totals};
-use crate::worker::{Grain, WorkerParts};
+use crate::worker::{SegmentsPerTurn, WorkerParts};
 use core::ops::Deref;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -38,7 +38,7 @@ pub struct NicConfig {
     /// The rate of the link that it emulates, or keeps to.
     pub rate: BitsPerSec,
     /// How super-packets are cut, except by [`Mode::Multiqueue`].
-    pub grain: Grain,
+    pub segments_per_turn: SegmentsPerTurn,
     /// How far the link's clock may lag behind the wall clock before link time is lost.
     pub catch_up: Nanos,
     /// Length of the windows of [`Sample`]s.
@@ -188,8 +188,8 @@ fn attach_doorbells(
     port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
     // A plain multiqueue NIC knows no classes that a packet could escape from.
     if plan.queues.is_none() {
-        let behind = port.behind_index()?;
-        port.nic().run(|| doorbells.attach_behind(behind)).map_err(stopped)??;
+        let behind = port.peer_index()?;
+        port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??;
     }
     Ok(doorbells)
 }
@@ -236,8 +236,10 @@ impl SoftwareNic {
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        uplink
-            .bound_queue(queue_below(config.rate, config.grain.longest_chunk(Bytes(uplink.mtu()?.into()))))?;
+        uplink.bound_queue(queue_below(
+            config.rate,
+            config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into())),
+        ))?;
         let (before, _) = uplink.arrived()?;
         let (out, samples) = channel();
         let now = clock::now();
@@ -247,7 +249,7 @@ impl SoftwareNic {
             ring_of_flow,
             uplink: Arc::clone(&fd),
             link: Link::new(config.rate, config.catch_up, now),
-            grain: config.grain,
+            segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(config.window, now, classes, out),
             default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
@@ -302,8 +304,8 @@ impl SoftwareNic {
         CgroupTable { doorbells: Arc::clone(&self.doorbells) }
     }
 
-    /// The page of bells: what was rung for each ring and what of it is done.
-    pub fn bells(&self) -> &Shared {
+    /// The page of doorbells: what was posted for each ring and what of it is done.
+    pub fn doorbells(&self) -> &Shared {
         self.doorbells.shared()
     }
 
@@ -352,7 +354,7 @@ impl SoftwareNic {
             bound: pair(&shared.classes[i].bound),
             full: pair(&shared.classes[i].full),
             moving: pair(&shared.classes[i].moving),
-            rung: Count {
+            posted: Count {
                 packets: Packets(shared.classes[i].packets.load(Ordering::Relaxed)),
                 bytes: Bytes(shared.classes[i].bytes.load(Ordering::Relaxed)),
             },
@@ -384,8 +386,8 @@ impl SoftwareNic {
             reverse: c.reverse.get(),
             reverse_passed: c.reverse_passed.get(),
             reverse_refused: c.reverse_refused.get(),
-            bell_ahead: c.bell_ahead.get().packets.get(),
-            never_came: c.never_came.get().packets.get(),
+            doorbell_ahead: c.doorbell_ahead.get().packets.get(),
+            lost: c.lost.get().packets.get(),
             strays: c.strays.get().packets.get(),
             unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
@@ -426,7 +428,8 @@ impl SoftwareNic {
         while clock::now() < until && self.is_running() {
             let totals = self.totals()?;
             let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
-            if gone + totals.drops.backlog + totals.drops.ring_full >= totals.sum(|c| c.rung).packets.get() {
+            if gone + totals.drops.backlog + totals.drops.ring_full >= totals.sum(|c| c.posted).packets.get()
+            {
                 break;
             }
             std::thread::sleep(core::time::Duration::from_millis(5));

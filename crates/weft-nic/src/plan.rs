@@ -1,6 +1,6 @@
 //! The plan of a port's rings: which lane's packets lie in which descriptor rings, and what the engine makes of them.
 //!
-//! In Loom's mode a ring holds packets of one lane only, so that a bell out of step with its ring can never be charged to
+//! In Loom's mode a ring holds packets of one lane only, so that a doorbell out of step with its ring can never be charged to
 //! the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues filled by
 //! hash, a queue for each flow, all served in turns without regard to the policy.
 
@@ -199,7 +199,7 @@ fn with_infrastructure(mut plan: RingPlan, policy: &CompiledPolicy) -> RingPlan 
 
 impl RingPlan {
     /// Lanes whose classes have a bound refuse at the port what their rings, of `packets` packets each, cannot hold: so no
-    /// packet that was let in is dropped behind the bell, and the count of what is done never lags.
+    /// packet that was let in is dropped behind the doorbell, and the count of what is done never lags.
     pub(crate) fn bound_rings(&mut self, packets: u32) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.packet_bound > 0) {
             lane.ring_bound = u64::from(packets);

@@ -99,7 +99,7 @@ pub const SEGMENT_MAX: u32 = 65_536;
 
 /// Keeps the namespace's own stack from speaking through a link of ours: router and neighbour discovery would reach the
 /// applications, and its loopback the rings. A kernel without IPv6 says nothing.
-fn silence(ns: &NetNs, link: &str) {
+fn disable_ipv6(ns: &NetNs, link: &str) {
     let _ = sysctl::set(ns, &format!("net/ipv6/conf/{link}/disable_ipv6"), "1");
 }
 
@@ -126,7 +126,7 @@ impl Port {
             rings: Vec::new(),
             ring_packets: config.ring_packets,
         };
-        silence(&port.nic, &behind);
+        disable_ipv6(&port.nic, &behind);
         if config.single_backlog {
             backlog::by_hash(&port.nic, &behind)?;
         }
@@ -134,7 +134,7 @@ impl Port {
         port.behind.set_up()?;
         let mode = MacvtapMode::Passthru;
         macvtap::create(&port.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
-        silence(&port.nic, &tap);
+        disable_ipv6(&port.nic, &tap);
         // Rings first: a packet that finds the link up and no ring would go to the stack of this namespace.
         port.rings = macvtap::open_queues(&port.nic, &tap, config.rings)?;
         link::set_all_multicast(&port.nic, &tap)?;
@@ -156,7 +156,7 @@ impl Port {
     ///
     /// # Errors
     /// When it is gone.
-    pub fn behind_index(&self) -> Result<u32, PortError> {
+    pub fn peer_index(&self) -> Result<u32, PortError> {
         Ok(self.behind.show()?.index)
     }
 

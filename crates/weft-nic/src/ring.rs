@@ -1,6 +1,6 @@
 //! A descriptor ring as the worker sees it: the descriptor to read from, and the packet that is being segmented.
 
-use crate::ledger::Ledger;
+use crate::ring_accounting::RingAccounting;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use weft_packet::segment::SuperPacket;
@@ -38,17 +38,17 @@ pub(crate) struct Ring {
     pub(crate) flow: FlowId,
     /// The class of all its packets, or `None` where classes share it.
     pub(crate) class: Option<ClassId>,
-    /// What was rung and what has come of it.
-    pub(crate) ledger: Ledger,
-    /// The last packet had not been rung: others may lie behind it.
+    /// What was posted and what has come of it.
+    pub(crate) accounting: RingAccounting,
+    /// The last packet had not been posted: others may lie behind it.
     pub(crate) unannounced: bool,
     /// What is being segmented.
     pub(crate) fetched: Option<Fetched>,
     /// Where it lies; grown at the first fetch and kept.
     pub(crate) buffer: Box<[u8]>,
-    /// The bell is ahead of its packet: the ring is looked at again soon.
+    /// The doorbell is ahead of its packet: the ring is looked at again soon.
     pub(crate) late: bool,
-    /// What had been rung at a time: when so much is done, all that was rung before has passed.
+    /// What had been posted at a time: when so much is done, all that was posted before has passed.
     pub(crate) mark: (u64, Nanos),
     /// Since when its first packet has been ready to be sent, in the link's time.
     pub(crate) since: Nanos,
@@ -67,12 +67,12 @@ pub(crate) enum Fetch {
 
 impl Ring {
     pub(crate) fn new(fd: OwnedFd, flow: FlowId, class: Option<ClassId>) -> Self {
-        let (ledger, buffer) = (Ledger::default(), Box::default());
+        let (accounting, buffer) = (RingAccounting::default(), Box::default());
         Self {
             fd,
             flow,
             class,
-            ledger,
+            accounting,
             unannounced: false,
             fetched: None,
             buffer,

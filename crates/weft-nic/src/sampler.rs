@@ -12,7 +12,7 @@ pub struct Sample {
     pub window: Nanos,
     /// Wire bytes that departed in it, by class.
     pub wire: Vec<Bytes>,
-    /// Bytes that stood in the NIC at its end, by class: rung, and not yet sent.
+    /// Bytes that stood in the NIC at its end, by class: posted, and not yet sent.
     pub standing: Vec<Bytes>,
     /// Rings with something in them at its end.
     pub backlogged_rings: u32,
@@ -29,7 +29,7 @@ pub struct Sample {
 pub struct Standing {
     /// Rings with something in them.
     pub backlogged_rings: u32,
-    /// Bytes rung and not yet sent, by class.
+    /// Bytes posted and not yet sent, by class.
     pub bytes: Vec<Bytes>,
     /// Whether the NIC could send a packet of the class now, by class.
     pub ready: Vec<bool>,

@@ -1,4 +1,4 @@
-//! What a NIC has done, station by station.
+//! What a NIC has done, stage by stage.
 
 use crate::counters::Count;
 use crate::port::PortDrops;
@@ -6,11 +6,11 @@ use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
 use weft_units::{Nanos, Packets};
 
-/// What a class has gone through, station by station.
+/// What a class has gone through, stage by stage.
 #[derive(Clone, Debug, Default)]
 pub struct ClassTotals {
-    /// Rung at the port's egress.
-    pub rung: Count,
+    /// Posted at the port's egress.
+    pub posted: Count,
     /// Fetched from the rings.
     pub fetched: Count,
     /// Sent.
@@ -60,13 +60,13 @@ pub struct Totals {
     pub reverse_passed: Count,
     /// The other direction, refused by the port.
     pub reverse_refused: Count,
-    /// Fetches that found the bell ahead of its packet.
-    pub bell_ahead: u64,
-    /// Packets whose bell rang and that never came.
-    pub never_came: u64,
-    /// Packets that came without a bell.
+    /// Fetches that found the doorbell ahead of its packet.
+    pub doorbell_ahead: u64,
+    /// Packets whose doorbell rang and that never came.
+    pub lost: u64,
+    /// Packets that came without a doorbell.
     pub strays: u64,
-    /// Packets dropped because they went around the program at the egress, so that no bell announced them.
+    /// Packets dropped because they went around the program at the egress, so that no doorbell announced them.
     pub unannounced_drops: u64,
     /// Packets dropped because their class cannot be told: a fragment whose first fragment has not passed, or more headers
     /// than are read.
@@ -77,9 +77,9 @@ pub struct Totals {
     pub guard: RunStats,
     /// Readings of the kernel's counters that failed; the last that did not stands in their place.
     pub unread: u64,
-    /// Sleeps that waited for a bell.
+    /// Sleeps that waited for a doorbell.
     pub sleeps: u64,
-    /// Wake-ups that were lost: the sleeper found the bell when its time was up.
+    /// Wake-ups that were lost: the sleeper found the doorbell when its time was up.
     pub wakeups_lost: u64,
     /// Scheduling decisions.
     pub turns: u64,

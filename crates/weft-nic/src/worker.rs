@@ -1,22 +1,22 @@
 //! The transmit worker: takes doorbells, asks the engine, fetches, segments, sends.
 
-mod astray;
 mod engine;
+mod out_of_step;
 mod pace;
 mod queues;
 mod uplink;
 mod waiting;
 
-pub(crate) use engine::{Engine, Whose};
+pub(crate) use engine::{Decision, Engine};
 pub(crate) use queues::QueueEngine;
 
 use crate::counters::Counters;
 use crate::departures::Recorder;
 use crate::doorbell::{RINGS, Shared, protocol};
-use crate::ledger::Arrival;
 use crate::link::{Link, WHOLE};
 use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{Fetch, Fetched, Ring};
+use crate::ring_accounting::Arrival;
 use crate::sampler::Sampler;
 use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -29,11 +29,11 @@ use weft_packet::segment::{ChunkHeader, SuperPacket};
 use weft_packet::vnet::VnetHeader;
 use weft_units::{Bytes, ClassId, Nanos};
 
-/// How soon a ring whose bell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
-/// bell rings.
+/// How soon a ring whose doorbell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
+/// doorbell rings.
 const LATE_RETRY: Nanos = Nanos::from_micros(30);
 const LATE_RETRY_MAX: Nanos = Nanos::from_micros(250);
-/// How often all rings are looked at whatever their bells say.
+/// How often all rings are looked at whatever their doorbells say.
 const SWEEP: Nanos = Nanos::from_millis(20);
 /// The longest sleep: bounds how late a stop or a sample is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
@@ -45,19 +45,19 @@ const SPIN: Nanos = Nanos::from_micros(3);
 
 /// How the worker cuts super-packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Grain {
+pub enum SegmentsPerTurn {
     /// At most this many MTU-size segments of one ring, then another ring may go (TSO interleaving).
-    Segments(core::num::NonZeroU32),
+    AtMost(core::num::NonZeroU32),
     /// Super-packets whole.
     Whole,
 }
 
-impl Grain {
+impl SegmentsPerTurn {
     /// The longest chunk that leaves at once, in bytes of frames, where packets have `mtu` bytes.
     pub(crate) fn longest_chunk(self, mtu: Bytes) -> Bytes {
         match self {
             Self::Whole => Bytes(WHOLE),
-            Self::Segments(count) => Bytes(u64::from(count.get()) * ethernet::frame_of(mtu).get()),
+            Self::AtMost(count) => Bytes(u64::from(count.get()) * ethernet::frame_of(mtu).get()),
         }
     }
 }
@@ -69,7 +69,7 @@ pub(crate) struct WorkerParts {
     pub(crate) ring_of_flow: Vec<u32>,
     pub(crate) uplink: Arc<OwnedFd>,
     pub(crate) link: Link,
-    pub(crate) grain: Grain,
+    pub(crate) segments_per_turn: SegmentsPerTurn,
     pub(crate) counters: Arc<Counters>,
     pub(crate) sampler: Sampler,
     pub(crate) default_class: ClassId,
@@ -79,7 +79,7 @@ pub(crate) struct WorkerParts {
     pub(crate) departures: Option<Recorder>,
 }
 
-/// The worker. `shared` is the page of bells, `records` the metadata.
+/// The worker. `shared` is the page of doorbells, `records` the metadata.
 pub(crate) struct Worker<'a, R, E> {
     engine: E,
     parts: WorkerParts,
@@ -87,7 +87,7 @@ pub(crate) struct Worker<'a, R, E> {
     records: R,
     flows: &'a std::cell::RefCell<FlowClasses>,
     chunk: ChunkHeader,
-    /// Rings whose bell is ahead of their packet.
+    /// Rings whose doorbell is ahead of their packet.
     late: Vec<usize>,
     next_late: Nanos,
     late_step: Nanos,
@@ -95,8 +95,8 @@ pub(crate) struct Worker<'a, R, E> {
     pace: pace::Pace,
     /// Writes that failed for want of memory since one that did not.
     refusals: u32,
-    /// Packets that were rung and never came, by class, as far as rings have one.
-    never_came: Vec<u64>,
+    /// Packets that were posted and never came, by class, as far as rings have one.
+    lost: Vec<u64>,
 }
 
 /// A NIC does not wait for the host's processors, so the threads that stand in for one go before what they serve; without
@@ -104,7 +104,7 @@ pub(crate) struct Worker<'a, R, E> {
 const NICENESS: i32 = -10;
 
 /// Sets [`NICENESS`] for the calling thread.
-pub(crate) fn prefer() {
+pub(crate) fn raise_thread_priority() {
     let _ = rustix::process::setpriority_process(None, NICENESS);
 }
 
@@ -144,7 +144,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         flows: &'a std::cell::RefCell<FlowClasses>,
     ) -> Self {
         let pace = pace::Pace::new(parts.link.rate(), clock::now(), Nanos::ZERO);
-        let never_came = vec![0; parts.counters.classes.len()];
+        let lost = vec![0; parts.counters.classes.len()];
         Self {
             engine,
             parts,
@@ -158,7 +158,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             next_sweep: Nanos::ZERO,
             refusals: 0,
             pace,
-            never_came,
+            lost,
         }
     }
 
@@ -166,14 +166,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     pub(crate) fn run(mut self, stop: impl Fn() -> bool) -> Result<(), Errno> {
         // Timers as exact as the machine has them; without it a sleep may end 50 us late.
         let _ = clock::set_timer_slack();
-        prefer();
+        raise_thread_priority();
         while !stop() {
             let wall = clock::now();
             self.parts.link.follow(wall);
             self.engine.look(wall, &self.parts.counters);
             let wait = self.send_while_free(wall)?;
             let found = self.housekeeping(wall);
-            self.rest(match wait {
+            self.sleep_until_work(match wait {
                 // What was found cannot be sent either.
                 Served::Blocked(room) => Served::Blocked(room),
                 _ if found => Served::Progress,
@@ -214,7 +214,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         Ok(Served::Progress)
     }
 
-    /// Makes the rings that were rung known to the engine.
+    /// Makes the rings that were posted known to the engine.
     fn take_doorbells(&mut self) {
         for (word, ready) in self.shared.ready.iter().enumerate() {
             let mut bits = protocol::take(ready);
@@ -234,9 +234,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     fn serve(&mut self) -> Result<Served, Errno> {
         let now = self.parts.link.now();
         let (flow, turn) = match self.engine.next(now) {
-            Whose::Turn(flow, turn) => (flow, turn),
-            Whose::Wait(until) => return Ok(Served::Wait(until)),
-            Whose::Idle => return Ok(Served::Idle),
+            Decision::Turn(flow, turn) => (flow, turn),
+            Decision::Wait(until) => return Ok(Served::Wait(until)),
+            Decision::Idle => return Ok(Served::Idle),
         };
         self.parts.counters.turns.add(1, 0);
         let number = self.parts.ring_of_flow[flow.index()] as usize;
@@ -247,14 +247,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         };
         let ring = &self.parts.rings[number];
         let behind_stray = ring.unannounced && sent > Bytes::ZERO;
-        let rung = self.rung(number) > ring.ledger.done();
-        let backlogged = !ring.late && (ring.fetched.is_some() || rung || behind_stray);
+        let posted = self.posted(number) > ring.accounting.done();
+        let backlogged = !ring.late && (ring.fetched.is_some() || posted || behind_stray);
         let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
         self.engine.finish(turn, sent, share, backlogged, now);
         Ok(Served::Progress)
     }
 
-    fn rung(&self, number: usize) -> u64 {
+    fn posted(&self, number: usize) -> u64 {
         self.shared.rings[number].packets.load(Ordering::Acquire)
     }
 
@@ -295,19 +295,19 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
 
     /// Takes a fetched packet into account.
     fn accept(&mut self, number: usize, length: usize) {
-        let rung = self.rung(number);
-        let arrival = self.parts.rings[number].ledger.came(rung, clock::now);
+        let posted = self.posted(number);
+        let arrival = self.parts.rings[number].accounting.came(posted, clock::now);
         match arrival {
-            Arrival::Belled => {}
+            Arrival::Announced => {}
             Arrival::GivenUp => {
-                self.parts.counters.never_came.take_back(1);
-                self.count_never_came(number, |n| n.saturating_sub(1));
+                self.parts.counters.lost.take_back(1);
+                self.count_lost(number, |n| n.saturating_sub(1));
             }
             Arrival::Stray => self.parts.counters.strays.add(1, 0),
         }
         let class = self.parts.rings[number].class.unwrap_or_else(|| self.class_of_packet(number, length));
         let ring = &mut self.parts.rings[number];
-        ring.unannounced = arrival != Arrival::Belled;
+        ring.unannounced = arrival != Arrival::Announced;
         let (vnet, frame) = ring.parts(length);
         let packet = SuperPacket::parse(vnet, frame).ok();
         ring.fetched = Some(Fetched { length, packet, next_segment: 0, class, held: None, flow: None });
@@ -318,7 +318,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     fn class_of_packet(&self, number: usize, length: usize) -> ClassId {
         let (_, frame) = self.parts.rings[number].parts(length);
         let known = || self.flows.borrow().class_of(frame);
-        // The record is written before the bell, so it is there, read or not.
+        // The record is written before the doorbell, so it is there, read or not.
         let read = || {
             self.records.consume();
             known()
@@ -355,7 +355,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 
     /// Sleeps as long as there is nothing to do.
-    fn rest(&mut self, wait: Served) {
+    fn sleep_until_work(&mut self, wait: Served) {
         if matches!(wait, Served::Progress) {
             return;
         }
@@ -365,10 +365,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 
     fn sleep(&mut self, wait: Served, now: Nanos) {
-        let (until, for_bells) = match wait {
+        let (until, for_doorbells) = match wait {
             Served::Progress => return,
             Served::Blocked(room) => return self.wait_for_room(room, now),
-            // While the link is busy a bell cannot change anything: no wake-up is asked for.
+            // While the link is busy a doorbell cannot change anything: no wake-up is asked for.
             Served::Wait(until) => (until, self.parts.link.busy_until(now).is_none()),
             Served::Idle => (now + SLEEP_MAX, true),
         };
@@ -385,7 +385,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             let longest = &self.parts.counters.late_sleep_max;
             longest.set(longest.get().max(span.get()));
         }
-        if !for_bells {
+        if !for_doorbells {
             let span = span.max(MODERATION);
             let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
             let _ = poll(&mut [], Some(&timeout));
@@ -410,7 +410,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         if let Some(fetched) = ring.fetched.take() {
             let class = &self.parts.counters.classes[fetched.class.index()];
             class.held.add(1, (fetched.length - VnetHeader::LEN) as u64);
-            ring.ledger.gone();
+            ring.accounting.gone();
             self.engine.release(fetched.held);
         }
     }
@@ -424,9 +424,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 self.accept(number, length);
                 self.hold(number);
             }
-            let rung = self.rung(number);
-            let missing = self.parts.rings[number].ledger.close(rung);
-            self.parts.counters.never_came.add(missing, 0);
+            let posted = self.posted(number);
+            let missing = self.parts.rings[number].accounting.close(posted);
+            self.parts.counters.lost.add(missing, 0);
             self.match_strays(number);
         }
         self.parts.counters.worker_cpu.set(thread_cpu());

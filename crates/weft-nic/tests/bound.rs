@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, bells_only, conserved, standing};
+use bench::{Bench, conserved, doorbells_only, standing};
 use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -19,10 +19,10 @@ use weft_units::Nanos;
 const POLICY: &str = "class bulk = port 6000\nbound 5 packets of bulk\nroot = fair of bulk";
 
 /// The most packets of `class` that stand in the NIC at any time until `stop`.
-fn most_standing(bells: &Shared, plan: &RingPlan, class: usize, stop: &AtomicBool) -> u64 {
+fn most_standing(doorbells: &Shared, plan: &RingPlan, class: usize, stop: &AtomicBool) -> u64 {
     let mut most = 0;
     while !stop.load(Ordering::Relaxed) {
-        most = most.max(standing(bells, plan, class));
+        most = most.max(standing(doorbells, plan, class));
         std::thread::yield_now();
     }
     most
@@ -55,9 +55,9 @@ fn a_flood_from_two_cores_has_no_more_than_its_bound_in_the_nic() {
     let bench = Bench::roomy("bnd", POLICY, 10);
     let sink = bench.receiver(false, 6000);
     let class = bench.class("bulk");
-    let (bells, plan, stop) = (bench.nic.bells(), bench.nic.ring_plan(), AtomicBool::new(false));
+    let (doorbells, plan, stop) = (bench.nic.doorbells(), bench.nic.ring_plan(), AtomicBool::new(false));
     let (sent, most) = std::thread::scope(|scope| {
-        let watch = scope.spawn(|| most_standing(bells, plan, class, &stop));
+        let watch = scope.spawn(|| most_standing(doorbells, plan, class, &stop));
         let floods: Vec<_> = (0..2)
             .map(|cpu| {
                 let bed = &bench.bed;
@@ -77,10 +77,10 @@ fn a_flood_from_two_cores_has_no_more_than_its_bound_in_the_nic() {
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
     let bulk = &totals.classes[class];
-    assert_eq!((totals.never_came, totals.strays), (0, 0));
-    assert_eq!(bulk.rung.packets.get() + bulk.bound.packets.get(), sent, "let in or refused: {totals:#?}");
+    assert_eq!((totals.lost, totals.strays), (0, 0));
+    assert_eq!(bulk.posted.packets.get() + bulk.bound.packets.get(), sent, "let in or refused: {totals:#?}");
     assert_eq!(bulk.bound.bytes.get(), bulk.bound.packets.get() * (1200 + 42));
-    assert_eq!((bulk.rung, bulk.fetched.packets.get()), (bulk.fetched, received));
+    assert_eq!((bulk.posted, bulk.fetched.packets.get()), (bulk.fetched, received));
     assert!(received > 100, "places come back: {received}");
 }
 
@@ -93,10 +93,10 @@ fn tcp_is_held_back_by_a_bound_and_loses_nothing() {
     let class = bench.class("bulk");
     let address = SocketAddr::new(RECEIVER, 6000);
     let listener = bench.bed.receiver.run(|| TcpListener::bind(address)).expect("ns").expect("listener");
-    let (bells, plan, stop) = (bench.nic.bells(), bench.nic.ring_plan(), AtomicBool::new(false));
+    let (doorbells, plan, stop) = (bench.nic.doorbells(), bench.nic.ring_plan(), AtomicBool::new(false));
     const BYTES: usize = 300_000;
     let most = std::thread::scope(|scope| {
-        let watch = scope.spawn(|| most_standing(bells, plan, class, &stop));
+        let watch = scope.spawn(|| most_standing(doorbells, plan, class, &stop));
         let transfers: Vec<_> = (0..8)
             .map(|_| {
                 let connect = || TcpStream::connect(address);
@@ -120,7 +120,7 @@ fn tcp_is_held_back_by_a_bound_and_loses_nothing() {
     conserved(&totals);
     let bulk = &totals.classes[class];
     assert!(bulk.bound.packets.get() > 0, "{totals:#?}");
-    assert_eq!((bulk.rung, totals.never_came, totals.strays), (bulk.fetched, 0, 0));
+    assert_eq!((bulk.posted, totals.lost, totals.strays), (bulk.fetched, 0, 0));
 }
 
 /// Two cores and a NIC that takes packets one by one: a place that comes back is given away, once.
@@ -129,9 +129,9 @@ fn no_place_is_given_twice_and_none_is_lost() {
     if !weft_host::testing::privileged("no_place_is_given_twice_and_none_is_lost") {
         return;
     }
-    let (ns, doorbells) = bells_only("bnx", POLICY, 1000);
+    let (ns, doorbells) = doorbells_only("bnx", POLICY, 1000);
     let (shared, stop) = (doorbells.shared(), AtomicBool::new(false));
-    let rung = || shared.rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).sum::<u64>();
+    let posted = || shared.rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).sum::<u64>();
     let (class, stop) = (&shared.classes[0], &stop);
     let sockets: Vec<_> = (0..2).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
     let sent: u64 = std::thread::scope(|scope| {
@@ -150,21 +150,21 @@ fn no_place_is_given_twice_and_none_is_lost() {
         let senders: Vec<_> = sockets.into_iter().enumerate().map(send).collect();
         let until = Instant::now() + Duration::from_secs(20);
         for taken in 1..=5000 {
-            while rung() < taken && Instant::now() < until {
+            while posted() < taken && Instant::now() < until {
                 std::thread::yield_now();
             }
-            assert!(rung() <= taken - 1 + 5, "{} rung, {taken} taken", rung());
+            assert!(posted() <= taken - 1 + 5, "{} posted, {taken} taken", posted());
             class.done.store(taken, Ordering::SeqCst);
         }
         // Nothing is taken any more: the places fill up.
-        while rung() < 5005 && Instant::now() < until {
+        while posted() < 5005 && Instant::now() < until {
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(50));
         stop.store(true, Ordering::Relaxed);
         senders.into_iter().map(|s| s.join().expect("sender")).sum()
     });
-    assert_eq!(rung(), 5005);
+    assert_eq!(posted(), 5005);
     assert_eq!(class.packets.load(Ordering::SeqCst), 5005);
     assert_eq!(class.bound[0].load(Ordering::SeqCst), sent - 5005);
     assert_eq!(class.bytes.load(Ordering::SeqCst), 5005 * 92);
@@ -177,7 +177,7 @@ fn a_udp_super_packet_takes_a_place_for_each_segment() {
     if !weft_host::testing::privileged("a_udp_super_packet_takes_a_place_for_each_segment") {
         return;
     }
-    let (ns, doorbells) = bells_only("bng", POLICY, 1000);
+    let (ns, doorbells) = doorbells_only("bng", POLICY, 1000);
     let class = &doorbells.shared().classes[0];
     let counts = || [&class.packets, &class.bound[0]].map(|count| count.load(Ordering::SeqCst));
     let socket = bench::socket(&ns, bench::unspecified(false));

@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, config, conserved, in_order, rung, set_mark, set_priority};
+use bench::{Bench, config, conserved, in_order, posted, set_mark, set_priority};
 use core::net::{IpAddr, SocketAddr};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::net::UdpSocket;
@@ -70,7 +70,7 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
         };
         link::add_route(&bench.bed.sender, &via("10.50.0.0", RECEIVER)).expect("route");
         link::add_route(&bench.bed.sender, &via("fd01::", bench::RECEIVER6)).expect("route");
-        let mut expected = rung(&bench.settle(Duration::from_millis(200)));
+        let mut expected = posted(&bench.settle(Duration::from_millis(200)));
         for _ in 0..300 {
             let meta = send_one(&bench, &mut rng);
             let lane = bench.policy.classify(&meta);
@@ -80,7 +80,7 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
         let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
         conserved(&totals);
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
-        assert_eq!(fetched, rung(&totals), "{text}");
+        assert_eq!(fetched, posted(&totals), "{text}");
         assert_eq!(fetched[..8], expected[..8], "{text}");
         // The stack says something of its own now and then (multicast listener reports).
         assert!(
@@ -218,8 +218,8 @@ fn one_five_tuple_from_two_cgroups_is_two_flows() {
     let mut pings = groups.each_ref().map(ping);
     pings.iter_mut().for_each(|ping| _ = ping.wait().expect("end"));
     let totals = bench.settle(Duration::from_secs(5));
-    let rung = |name| bench.of(&totals, name).rung.packets.get();
-    assert_eq!((rung("a"), rung("b")), (40, 40), "{totals:#?}");
+    let posted = |name| bench.of(&totals, name).posted.packets.get();
+    assert_eq!((posted("a"), posted("b")), (40, 40), "{totals:#?}");
     conserved(&bench.nic.stop(Nanos::from_secs(5)).expect("stop"));
 }
 
@@ -236,7 +236,7 @@ fn fragments_and_arp_in_every_kind_of_ring() {
             Bench::start("frg", text, &weft_nic::nic::NicConfig { mode, ..config(100) }, 1000, |_| ());
         bench.add_ipv6();
         bench.settle(Duration::from_millis(100));
-        let before = rung(&bench.nic.totals().expect("totals"));
+        let before = posted(&bench.nic.totals().expect("totals"));
         let (v4, v6) = (bench.sender(false), bench.sender(true));
         for (socket, to) in [(&v4, RECEIVER), (&v6, bench::RECEIVER6)] {
             socket.send_to(&[0; 100], (to, 6000)).expect("send");
@@ -244,14 +244,14 @@ fn fragments_and_arp_in_every_kind_of_ring() {
         }
         arp(&bench.bed.sender, &v4);
         let totals = bench.settle(Duration::from_secs(1));
-        let after: Vec<u64> = rung(&totals).iter().zip(&before).map(|(a, b)| a - b).collect();
+        let after: Vec<u64> = posted(&totals).iter().zip(&before).map(|(a, b)| a - b).collect();
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
         let of_classes = mode == weft_nic::plan::Mode::Loom;
         let expected = if of_classes { [8, 0] } else { [2, 6] };
         assert_eq!(after[..2], expected, "two whole datagrams, two in three fragments");
         assert!(after[if of_classes { 3 } else { 2 }] >= 1, "ARP is infrastructure, or nobody's");
-        assert_eq!(fetched, rung(&totals), "{mode:?}");
-        assert_eq!(totals.never_came, 0, "broadcasts reach the ring");
+        assert_eq!(fetched, posted(&totals), "{mode:?}");
+        assert_eq!(totals.lost, 0, "broadcasts reach the ring");
         conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
     }
 }
@@ -278,8 +278,8 @@ fn multicast_reaches_the_ring() {
     std::thread::sleep(Duration::from_millis(400));
     let totals = bench.nic.stop(Nanos::from_millis(500)).expect("stop");
     let infrastructure = &totals.classes[2];
-    assert!(infrastructure.rung.packets.get() >= 0x30, "{totals:#?}");
-    assert_eq!((infrastructure.fetched.packets, totals.never_came), (infrastructure.rung.packets, 0));
+    assert!(infrastructure.posted.packets.get() >= 0x30, "{totals:#?}");
+    assert_eq!((infrastructure.fetched.packets, totals.lost), (infrastructure.posted.packets, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Packets and bytes in = out + dropped with a reason + held, at every station of a NIC between real TCP/IP stacks.
+//! Packets and bytes in = out + dropped with a reason + held, at every stage of a NIC between real TCP/IP stacks.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -83,9 +83,9 @@ fn overload_of_small_rings_loses_nothing_unseen() {
     conserved(&totals);
     assert!(totals.sum(|c| c.full).packets.get() > 100, "the rings were full: {totals:#?}");
     assert_eq!(
-        (totals.drops, totals.never_came),
+        (totals.drops, totals.lost),
         (Default::default(), 0),
-        "nothing is dropped behind its bell"
+        "nothing is dropped behind its doorbell"
     );
     assert_eq!(totals.classes[class].wire.packets.get(), received, "what was sent has arrived");
     assert_eq!(totals.strays, 0);
@@ -121,13 +121,13 @@ fn without_overload_every_byte_is_accounted_for() {
     let class = bench.class("u");
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
-    assert_eq!((totals.drops, totals.never_came, totals.strays), (Default::default(), 0, 0));
+    assert_eq!((totals.drops, totals.lost, totals.strays), (Default::default(), 0, 0));
     for class in &totals.classes {
-        assert_eq!(class.rung, class.fetched, "packets and bytes: {totals:#?}");
+        assert_eq!(class.posted, class.fetched, "packets and bytes: {totals:#?}");
     }
     let udp = &totals.classes[class];
-    assert_eq!((udp.rung.packets.get(), received), (sent, sent));
-    assert_eq!(udp.rung.bytes.get(), sent * (900 + 42));
+    assert_eq!((udp.posted.packets.get(), received), (sent, sent));
+    assert_eq!(udp.posted.bytes.get(), sent * (900 + 42));
     assert_eq!(udp.wire.bytes.get(), sent * (900 + 42 + 24), "preamble, checksum and gap on the wire");
 }
 
@@ -163,8 +163,8 @@ fn udp_segmentation_offload_counts_segment_by_segment() {
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
     conserved(&totals);
     let udp = &totals.classes[class];
-    assert_eq!((udp.rung.packets.get(), udp.rung.bytes.get()), expected);
-    assert_eq!((udp.fetched, totals.strays), (udp.rung, 0));
+    assert_eq!((udp.posted.packets.get(), udp.posted.bytes.get()), expected);
+    assert_eq!((udp.fetched, totals.strays), (udp.posted, 0));
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn forwarded_packets_are_classified_and_counted() {
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
     conserved(&totals);
     let (far, near) = (&totals.classes[classes.0], &totals.classes[classes.1]);
-    assert_eq!(near.rung.packets.get(), 20);
-    assert_eq!((far.rung, totals.strays), (far.fetched, 0));
-    assert!(far.rung.bytes.get() > bytes, "all that arrived was far's: {totals:#?}");
-    assert!(far.wire.packets.get() > 2 * far.rung.packets.get(), "super-packets were forwarded whole");
+    assert_eq!(near.posted.packets.get(), 20);
+    assert_eq!((far.posted, totals.strays), (far.fetched, 0));
+    assert!(far.posted.bytes.get() > bytes, "all that arrived was far's: {totals:#?}");
+    assert!(far.wire.packets.get() > 2 * far.posted.packets.get(), "super-packets were forwarded whole");
 }

@@ -189,8 +189,9 @@ fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
 /// What has become of packets between two readings of the totals.
 fn fates(bench: &Bench, before: &weft_nic::nic::Totals, after: &weft_nic::nic::Totals) -> Vec<(Fate, u64)> {
     let classes = ["top", "bulk", "deep", "default"];
-    let rung = |name| bench.of(after, name).rung.packets.get() - bench.of(before, name).rung.packets.get();
-    let mut fates: Vec<(Fate, u64)> = classes.map(|name| (Fate::Class(name), rung(name))).to_vec();
+    let posted =
+        |name| bench.of(after, name).posted.packets.get() - bench.of(before, name).posted.packets.get();
+    let mut fates: Vec<(Fate, u64)> = classes.map(|name| (Fate::Class(name), posted(name))).to_vec();
     fates.push((Fate::Obscured, after.obscured_drops - before.obscured_drops));
     fates.push((Fate::Unannounced, after.unannounced_drops - before.unannounced_drops));
     fates.retain(|(_, count)| *count > 0);
@@ -245,7 +246,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
     let known = Raw::open(&bench, 0x0800);
     let udp = bulk(&Below::default());
     let top = frame(&Below::default(), &Transport::Tcp(tcp(1, 22, 1, 0)), &[7; 400]);
-    // The same five-tuples, announced: the bells and the flow table know them.
+    // The same five-tuples, announced: the doorbells and the flow table know them.
     assert_eq!(tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| known.send(&udp))), [(BULK, FRAMES)]);
     let found = tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| known.send(&top)));
     assert_eq!(found, [(Fate::Class("top"), FRAMES)]);
@@ -268,7 +269,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
     });
     assert_eq!(found, [(BULK, FRAMES), (Fate::Unannounced, FRAMES)]);
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert_eq!((totals.strays, totals.never_came), (0, 0), "{totals:#?}");
+    assert_eq!((totals.strays, totals.lost), (0, 0), "{totals:#?}");
     conserved(&totals);
 }
 

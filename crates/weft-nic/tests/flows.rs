@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, bells_only, config, conserved, in_order, set_mark};
+use bench::{Bench, config, conserved, doorbells_only, in_order, set_mark};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType};
@@ -17,7 +17,7 @@ use weft_nic::doorbell::{FLOW_IDLE, end_hashing};
 use weft_nic::nic::NicConfig;
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::testbed::{RECEIVER, Testbed};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_units::Nanos;
 
 const POLICY: &str = "class u = udp\nclass t = tcp\nroot = wfq { fair of u: 1, fair of t: 1 }";
@@ -63,7 +63,7 @@ fn no_mode_reorders_a_flow() {
         conserved(&totals);
         assert_eq!((totals.drops, totals.strays), (Default::default(), 0), "{mode:?}");
         for class in &totals.classes {
-            assert_eq!(class.rung, class.fetched, "each class its own, in {mode:?}: {totals:#?}");
+            assert_eq!(class.posted, class.fetched, "each class its own, in {mode:?}: {totals:#?}");
         }
     }
 }
@@ -126,10 +126,10 @@ fn super_packets_are_cut_by_the_grain_and_interleave() {
     if !weft_host::testing::privileged("super_packets_are_cut_by_the_grain_and_interleave") {
         return;
     }
-    let grain = |n| NonZeroU32::new(n).map_or(Grain::Whole, Grain::Segments);
-    // In the middle of the transfer both flows have packets waiting: after each grain the other one goes.
+    let segments_per_turn = |n| NonZeroU32::new(n).map_or(SegmentsPerTurn::Whole, SegmentsPerTurn::AtMost);
+    // In the middle of the transfer both flows have packets waiting: after each segments_per_turn the other one goes.
     for (name, segments) in [("one", 1), ("four", 4), ("whole", 0)] {
-        let config = NicConfig { grain: grain(segments), ..config(100) };
+        let config = NicConfig { segments_per_turn: segments_per_turn(segments), ..config(100) };
         let bench = Bench::start(&format!("grn{name}"), POLICY, &config, 8000, |_| ());
         let wire = tap_wire(&bench);
         std::thread::scope(|scope| {
@@ -147,14 +147,17 @@ fn super_packets_are_cut_by_the_grain_and_interleave() {
         match segments {
             0 => assert!(longest > 10_000, "whole super-packets on the wire: {longest}"),
             n => {
-                assert!(longest <= 66 + 1448 * n as usize, "{longest} bytes at grain {n}");
+                assert!(longest <= 66 + 1448 * n as usize, "{longest} bytes at segments_per_turn {n}");
                 let frames = middle.len();
-                assert!(turns * 10 >= frames * 7, "{turns} changes in {frames} frames at grain {n}");
+                assert!(
+                    turns * 10 >= frames * 7,
+                    "{turns} changes in {frames} frames at segments_per_turn {n}"
+                );
             }
         }
         let tcp = &totals.classes[1];
         assert!(tcp.wire.packets.get() >= 6_000_000 / 1448, "MTU-size frames are counted: {totals:#?}");
-        assert_eq!(tcp.sent, tcp.rung);
+        assert_eq!(tcp.sent, tcp.posted);
     }
 }
 
@@ -195,7 +198,7 @@ fn flows_beyond_the_bound_share_rings_and_harm_nobody() {
     conserved(&totals);
     assert!(totals.classes[0].untracked.get() >= 51 * 100, "{totals:#?}");
     assert_eq!(totals.classes[1].untracked.get(), 0);
-    assert_eq!((totals.classes[0].rung, totals.strays), (totals.classes[0].fetched, 0));
+    assert_eq!((totals.classes[0].posted, totals.strays), (totals.classes[0].fetched, 0));
 }
 
 /// A flow that was beyond the bound keeps its ring when there is room for it: what it sent before is still there.
@@ -205,14 +208,14 @@ fn a_flow_that_is_tracked_late_does_not_overtake_itself() {
         return;
     }
     let text = "class u = udp\nroot = fair of u";
-    let (ns, doorbells) = bells_only("late", text, 1);
+    let (ns, doorbells) = doorbells_only("late", text, 1);
     let shared = doorbells.shared();
     let sockets: Vec<_> = (0..20).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
     let packets = || shared.rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect::<Vec<u64>>();
     let ring_of = |i: usize| {
         let before = packets();
         sockets[i].send_to(&[0; 50], ("10.77.0.2", 1)).expect("send");
-        before.iter().zip(packets()).position(|(b, a)| *b != a).expect("a bell")
+        before.iter().zip(packets()).position(|(b, a)| *b != a).expect("a doorbell")
     };
     let tracked = || shared.lanes[0].flows.load(Ordering::SeqCst);
     let first: Vec<usize> = (0..20).map(ring_of).collect();
@@ -233,7 +236,7 @@ fn idle_flows_expire_once_their_packets_are_gone() {
     if !weft_host::testing::privileged("idle_flows_expire_once_their_packets_are_gone") {
         return;
     }
-    let (ns, doorbells) = bells_only("idle", "class u = udp\nroot = fair of u", 100);
+    let (ns, doorbells) = doorbells_only("idle", "class u = udp\nroot = fair of u", 100);
     let shared = doorbells.shared();
     let flows = || shared.lanes[0].flows.load(Ordering::SeqCst);
     for _ in 0..10 {
@@ -248,9 +251,9 @@ fn idle_flows_expire_once_their_packets_are_gone() {
     let later = now + FLOW_IDLE + Nanos::from_secs(1);
     table.expire(later).expect("tidied");
     assert_eq!(flows(), 10, "a flow of which a packet waits would overtake it in another ring");
-    // Of one ring all is done; of another, which is never empty, all that was rung before a time long after.
-    let mut rung = shared.rings.iter().filter(|ring| ring.packets.load(Ordering::SeqCst) > 0);
-    let (one, another) = (rung.next().expect("a ring"), rung.next().expect("another ring"));
+    // Of one ring all is done; of another, which is never empty, all that was posted before a time long after.
+    let mut posted = shared.rings.iter().filter(|ring| ring.packets.load(Ordering::SeqCst) > 0);
+    let (one, another) = (posted.next().expect("a ring"), posted.next().expect("another ring"));
     one.done.store(one.packets.load(Ordering::SeqCst), Ordering::SeqCst);
     another.passed.store(now.get() + 1_000_000_000, Ordering::SeqCst);
     let left = 10 - [one, another].map(|ring| ring.packets.load(Ordering::SeqCst) as u32).iter().sum::<u32>();
@@ -268,7 +271,7 @@ fn a_flow_is_looked_at_however_many_there_are() {
     if !weft_host::testing::privileged("a_flow_is_looked_at_however_many_there_are") {
         return;
     }
-    let (ns, doorbells) = bells_only("many", "class u = udp\nroot = fair of u", 100);
+    let (ns, doorbells) = doorbells_only("many", "class u = udp\nroot = fair of u", 100);
     let shared = doorbells.shared();
     let sockets: Vec<_> = (0..50).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
     let send = |i: usize| sockets[i].send_to(&[0; 50], ("10.77.0.2", 1)).expect("send");
@@ -368,7 +371,7 @@ fn a_class_returns_from_hashing_when_the_crowd_has_left() {
     if !weft_host::testing::privileged("a_class_returns_from_hashing_when_the_crowd_has_left") {
         return;
     }
-    let (ns, doorbells) = bells_only("hsh", "class u = udp\nroot = fair of u", 15);
+    let (ns, doorbells) = doorbells_only("hsh", "class u = udp\nroot = fair of u", 15);
     let shared = doorbells.shared();
     let policy = bench::policy("class u = udp\nroot = fair of u");
     let plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
@@ -376,9 +379,9 @@ fn a_class_returns_from_hashing_when_the_crowd_has_left() {
         let sockets: Vec<_> = (0..count).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
         sockets.iter().for_each(|socket| _ = socket.send_to(&[0; 50], ("10.77.0.2", 1)).expect("send"));
     };
-    let rung = || shared.rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect::<Vec<u64>>();
+    let posted = || shared.rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect::<Vec<u64>>();
     let all_done = || {
-        rung().iter().zip(&shared.rings).for_each(|(&n, ring)| ring.done.store(n, Ordering::SeqCst));
+        posted().iter().zip(&shared.rings).for_each(|(&n, ring)| ring.done.store(n, Ordering::SeqCst));
     };
     let hashing = || shared.lanes[0].untracked.load(Ordering::SeqCst) != 0;
     let table = doorbells.flow_table().expect("table");
@@ -389,14 +392,14 @@ fn a_class_returns_from_hashing_when_the_crowd_has_left() {
     assert!(hashing(), "packets of the crowd wait");
     all_done();
     end_hashing(shared, &plan.lanes, weft_host::clock::now());
-    assert!(hashing(), "one of the crowd may be between its bell and its ring");
+    assert!(hashing(), "one of the crowd may be between its doorbell and its ring");
     table.expire(later()).expect("tidied");
     end_hashing(shared, &plan.lanes, later());
     assert!(!hashing());
-    let before = rung();
+    let before = posted();
     let rings = plan.lanes[0].rings.min(15);
     send(usize::from(rings));
-    let after = rung();
+    let after = posted();
     let each: Vec<u64> = after.iter().zip(&before).map(|(a, b)| a - b).filter(|&n| n > 0).collect();
     assert_eq!(each, vec![1; usize::from(rings)], "each new flow in a ring of its own");
 }
@@ -409,7 +412,7 @@ fn moves_and_expiry_at_once_keep_the_counts_of_the_lanes() {
         return;
     }
     let text = "class a = mark 1\nclass b = mark 2\nroot = wfq { fair of a: 1, fair of b: 1 }";
-    let (ns, doorbells) = bells_only("cnt", text, 1000);
+    let (ns, doorbells) = doorbells_only("cnt", text, 1000);
     let shared = doorbells.shared();
     let sockets: Vec<_> = (0..8).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
     let table = doorbells.flow_table().expect("table");

@@ -88,7 +88,7 @@ fn a_flood_of_infrastructure_has_no_more_than_its_share() {
     }
     let most = start.elapsed().as_secs_f64() * SHARE + 16.0 * 1024.0 + 1042.0;
     let totals = bench.nic.stop(Nanos::from_secs(10)).expect("stop");
-    let of = |name| totals.classes.get(bench_class(&totals, name)).expect("class").rung;
+    let of = |name| totals.classes.get(bench_class(&totals, name)).expect("class").posted;
     let (first, rest) = (of("infrastructure"), of("dhcp"));
     assert!(first.bytes.get() > 0 && first.bytes.get() as f64 <= most, "{} bytes, {most}", first.bytes);
     assert_eq!(first.packets.get() + rest.packets.get(), 400, "{totals:#?}");

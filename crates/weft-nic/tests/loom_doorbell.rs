@@ -5,7 +5,7 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release -p weft-nic --test loom_doorbell --target-dir target-loom
 //! ```
 //!
-//! A bell or a wake-up that is lost leaves the NIC asleep for ever, which loom reports as a deadlock. Each rule of the
+//! A doorbell or a wake-up that is lost leaves the NIC asleep for ever, which loom reports as a deadlock. Each rule of the
 //! protocol has a twin here that breaks it: the model must find that out, or it checks nothing.
 #![cfg(loom)]
 
@@ -42,8 +42,8 @@ fn look(page: &Page) -> Option<u64> {
     (protocol::take(&page.ready[0]) != 0).then(|| page.packets.load(Ordering::Relaxed))
 }
 
-/// Two threads ring `bells` times each; the NIC must come to know of all of them, and sleeps when it sees nothing.
-fn model(bells: u64, ring: Ring, look: Look, sleep: Sleep) {
+/// Two threads ring `doorbells` times each; the NIC must come to know of all of them, and sleeps when it sees nothing.
+fn model(doorbells: u64, ring: Ring, look: Look, sleep: Sleep) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
@@ -59,7 +59,7 @@ fn model(bells: u64, ring: Ring, look: Look, sleep: Sleep) {
             .map(|_| {
                 let page = Arc::clone(&page);
                 thread::spawn(move || {
-                    for _ in 0..bells {
+                    for _ in 0..doorbells {
                         if ring(&page.packets, 1, &page.ready[0], 0, &page.sleeping) {
                             page.wakes.fetch_add(1, Plain::SeqCst);
                             page.wake.notify();
@@ -68,7 +68,7 @@ fn model(bells: u64, ring: Ring, look: Look, sleep: Sleep) {
                 })
             })
             .collect();
-        serve(&page, 2 * bells, look, sleep);
+        serve(&page, 2 * doorbells, look, sleep);
         for thread in ringing {
             thread.join().expect("a ringing thread");
         }
@@ -95,12 +95,12 @@ fn serve(page: &Page, all: u64, look: Look, sleep: Sleep) {
 }
 
 /// Runs a model that must fail.
-fn fails(bells: u64, ring: Ring, look: Look, sleep: Sleep) -> bool {
-    std::panic::catch_unwind(|| model(bells, ring, look, sleep)).is_err()
+fn fails(doorbells: u64, ring: Ring, look: Look, sleep: Sleep) -> bool {
+    std::panic::catch_unwind(|| model(doorbells, ring, look, sleep)).is_err()
 }
 
 #[test]
-fn no_bell_and_no_wake_up_is_lost() {
+fn no_doorbell_and_no_wake_up_is_lost() {
     model(1, protocol::ring, look, protocol::prepare_sleep);
 }
 
@@ -303,7 +303,7 @@ fn moved_meanwhile(look_again: bool) {
 }
 
 #[test]
-fn a_packet_that_is_rung_during_a_move_is_waited_for() {
+fn a_packet_that_is_posted_during_a_move_is_waited_for() {
     moved_meanwhile(true);
 }
 

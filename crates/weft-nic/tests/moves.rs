@@ -18,15 +18,15 @@ use weft_units::Nanos;
 /// What is not marked is slow: a flow that left its packets behind there would overtake them.
 const POLICY: &str = "class fast = mark 7 or priority 3\nclass slow = any\n\
                       root = priority { fair of fast, limit 20mbps of fair of slow }";
-/// A flow has moved when so many of its packets were rung in the new class.
+/// A flow has moved when so many of its packets were posted in the new class.
 const MOVED: u64 = 20;
 
-/// Waits until `packets` more packets of class `name` were rung; how long that took.
-fn until_rung(bench: &Bench, name: &str, packets: u64) -> Option<Duration> {
-    let rung = || bench.of(&bench.nic.totals().expect("totals"), name).rung.packets.get();
-    let (before, started) = (rung(), Instant::now());
+/// Waits until `packets` more packets of class `name` were posted; how long that took.
+fn until_posted(bench: &Bench, name: &str, packets: u64) -> Option<Duration> {
+    let posted = || bench.of(&bench.nic.totals().expect("totals"), name).posted.packets.get();
+    let (before, started) = (posted(), Instant::now());
     while started.elapsed() < Duration::from_secs(5) {
-        if rung() >= before + packets {
+        if posted() >= before + packets {
             return Some(started.elapsed());
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -70,7 +70,7 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
         std::thread::sleep(Duration::from_millis(400));
         let before = out_of_order(&bench.bed.receiver);
         change(&near);
-        let took = until_rung(&bench, "fast", MOVED);
+        let took = until_posted(&bench, "fast", MOVED);
         std::thread::sleep(Duration::from_millis(200));
         let after = out_of_order(&bench.bed.receiver);
         stop.store(true, Ordering::Relaxed);
@@ -82,7 +82,7 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
     for class in &totals.classes {
-        assert_eq!(class.rung, class.fetched, "each class its own: {totals:#?}");
+        assert_eq!(class.posted, class.fetched, "each class its own: {totals:#?}");
     }
 }
 
@@ -129,11 +129,11 @@ fn a_udp_flood_moves_in_order() {
         scope.spawn(|| send_numbered(&socket, 6000, Duration::from_micros(100), &stop));
         std::thread::sleep(Duration::from_millis(400));
         set_mark(&socket, 7);
-        let there = until_rung(&bench, "fast", MOVED);
+        let there = until_posted(&bench, "fast", MOVED);
         set_mark(&socket, 0);
-        let back = until_rung(&bench, "slow", MOVED);
+        let back = until_posted(&bench, "slow", MOVED);
         set_priority(&socket, 3);
-        let again = until_rung(&bench, "fast", MOVED);
+        let again = until_posted(&bench, "fast", MOVED);
         stop.store(true, Ordering::Relaxed);
         for took in [there, back, again] {
             let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
@@ -169,7 +169,7 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
         scope.spawn(move || send_numbered(moving, 6000, Duration::from_millis(10), stop));
         std::thread::sleep(Duration::from_millis(600));
         set_mark(moving, 7);
-        let took = until_rung(&bench, "fast", MOVED);
+        let took = until_posted(&bench, "fast", MOVED);
         stop.store(true, Ordering::Relaxed);
         let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
         assert!(took < Duration::from_secs(1), "{took:?}");

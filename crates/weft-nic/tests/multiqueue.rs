@@ -27,7 +27,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops the NIC and checks its books and those of the log.
+/// Stops the NIC and checks its accounting and those of the log.
 fn finish(nic: SoftwareNic) -> (Totals, DepartureLog) {
     let (totals, log) = nic.stop_with_log(Nanos::from_secs(1)).expect("stop");
     conserved(&totals);
@@ -58,8 +58,8 @@ fn queue_of(log: &DepartureLog, flow: FlowId) -> QueueId {
 }
 
 #[test]
-fn tcp_flows_keep_the_books_and_their_queues() {
-    if !weft_host::testing::privileged("tcp_flows_keep_the_books_and_their_queues") {
+fn tcp_flows_keep_the_accounting_and_their_queues() {
+    if !weft_host::testing::privileged("tcp_flows_keep_the_accounting_and_their_queues") {
         return;
     }
     let _alone = alone();
@@ -98,13 +98,13 @@ fn tcp_flows_keep_the_books_and_their_queues() {
 /// Connects until there are `each` flows in each of `count` hardware queues of one ring; returns them with their queues.
 fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec<(Idle, QueueId)> {
     let acceptor = Acceptor::open(bed);
-    let rung =
-        || -> Vec<u64> { nic.bells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect() };
+    let posted =
+        || -> Vec<u64> { nic.doorbells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect() };
     let (mut found, mut others) = (BTreeMap::<QueueId, Vec<Idle>>::new(), Vec::new());
     for _ in 0..1000 {
-        let before = rung();
+        let before = posted();
         let idle = acceptor.connect();
-        let queue = rung().iter().zip(before).position(|(now, before)| *now > before).expect("rung");
+        let queue = posted().iter().zip(before).position(|(now, before)| *now > before).expect("posted");
         let queue = QueueId::from_index(queue);
         let room = if found.contains_key(&queue) || found.len() < count { each } else { 0 };
         if found.get(&queue).map_or(0, Vec::len) < room {
@@ -206,7 +206,7 @@ fn queues_with_several_flows_send_pieces_when_asked_to() {
         std::thread::sleep(Duration::from_micros(200));
     }
     assert!(seen > 20, "held while its pieces wait: {seen}");
-    // A packet that came behind its bell is held until its turn.
+    // A packet that came behind its doorbell is held until its turn.
     assert!(seen_whole * 5 < seen, "the other sends whole packets: {seen_whole} against {seen}");
     page.segment_bytes.store(0, Ordering::SeqCst);
     // The link's clock may be 50 ms behind; a packet that had been begun may follow.
@@ -266,7 +266,7 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
         let hash = (1024..1280).map(|low| tag | low).find(|h| h % u32::from(queues) == queue).expect("one");
         let programs = hash_programs(hash);
         let near = nic.port().index().expect("near");
-        let behind = nic.port().behind_index().expect("behind");
+        let behind = nic.port().peer_index().expect("behind");
         // Of filters without a priority the last one comes first (tcf_auto_prio, net/sched/cls_api.c).
         bed.sender.run(|| programs.attach_egress("before", near)).expect("ns").expect("before");
         bed.nic.run(|| programs.attach_ingress("behind", behind)).expect("ns").expect("behind");
@@ -302,18 +302,18 @@ fn a_new_flow_leaves_the_ring_of_one_that_pauses_alone() {
     let nic = start(&bed, &wanted).expect("nic");
     let to = SocketAddr::new(RECEIVER, 9000);
     let _sink = bench::socket(&bed.receiver, to);
-    let rings = || nic.bells().rings.iter();
-    let rung = || -> Vec<u64> { rings().map(|ring| ring.packets.load(Ordering::SeqCst)).collect() };
+    let rings = || nic.doorbells().rings.iter();
+    let posted = || -> Vec<u64> { rings().map(|ring| ring.packets.load(Ordering::SeqCst)).collect() };
     // One datagram, which leaves at once; the ring that it took.
     let send = |flow: &UdpSocket| -> usize {
-        let before = rung();
+        let before = posted();
         flow.send_to(&[1; 100], to).expect("sent");
         let until = clock::now() + Nanos::from_secs(5);
         let waiting = || rings().any(|r| r.packets.load(Ordering::SeqCst) > r.done.load(Ordering::SeqCst));
-        while rung() == before || waiting() {
+        while posted() == before || waiting() {
             assert!(clock::now() < until, "it does not leave");
         }
-        rung().iter().zip(before).position(|(now, before)| *now > before).expect("rung")
+        posted().iter().zip(before).position(|(now, before)| *now > before).expect("posted")
     };
     let flow = || bench::socket(&bed.sender, bench::unspecified(false));
     // The first may wait for the receiver's hardware address.

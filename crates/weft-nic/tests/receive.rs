@@ -140,10 +140,10 @@ fn what_a_queue_still_holds_at_the_end_is_counted() {
     totals.check().expect("nothing is lost");
     let mut wrong = totals.clone();
     wrong.queues[0].left.packets = Packets(16);
-    assert_eq!(wrong.check().expect_err("one is missing").station, "a receive queue");
+    assert_eq!(wrong.check().expect_err("one is missing").stage, "a receive queue");
     wrong = totals;
     wrong.host.packets += Packets(1);
-    assert_eq!(wrong.check().expect_err("one too many").station, "NIC to host");
+    assert_eq!(wrong.check().expect_err("one too many").stage, "NIC to host");
 }
 
 #[test]

@@ -70,10 +70,10 @@ fn flows_spread_over_the_queues_and_every_queue_reads_zero_at_the_end() {
     let even = seen.iter().filter(|flows| flows.iter().all(|count| (1..=2).contains(count))).count();
     assert!(!seen.is_empty() && even * 2 > seen.len(), "{even} of {}: {seen:?}", seen.len());
     std::thread::sleep(Duration::from_millis(500));
-    let books = watch.titan().books().expect("books");
-    assert!(books.faults().is_empty(), "{:#?}, {books:?}", books.faults());
+    let accounting = watch.titan().accounting().expect("accounting");
+    assert!(accounting.faults().is_empty(), "{:#?}, {accounting:?}", accounting.faults());
     // Where the kernel did not report a departure of this host, it may have been one of these.
-    if books.missed == 0 {
+    if accounting.missed == 0 {
         let page = watch.titan().page();
         for (number, queue) in page.queues.iter().enumerate().take(8) {
             assert_eq!(page.loads[number].get(), Load::default(), "queue {number}");

@@ -68,7 +68,7 @@ fn a_packet_that_is_cut_is_counted_piece_by_piece() {
         let delivered = assigned.delivered() as u64;
         if ring_packets == 3 {
             assert!(delivered < packets, "{delivered}");
-            // Books of dropped super-packets do not balance in the kernel's own counters; not our matter here.
+            // Accounting of dropped super-packets do not balance in the kernel's own counters; not our matter here.
         } else {
             assert_eq!(delivered, packets);
             assigned.finish();
@@ -192,8 +192,8 @@ fn a_flow_that_waits_for_long_stays_counted() {
 }
 
 #[test]
-fn a_socket_that_two_cores_send_from_keeps_the_books() {
-    if !privileged("a_socket_that_two_cores_send_from_keeps_the_books") {
+fn a_socket_that_two_cores_send_from_keeps_the_accounting() {
+    if !privileged("a_socket_that_two_cores_send_from_keeps_the_accounting") {
         return;
     }
     let _alone = alone();

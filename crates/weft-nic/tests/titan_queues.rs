@@ -50,9 +50,9 @@ fn each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied() {
     // What the records say is where packets are: each ring has those of its flows.
     let mut packets = [0; 8];
     flows.iter().for_each(|(_, queue)| packets[*queue] += 30);
-    let rung = assigned.nic().bells().rings.iter().take(8);
-    let rung: Vec<u64> = rung.map(|ring| get(&ring.packets)).collect();
-    assert_eq!(rung, packets);
+    let posted = assigned.nic().doorbells().rings.iter().take(8);
+    let posted: Vec<u64> = posted.map(|ring| get(&ring.packets)).collect();
+    assert_eq!(posted, packets);
     // Where the link was free for a flow's first packet, it may have ended and begun again before its second.
     let page = assigned.titan().page();
     assert!((12..24).contains(&page.activations()), "{}", page.activations());

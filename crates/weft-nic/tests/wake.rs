@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, bells_only};
+use bench::{Bench, doorbells_only};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::atomic::Ordering;
@@ -82,7 +82,7 @@ fn a_full_record_ring_swallows_no_wake_up() {
     if !weft_host::testing::privileged("a_full_record_ring_swallows_no_wake_up") {
         return;
     }
-    let (ns, doorbells) = bells_only("wkf", POLICY, 65_536);
+    let (ns, doorbells) = doorbells_only("wkf", POLICY, 65_536);
     let records = doorbells.records(|_| ()).expect("records");
     let shared = doorbells.shared();
     let socket = bench::socket(&ns, bench::unspecified(false));
@@ -99,7 +99,7 @@ fn a_full_record_ring_swallows_no_wake_up() {
         shared.ready.iter().for_each(|word| _ = protocol::take(word));
         assert!(protocol::prepare_sleep(&shared.ready, &shared.sleeping));
         socket.send_to(&[0; 20], ("10.77.0.2", 1)).expect("send");
-        assert_eq!(shared.sleeping.load(Ordering::SeqCst), 0, "the bell was seen");
+        assert_eq!(shared.sleeping.load(Ordering::SeqCst), 0, "the doorbell was seen");
         let timeout = rustix::time::Timespec { tv_sec: 2, tv_nsec: 0 };
         let mut fds = [PollFd::from_borrowed_fd(records.wake_fd(), PollFlags::IN)];
         assert_eq!(poll(&mut fds, Some(&timeout)).expect("poll"), 1, "wake-up {round}");

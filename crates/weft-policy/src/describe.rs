@@ -207,10 +207,10 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
 
 /// The way of a lane from its class through its limits to its leaf.
 fn lane_edges(lane: &LaneSpec) -> Vec<String> {
-    let mut stations = vec![format!("class{}", lane.class)];
-    stations.extend(lane.limits.iter().map(|limit| format!("limit{limit}")));
-    stations.push(format!("leaf{}", lane.leaf));
-    stations.windows(2).map(|pair| format!("  {} -> {};\n", pair[0], pair[1])).collect()
+    let mut stages = vec![format!("class{}", lane.class)];
+    stages.extend(lane.limits.iter().map(|limit| format!("limit{limit}")));
+    stages.push(format!("leaf{}", lane.leaf));
+    stages.windows(2).map(|pair| format!("  {} -> {};\n", pair[0], pair[1])).collect()
 }
 
 fn rate_text(rate: BitsPerSec) -> String {

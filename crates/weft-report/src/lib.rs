@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`stats`] | percentiles, fairness (Jain, FM, NFM), share errors: pure functions on slices |
 //! | [`judgement`] | how a verdict or claim stands, and the exit code of `--strict` |
-//! | [`record`] | what every document shares: the host, the [`record::Document`] trait, packet and byte ledgers |
+//! | [`record`] | what every document shares: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
 //! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`steer`] | the documents of the other commands |
 //! | [`table`] | text tables |

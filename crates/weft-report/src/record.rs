@@ -1,4 +1,4 @@
-//! What every document shares: the host it was made on, its schema, and ledgers of packets and bytes.
+//! What every document shares: the host it was made on, its schema, and balances of packets and bytes.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl Host {
 
 /// Packets and bytes that came in, and what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ledger {
+pub struct Balance {
     /// Packets that entered.
     pub in_packets: u64,
     /// Bytes that entered.
@@ -58,13 +58,13 @@ pub struct Ledger {
     pub dropped_packets: u64,
     /// Bytes dropped, for whatever reason.
     pub dropped_bytes: u64,
-    /// Packets still inside when the books were closed.
+    /// Packets still inside when the accounting was closed.
     pub held_packets: u64,
-    /// Bytes still inside when the books were closed.
+    /// Bytes still inside when the accounting was closed.
     pub held_bytes: u64,
 }
 
-impl Ledger {
+impl Balance {
     /// Whether in = out + dropped + held, in packets and in bytes.
     pub fn is_balanced(&self) -> bool {
         let packets = [self.out_packets, self.dropped_packets, self.held_packets];
@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     /// Adds the counters of another.
-    pub fn add(&mut self, other: &Ledger) {
+    pub fn add(&mut self, other: &Balance) {
         for (into, from) in [
             (&mut self.in_packets, other.in_packets),
             (&mut self.in_bytes, other.in_bytes),
@@ -103,29 +103,29 @@ pub struct Drops {
     pub bytes: u64,
 }
 
-/// The ledger of one station on a packet's path.
+/// The balance of one stage on a packet's path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Station {
-    /// The station's name, for example `rings`.
+pub struct Stage {
+    /// The stage's name, for example `rings`.
     pub name: String,
-    /// Its ledger.
+    /// Its balance.
     #[serde(flatten)]
-    pub ledger: Ledger,
+    pub balance: Balance,
 }
 
-/// The conservation of packets and bytes: the ledger of the whole path, what was dropped by reason, and each station.
+/// The conservation of packets and bytes: the balance of the whole path, what was dropped by reason, and each stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conservation {
-    /// The whole path, from the first station's entry to the last one's exit.
+    /// The whole path, from the first stage's entry to the last one's exit.
     #[serde(flatten)]
-    pub total: Ledger,
+    pub total: Balance,
     /// Reason -> what was dropped for it; together the total's `dropped_packets` and `dropped_bytes`.
     #[serde(default)]
     pub drops: BTreeMap<String, Drops>,
-    /// The stations in the order of the path.
+    /// The stages in the order of the path.
     #[serde(default)]
-    pub stations: Vec<Station>,
-    /// Stations, or `total`, where nobody has counted the bytes of what was dropped: the kernel's devices count packets that they
+    pub stages: Vec<Stage>,
+    /// Stages, or `total`, where nobody has counted the bytes of what was dropped: the kernel's devices count packets that they
     /// drop and not their bytes. There, `dropped_bytes` is what is missing between two counts, and proves nothing about bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncounted_bytes: Vec<String>,
@@ -139,20 +139,20 @@ const PACKET_MAX: u64 = (1 << 19) + 256;
 impl Conservation {
     /// What does not add up, one sentence each; empty when every packet and byte is accounted for.
     ///
-    /// Checked are: the total and every station balance, something came in at all, and the drops by reason are the total's.
+    /// Checked are: the total and every stage balance, something came in at all, and the drops by reason are the total's.
     pub fn violations(&self) -> Vec<String> {
         let mut violations = Vec::new();
         if self.total.in_packets == 0 || self.total.in_bytes == 0 {
             violations.push("nothing came in".to_owned());
         }
-        let named = self.stations.iter().map(|s| (s.name.as_str(), &s.ledger));
-        for (name, ledger) in std::iter::once(("total", &self.total)).chain(named) {
-            if !ledger.is_balanced() {
-                violations.push(format!("{name}: {}", Self::equation(ledger)));
-            } else if !self.is_plausible(name, ledger) {
+        let named = self.stages.iter().map(|s| (s.name.as_str(), &s.balance));
+        for (name, balance) in std::iter::once(("total", &self.total)).chain(named) {
+            if !balance.is_balanced() {
+                violations.push(format!("{name}: {}", Self::equation(balance)));
+            } else if !self.is_plausible(name, balance) {
                 violations.push(format!(
                     "{name}: {} dropped packets cannot have {} bytes",
-                    ledger.dropped_packets, ledger.dropped_bytes
+                    balance.dropped_packets, balance.dropped_bytes
                 ));
             }
         }
@@ -169,14 +169,14 @@ impl Conservation {
     }
 
     /// Whether the bytes that are missing can be those of the packets that were dropped, where nobody has counted them.
-    fn is_plausible(&self, name: &str, ledger: &Ledger) -> bool {
-        let (packets, bytes) = (u128::from(ledger.dropped_packets), u128::from(ledger.dropped_bytes));
+    fn is_plausible(&self, name: &str, balance: &Balance) -> bool {
+        let (packets, bytes) = (u128::from(balance.dropped_packets), u128::from(balance.dropped_bytes));
         let range = packets * u128::from(PACKET_MIN)..=packets * u128::from(PACKET_MAX);
-        !self.uncounted_bytes.iter().any(|station| station == name) || range.contains(&bytes)
+        !self.uncounted_bytes.iter().any(|stage| stage == name) || range.contains(&bytes)
     }
 
-    /// A ledger as the two sums it claims.
-    fn equation(l: &Ledger) -> String {
+    /// A balance as the two sums it claims.
+    fn equation(l: &Balance) -> String {
         format!(
             "packets {} = {} + {} + {}, bytes {} = {} + {} + {} (in = out + dropped + held)",
             l.in_packets,
@@ -190,18 +190,18 @@ impl Conservation {
         )
     }
 
-    /// The ledger as a table: the total and the stations in packets and bytes, then the drops by reason as notes.
+    /// The balance as a table: the total and the stages in packets and bytes, then the drops by reason as notes.
     pub fn table(&self, title: &str) -> Table {
         let mut table = Table::new(title).columns([
-            Column::left("station"),
+            Column::left("stage"),
             Column::right("in"),
             Column::right("out"),
             Column::right("dropped"),
             Column::right("held"),
             Column::left("balance"),
         ]);
-        let stations = self.stations.iter().map(|s| (s.name.as_str(), &s.ledger));
-        for (name, l) in stations.chain(std::iter::once(("total", &self.total))) {
+        let stages = self.stages.iter().map(|s| (s.name.as_str(), &s.balance));
+        for (name, l) in stages.chain(std::iter::once(("total", &self.total))) {
             let cell = |packets: u64, bytes: u64| {
                 Cell::plain(format!("{} pkt, {}", human::count(packets), human::bytes(bytes as f64)))
             };

@@ -39,11 +39,11 @@ pub struct RunDrops {
     /// Their flow was changing its class, and waited for what it had left in its old ring.
     #[serde(default)]
     pub moving: u64,
-    /// No bell announced them, or their class could not be told.
+    /// No doorbell announced them, or their class could not be told.
     pub stray: u64,
     /// The uplink's device dropped them after it had taken them.
     pub uplink: u64,
-    /// Their bell rang, they never came, and no counter knows of them: sent before the link had its carrier, or multicast to which
+    /// Their doorbell rang, they never came, and no counter knows of them: sent before the link had its carrier, or multicast to which
     /// nobody listens.
     pub lost: u64,
 }

@@ -1,6 +1,6 @@
 //! The document of `weft sim`: what one scenario came to, over its seeds.
 
-use crate::record::{Conservation, Document, Host, Station};
+use crate::record::{Conservation, Document, Host, Stage};
 use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct SimReport {
     pub cpu: Vec<Vec<BTreeMap<String, f64>>>,
     /// Means and ranges over the seeds, by quantity.
     pub spread: BTreeMap<String, SimSpread>,
-    /// The books.
+    /// The accounting.
     pub conservation: Conservation,
     /// Counters of the run.
     pub counters: BTreeMap<String, u64>,
@@ -244,20 +244,20 @@ impl SimReport {
     }
 }
 
-/// The books with a line for each kind of station: `host 3 qdiscs` is of the kind `qdiscs`, every port of a switch of `switch ports`.
+/// The accounting with a line for each kind of stage: `host 3 qdiscs` is of the kind `qdiscs`, every port of a switch of `switch ports`.
 fn by_kind(all: &Conservation) -> Conservation {
-    let mut stations: Vec<Station> = Vec::new();
-    for station in &all.stations {
-        let kind = kind_of(&station.name);
-        match stations.iter_mut().find(|known| known.name == kind) {
-            Some(known) => known.ledger.add(&station.ledger),
-            None => stations.push(Station { name: kind.to_owned(), ledger: station.ledger }),
+    let mut stages: Vec<Stage> = Vec::new();
+    for stage in &all.stages {
+        let kind = kind_of(&stage.name);
+        match stages.iter_mut().find(|known| known.name == kind) {
+            Some(known) => known.balance.add(&stage.balance),
+            None => stages.push(Stage { name: kind.to_owned(), balance: stage.balance }),
         }
     }
-    Conservation { total: all.total, drops: all.drops.clone(), stations, ..Conservation::default() }
+    Conservation { total: all.total, drops: all.drops.clone(), stages, ..Conservation::default() }
 }
 
-/// A station's name without the number of its host or switch.
+/// A stage's name without the number of its host or switch.
 fn kind_of(name: &str) -> &str {
     if name.starts_with("switch ") {
         return "switch ports";
@@ -269,19 +269,20 @@ fn kind_of(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Ledger;
+    use crate::record::Balance;
 
     #[test]
-    fn stations_of_a_kind_share_a_line() {
-        let station = |name: &str, packets| {
-            let ledger = Ledger { in_packets: packets, held_packets: packets, ..Ledger::default() };
-            Station { name: name.to_owned(), ledger }
+    fn stages_of_a_kind_share_a_line() {
+        let stage = |name: &str, packets| {
+            let balance = Balance { in_packets: packets, held_packets: packets, ..Balance::default() };
+            Stage { name: name.to_owned(), balance }
         };
-        let stations =
+        let stages =
             ["host 0 qdiscs", "host 0 receive rings", "host 11 qdiscs", "network", "switch 0 port to host 1"];
-        let stations = stations.into_iter().zip(1..).map(|(name, packets)| station(name, packets)).collect();
-        let books = by_kind(&Conservation { stations, ..Conservation::default() });
-        let lines: Vec<_> = books.stations.iter().map(|s| (s.name.as_str(), s.ledger.held_packets)).collect();
+        let stages = stages.into_iter().zip(1..).map(|(name, packets)| stage(name, packets)).collect();
+        let accounting = by_kind(&Conservation { stages, ..Conservation::default() });
+        let lines: Vec<_> =
+            accounting.stages.iter().map(|s| (s.name.as_str(), s.balance.held_packets)).collect();
         assert_eq!(lines, [("qdiscs", 4), ("receive rings", 2), ("network", 4), ("switch ports", 5)]);
     }
 }

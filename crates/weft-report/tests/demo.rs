@@ -143,7 +143,7 @@ fn verdicts_fall_when_they_must() {
     assert_eq!(short(&slow), ["T0 latency, 99th percentile: Loom against QPF"], "missing is not good");
 
     let mut leaky = good.clone();
-    leaky.modes[1].conservation.stations[0].ledger.out_bytes -= 1;
+    leaky.modes[1].conservation.stages[0].balance.out_bytes -= 1;
     leaky.modes[2].conservation.drops.clear();
     leaky.modes[0].conservation = Default::default();
     let names = ["SQ", "MQ", "QPF"].map(|m| format!("{m}: packets and bytes conserved"));
@@ -277,7 +277,7 @@ fn tables_read_well() {
         Loom  dst2   125 Mb/s  125 Mb/s     0.32 %     0.32 %            0.32 %        6
 
         Conservation, Loom
-        station                   in                  out          dropped            held  balance
+        stage                   in                  out          dropped            held  balance
         ───────  ───────────────────  ───────────────────  ───────────────  ──────────────  ────────────────
         rings    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
         wire     412 330 pkt, 624 MB  412 330 pkt, 624 MB       0 pkt, 0 B      0 pkt, 0 B  exact

@@ -72,7 +72,7 @@ fn hostile_text_stays_text() {
         mode.cost.other.insert(evil.into(), json!(evil));
         mode.standing_queue_bytes.insert(evil.into(), 1.0);
         mode.conservation.drops.insert(evil.into(), Default::default());
-        mode.conservation.stations[0].name = evil.into();
+        mode.conservation.stages[0].name = evil.into();
         mode.samples[40].bps.insert(evil.into(), 1.0);
     }
     let html = demo_html(&report);

@@ -170,7 +170,7 @@ fn schemas_refuse_what_is_wrong() {
         ("/modes/0/samples/0/window_s", json!(0)),
         ("/modes/0/samples/0/bps/T0", Value::Null),
         ("/modes/0/conservation/in_bytes", json!(-1)),
-        ("/modes/0/conservation/stations/0/held_packets", json!(0.5)),
+        ("/modes/0/conservation/stages/0/held_packets", json!(0.5)),
         ("/schema", json!("weft-demo/2")),
     ] {
         let mut bad = good.clone();

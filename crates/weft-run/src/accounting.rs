@@ -1,13 +1,13 @@
-//! The books of a software NIC: packets and bytes at every station, in = out + dropped + held.
+//! The accounting of a software NIC: packets and bytes at every stage, in = out + dropped + held.
 //!
 //! The sides of each equation are counted by different hands: what enters by the eBPF program, what leaves by the transmit
 //! worker, what was dropped by the kernel's device counters, what is held by taking it out of the rings at the end. So an
 //! equation that does not hold is seen. The kernel's devices count packets that they drop and not their bytes: where some were
-//! dropped, the books say that the bytes are not counted, and hold for packets only.
+//! dropped, the accounting says that the bytes are not counted, and hold for packets only.
 
 use weft_nic::counters::Count;
 use weft_nic::nic::Totals;
-use weft_report::record::{Conservation, Drops, Ledger, Station};
+use weft_report::record::{Balance, Conservation, Drops, Stage};
 use weft_units::{Bytes, Packets};
 
 /// Drops outside the NIC's own devices that the caller knows of: a qdisc on the port.
@@ -17,8 +17,8 @@ pub struct QdiscDrops {
     pub packets: u64,
 }
 
-fn ledger(entered: Count, left: Count, dropped: Drops, held: Count) -> Ledger {
-    Ledger {
+fn balance(entered: Count, left: Count, dropped: Drops, held: Count) -> Balance {
+    Balance {
         in_packets: entered.packets.get(),
         in_bytes: entered.bytes.get(),
         out_packets: left.packets.get(),
@@ -35,36 +35,36 @@ fn drops(count: Count) -> Drops {
 }
 
 /// Devices count dropped packets and not their bytes; where they say that some were dropped, the bytes that are missing are
-/// taken for theirs, and the station is named in [`Conservation::uncounted_bytes`]. Where they say none, missing bytes stay
+/// taken for theirs, and the stage is named in [`Conservation::uncounted_bytes`]. Where they say none, missing bytes stay
 /// missing.
 fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
     let missing = entered.minus(left).bytes.get();
     Drops { packets, bytes: if packets > 0 { missing } else { 0 } }
 }
 
-/// Closes the books.
+/// Closes the accounting.
 pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
     let fetched = totals.sum(|c| c.fetched);
-    // What came without a bell came in as well. Its bytes were announced with others where the kernel has cut a packet behind
-    // the bell, else by nobody: they are what was fetched beyond what was rung.
-    let announced = totals.sum(|c| c.rung);
+    // What came without a doorbell came in as well. Its bytes were announced with others where the kernel has cut a packet behind
+    // the doorbell, else by nobody: they are what was fetched beyond what was posted.
+    let announced = totals.sum(|c| c.posted);
     let beyond = if totals.strays > 0 { fetched.minus(announced).bytes } else { Bytes::ZERO };
-    let rung = announced.plus(Count { packets: Packets(totals.strays), bytes: beyond });
+    let posted = announced.plus(Count { packets: Packets(totals.strays), bytes: beyond });
     let sent = totals.sum(|c| c.sent);
     let refused = totals.sum(|c| c.refused);
     let held = totals.sum(|c| c.held);
     let by_kernel = totals.drops.backlog + totals.drops.ring_full + qdisc.packets;
-    let lost = dropped_on_the_way(by_kernel, rung, fetched);
+    let lost = dropped_on_the_way(by_kernel, posted, fetched);
     let on_wire = dropped_on_the_way(totals.uplink_dropped, totals.uplink_writes, totals.uplink_arrived);
-    let station = |name: &str, ledger| Station { name: name.to_owned(), ledger };
+    let stage = |name: &str, balance| Stage { name: name.to_owned(), balance };
     let none = Count::default();
-    let stations = vec![
-        station("descriptor rings", ledger(rung, fetched, lost, none)),
-        station("engine and segmentation", ledger(fetched, sent, drops(refused), held)),
-        station("uplink", ledger(totals.uplink_writes, totals.uplink_arrived, on_wire, none)),
-        station("receive", {
+    let stages = vec![
+        stage("descriptor rings", balance(posted, fetched, lost, none)),
+        stage("engine and segmentation", balance(fetched, sent, drops(refused), held)),
+        stage("uplink", balance(totals.uplink_writes, totals.uplink_arrived, on_wire, none)),
+        stage("receive", {
             // Counted by what the reads, and by what the writes say.
-            ledger(totals.reverse, totals.reverse_passed, drops(totals.reverse_refused), none)
+            balance(totals.reverse, totals.reverse_passed, drops(totals.reverse_refused), none)
         }),
     ];
     let uncounted = [
@@ -79,17 +79,17 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
         ("refused by the uplink", drops(refused)),
     ];
     Conservation {
-        total: ledger(rung, sent, total_dropped, held),
+        total: balance(posted, sent, total_dropped, held),
         drops: reasons
             .into_iter()
             .filter(|(_, d)| d.packets > 0)
             .map(|(reason, d)| (reason.to_owned(), d))
             .collect(),
-        stations,
+        stages,
         uncounted_bytes: uncounted
             .into_iter()
             .filter(|(_, packets)| *packets > 0)
-            .map(|(station, _)| station.to_owned())
+            .map(|(stage, _)| stage.to_owned())
             .collect(),
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     fn totals() -> Totals {
         let ten = count(10, 1000);
         Totals {
-            classes: vec![ClassTotals { rung: ten, fetched: ten, sent: ten, ..ClassTotals::default() }],
+            classes: vec![ClassTotals { posted: ten, fetched: ten, sent: ten, ..ClassTotals::default() }],
             uplink_writes: ten,
             uplink_arrived: ten,
             reverse: count(2, 120),
@@ -128,7 +128,7 @@ mod tests {
         wrong.reverse_passed = count(2, 119);
         assert_eq!(violations(&wrong), 1, "a byte is missing on the way back");
         let mut wrong = totals();
-        wrong.classes[0].rung = count(10, 1001);
+        wrong.classes[0].posted = count(10, 1001);
         assert_eq!(violations(&wrong), 2, "a byte is missing before the ring, and in total");
         let mut wrong = totals();
         wrong.uplink_arrived = count(9, 900);
@@ -138,20 +138,20 @@ mod tests {
     #[test]
     fn bytes_that_the_kernel_did_not_count_are_not_claimed() {
         let mut dropped = totals();
-        dropped.classes[0].rung = count(12, 1200);
+        dropped.classes[0].posted = count(12, 1200);
         dropped.drops = PortDrops { ring_full: 2, backlog: 0 };
-        let books = conservation(&dropped, QdiscDrops::default());
-        assert_eq!(books.violations(), [""; 0]);
-        assert_eq!(books.uncounted_bytes, ["descriptor rings", "total"]);
+        let accounting = conservation(&dropped, QdiscDrops::default());
+        assert_eq!(accounting.violations(), [""; 0]);
+        assert_eq!(accounting.uncounted_bytes, ["descriptor rings", "total"]);
         // Two packets cannot have had so few bytes, nor none so many.
-        dropped.classes[0].rung = count(12, 1020);
+        dropped.classes[0].posted = count(12, 1020);
         assert_eq!(violations(&dropped), 2);
-        dropped.classes[0].rung = count(12, 1000 + (3 << 20));
+        dropped.classes[0].posted = count(12, 1000 + (3 << 20));
         assert_eq!(violations(&dropped), 2);
     }
 
     #[test]
-    fn what_came_without_a_bell_is_in_the_books() {
+    fn what_came_without_a_doorbell_is_in_the_accounting() {
         let mut strayed = totals();
         let eleven = count(11, 1060);
         strayed.classes[0].fetched = eleven;
@@ -159,10 +159,10 @@ mod tests {
         (strayed.uplink_writes, strayed.uplink_arrived) = (eleven, eleven);
         assert_ne!(violations(&strayed), 0);
         strayed.strays = 1;
-        let books = conservation(&strayed, QdiscDrops::default());
-        assert_eq!(books.violations(), [""; 0]);
-        assert_eq!(books.uncounted_bytes, ["descriptor rings", "total"]);
-        strayed.classes[0].rung = count(10, 1100);
-        assert_ne!(violations(&strayed), 0, "more bytes rung than came, and nothing dropped");
+        let accounting = conservation(&strayed, QdiscDrops::default());
+        assert_eq!(accounting.violations(), [""; 0]);
+        assert_eq!(accounting.uncounted_bytes, ["descriptor rings", "total"]);
+        strayed.classes[0].posted = count(10, 1100);
+        assert_ne!(violations(&strayed), 0, "more bytes posted than came, and nothing dropped");
     }
 }

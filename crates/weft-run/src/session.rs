@@ -21,7 +21,7 @@ use weft_nic::nic::{NicConfig, NicError, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
 use weft_nic::sampler::Sample;
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
 use weft_report::run::{RunDrops, RunReport};
 use weft_sched::queues::Service;
@@ -84,7 +84,7 @@ pub struct Settings {
     /// Hardware queues in place of a policy's scheduling; the policy is then [`ONE_CLASS`].
     pub queues: Option<Queues>,
     /// How super-packets are cut. A NIC with hardware queues sends them whole.
-    pub grain: Grain,
+    pub segments_per_turn: SegmentsPerTurn,
     /// Descriptor rings of the port.
     pub rings: usize,
     /// How far the link's clock may lag behind the wall clock.
@@ -93,7 +93,7 @@ pub struct Settings {
 
 /// Why a policy cannot be enforced.
 #[derive(Debug, thiserror::Error)]
-pub enum OperateError {
+pub enum SessionError {
     /// A namespace.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
@@ -144,7 +144,7 @@ impl Settings {
     ///
     /// # Errors
     /// When the policy does not fit the port.
-    pub fn plan(&self, policy: &CompiledPolicy) -> Result<RingPlan, OperateError> {
+    pub fn plan(&self, policy: &CompiledPolicy) -> Result<RingPlan, SessionError> {
         Ok(SoftwareNic::plan(policy, &self.config(policy, Vec::new()))?)
     }
 
@@ -152,18 +152,18 @@ impl Settings {
     ///
     /// # Errors
     /// When one of them is not so.
-    pub fn check_host(&self) -> Result<(), OperateError> {
+    pub fn check_host(&self) -> Result<(), SessionError> {
         let uplink_ns = namespace(self.uplink_netns.as_deref())?;
         let links = link::list(&uplink_ns)?;
         if !links.iter().any(|l| l.name == self.uplink) {
             let there: Vec<_> = links.into_iter().map(|l| l.name).filter(|name| name != "lo").collect();
             let there = if there.is_empty() { "none besides lo".to_owned() } else { there.join(", ") };
             let (name, place) = (self.uplink.clone(), place(self.uplink_netns.as_deref()));
-            return Err(OperateError::NoUplink { name, place, there });
+            return Err(SessionError::NoUplink { name, place, there });
         }
         if link::exists(&namespace(self.port_netns.as_deref())?, &self.name)? {
             let (name, place) = (self.name.clone(), place(self.port_netns.as_deref()));
-            return Err(OperateError::NameTaken { name, place });
+            return Err(SessionError::NameTaken { name, place });
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Settings {
         NicConfig {
             mode: self.queues.map_or(Mode::Loom, Queues::mode),
             rate: self.rate,
-            grain: self.grain(),
+            segments_per_turn: self.segments_per_turn(),
             catch_up: self.catch_up,
             window: WINDOW,
             cgroups,
@@ -186,8 +186,8 @@ impl Settings {
         }
     }
 
-    fn grain(&self) -> Grain {
-        if self.queues.is_some() { Grain::Whole } else { self.grain }
+    fn segments_per_turn(&self) -> SegmentsPerTurn {
+        if self.queues.is_some() { SegmentsPerTurn::Whole } else { self.segments_per_turn }
     }
 
     /// The name of the macvtap on the uplink's interface.
@@ -246,7 +246,7 @@ pub struct Status {
 
 /// A policy that is being enforced. All that was made for it goes when the value is dropped.
 #[derive(Debug)]
-pub struct Operation {
+pub struct Session {
     nic: SoftwareNic,
     names: Vec<String>,
     started: Instant,
@@ -261,12 +261,12 @@ pub struct Operation {
     _namespace: NetNs,
 }
 
-impl Operation {
+impl Session {
     /// Makes the port and the uplink, and starts.
     ///
     /// # Errors
     /// When a device cannot be made or the kernel refuses the eBPF program; nothing is left behind then.
-    pub fn start(policy: &CompiledPolicy, settings: &Settings) -> Result<Self, OperateError> {
+    pub fn start(policy: &CompiledPolicy, settings: &Settings) -> Result<Self, SessionError> {
         settings.check_host()?;
         let run = RunId::current();
         let app = namespace(settings.port_netns.as_deref())?;
@@ -350,7 +350,7 @@ impl Operation {
     ///
     /// # Errors
     /// None at present.
-    pub fn status(&mut self) -> Result<Status, OperateError> {
+    pub fn status(&mut self) -> Result<Status, SessionError> {
         self.follow();
         self.recent.extend(self.nic.samples().try_iter());
         let old = self.recent.len().saturating_sub(WINDOWS);
@@ -385,7 +385,7 @@ impl Operation {
     ///
     /// # Errors
     /// When the NIC had failed before, with the reason.
-    pub fn finish(self, grace: Nanos) -> Result<RunReport, OperateError> {
+    pub fn finish(self, grace: Nanos) -> Result<RunReport, SessionError> {
         let duration = self.started.elapsed();
         let totals: Totals = self.nic.stop(grace)?;
         Ok(report::report(&self.names, &totals, duration))

@@ -7,7 +7,7 @@ use weft_host::{Cgroup, Hierarchy, Spawn, link};
 use weft_nic::nic::{NicConfig, SoftwareNic};
 use weft_nic::plan::Mode;
 use weft_nic::testbed::{RECEIVER, Testbed};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_run::cgroups::{Follower, entries, watch};
 use weft_units::{BitsPerSec, Nanos};
@@ -15,10 +15,10 @@ use weft_units::{BitsPerSec, Nanos};
 /// Datagrams of a start of the service.
 const DATAGRAMS: u64 = 20;
 
-/// Packets rung for the service and for all others.
-fn rung(nic: &SoftwareNic) -> (u64, u64) {
+/// Packets posted for the service and for all others.
+fn posted(nic: &SoftwareNic) -> (u64, u64) {
     let classes = nic.totals().expect("totals").classes;
-    (classes[0].rung.packets.get(), classes[1].rung.packets.get())
+    (classes[0].posted.packets.get(), classes[1].posted.packets.get())
 }
 
 /// Starts the service in `cgroup`; a second later it sends.
@@ -49,7 +49,7 @@ fn a_service_that_starts_again_keeps_its_class() {
     let config = NicConfig {
         mode: Mode::Loom,
         rate: BitsPerSec(100_000_000),
-        grain: Grain::Segments(NonZeroU32::MIN),
+        segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
         catch_up: Nanos::from_millis(50),
         window: Nanos::from_millis(50),
         cgroups: entries(&watch),
@@ -66,14 +66,14 @@ fn a_service_that_starts_again_keeps_its_class() {
     }
     let follower = Follower::start(watch, nic.cgroups()).expect("thread");
     for start in 1..=3 {
-        let before = rung(&nic);
+        let before = posted(&nic);
         let service = slice.child("service").expect("cgroup");
         run_service(&bed, &service);
         let until = Instant::now() + Duration::from_secs(10);
-        while rung(&nic).0 - before.0 + rung(&nic).1 - before.1 < DATAGRAMS && Instant::now() < until {
+        while posted(&nic).0 - before.0 + posted(&nic).1 - before.1 < DATAGRAMS && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let now = rung(&nic);
+        let now = posted(&nic);
         assert_eq!((now.0 - before.0, now.1 - before.1), (DATAGRAMS, 0), "start {start}");
     }
     let begun = Instant::now();

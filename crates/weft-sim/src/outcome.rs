@@ -22,8 +22,8 @@ pub struct Outcome {
     pub samples: Vec<ClassSample>,
     /// Counters of the sending hosts and receivers, whole run.
     pub counters: Counters,
-    /// The books, whole run.
-    pub books: Vec<Station>,
+    /// The accounting, whole run.
+    pub accounting: Vec<Stage>,
 }
 
 /// A flow.
@@ -115,9 +115,9 @@ pub struct Counters {
     pub standing: Vec<Bytes>,
 }
 
-/// The books of one station, over the whole run.
+/// The accounting of one stage, over the whole run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Station {
+pub struct Stage {
     /// Its name, such as `host 0 qdisc`.
     pub name: String,
     /// What entered.
@@ -130,7 +130,7 @@ pub struct Station {
     pub held: Amount,
 }
 
-impl Station {
+impl Stage {
     /// Whether what entered has left, was dropped, or is held.
     pub fn balances(&self) -> bool {
         self.entered.packets == self.left.packets + self.dropped.packets + self.held.packets

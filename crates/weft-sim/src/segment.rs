@@ -1,4 +1,4 @@
-//! What moves through the sending host's stations: segments (skbs), as queues and schedulers see them.
+//! What moves through the sending host's stages: segments (skbs), as queues and schedulers see them.
 
 use weft_units::{Bytes, Nanos};
 
@@ -37,7 +37,7 @@ pub struct Segment {
     pub marked: bool,
 }
 
-/// How much a station holds.
+/// How much a stage holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Backlog {
     /// Segments.
@@ -46,7 +46,7 @@ pub struct Backlog {
     pub bytes: Bytes,
 }
 
-/// What a station that holds segments gives when asked.
+/// What a stage that holds segments gives when asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dequeued {
     /// This one.

@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn events_keep_books_and_bounds(
+    fn events_keep_accounting_and_bounds(
         flows in some_flows(40, true), policy in some_policy(), capacity in 0u32..30, wild in any::<bool>(),
         events in proptest::collection::vec((any::<bool>(), any::<prop::sample::Index>(), 0u16..4), 1..25),
         most_moved in proptest::option::of(0u32..4),

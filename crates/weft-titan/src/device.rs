@@ -1,6 +1,6 @@
 //! Switching queue assignment on and off at a device.
 
-use crate::books::Books;
+use crate::accounting::Accounting;
 use crate::error::TitanError;
 use crate::found::{self, Found, find};
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
@@ -243,15 +243,15 @@ impl Titan {
     ///
     /// # Errors
     /// When the kernel does not tell of the programs.
-    pub fn books(&self) -> Result<Books> {
-        let mut books = Books::read(&self.page, &self.flows(), self.state.queues as usize);
-        books.repaired = self.totals.repaired.load(Ordering::SeqCst);
-        books.given_up = self.totals.given_up.load(Ordering::SeqCst);
+    pub fn accounting(&self) -> Result<Accounting> {
+        let mut accounting = Accounting::read(&self.page, &self.flows(), self.state.queues as usize);
+        accounting.repaired = self.totals.repaired.load(Ordering::SeqCst);
+        accounting.given_up = self.totals.given_up.load(Ordering::SeqCst);
         // The classifier is no tracing program: the first.
         for id in self.state.programs.iter().skip(1) {
-            books.missed += program_info(*id)?.recursion_misses;
+            accounting.missed += program_info(*id)?.recursion_misses;
         }
-        Ok(books)
+        Ok(accounting)
     }
 
     /// What does not work here, and why.

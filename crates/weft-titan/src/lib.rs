@@ -3,8 +3,8 @@
 //!
 //! [`page`] is what the eBPF programs, the software NIC and this process share.
 
+pub mod accounting;
 pub mod actuator;
-pub mod books;
 pub mod device;
 pub mod error;
 pub mod facilities;

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 use core::num::NonZeroU32;
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_units::{BitsPerSec, Nanos};
 
 /// A rate above zero.
@@ -26,12 +26,12 @@ pub(crate) fn span(text: &str) -> Result<Nanos, String> {
 }
 
 /// How super-packets are cut.
-pub(crate) fn grain(text: &str) -> Result<Grain, String> {
+pub(crate) fn segments_per_turn(text: &str) -> Result<SegmentsPerTurn, String> {
     if text == "whole" {
-        return Ok(Grain::Whole);
+        return Ok(SegmentsPerTurn::Whole);
     }
     let error = || format!("`{text}` is neither `whole` nor a number of segments from 1 up");
-    text.parse::<NonZeroU32>().map(Grain::Segments).map_err(|_| error())
+    text.parse::<NonZeroU32>().map(SegmentsPerTurn::AtMost).map_err(|_| error())
 }
 
 /// A factor above zero.
@@ -60,7 +60,7 @@ mod tests {
     fn zeros_are_refused_with_a_reason() {
         assert!(rate("0mbps").unwrap_err().contains("zero"));
         assert!(span("0").unwrap_err().contains("zero"));
-        assert!(grain("0").is_err() && factor("0").is_err() && factor("inf").is_err());
+        assert!(segments_per_turn("0").is_err() && factor("0").is_err() && factor("inf").is_err());
         assert_eq!(rate("500mbps"), Ok(BitsPerSec(500_000_000)));
         assert_eq!(span("50ms"), Ok(Nanos::from_millis(50)));
     }

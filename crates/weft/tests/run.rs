@@ -29,8 +29,8 @@ fn a_transfer_crosses_the_port_and_sigterm_takes_all_down() {
     let document = json(&counters);
     assert_head(&document, "weft-run/1");
     assert_conserved(&document["conservation"]);
-    for station in document["conservation"]["stations"].as_array().expect("stations") {
-        assert_conserved(station);
+    for stage in document["conservation"]["stages"].as_array().expect("stages") {
+        assert_conserved(stage);
     }
     assert_eq!(document["classes"][0]["class"], "web");
     assert!(document["classes"][0]["bytes"].as_u64().expect("bytes") > BYTES as u64, "{document}");

@@ -20,14 +20,14 @@ use world::{FAR, NEAR, POLICY, World, transfer};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Ends a run and gives what it said and wrote; its books must be exact.
+/// Ends a run and gives what it said and wrote; its accounting must be exact.
 fn end(running: common::Running, counters: &std::path::Path) -> (Said, serde_json::Value) {
     running.signal(Signal::TERM);
     let said = running.wait(Duration::from_secs(30));
     assert_eq!(said.code, 143, "{said:?}");
     let document = json(counters);
-    for station in document["conservation"]["stations"].as_array().expect("stations") {
-        assert_conserved(station);
+    for stage in document["conservation"]["stages"].as_array().expect("stages") {
+        assert_conserved(stage);
     }
     assert_conserved(&document["conservation"]);
     (said, document)

@@ -307,7 +307,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     assert_eq!(filters(), before, "the filters are as they were");
     assert_eq!(world.kept(), Vec::<PathBuf>::new());
 
-    // The NIC goes on without it, and its books balance.
+    // The NIC goes on without it, and its accounting balances.
     world.transfer("10.98.0.2");
     running.signal(Signal::INT);
     let said = running.wait(Duration::from_secs(20));

@@ -30,7 +30,7 @@ use weft_nic::nic::NicError;
 use weft_nic::plan::Mode;
 use weft_nic::sampler::Sample;
 use weft_nic::testbed::{Testbed, TestbedError};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::RateTrial;
 use weft_units::{BitsPerSec, Nanos};
@@ -47,7 +47,7 @@ pub struct DemoOptions {
     /// TCP congestion control of the bulk flows, by its name in the kernel.
     pub congestion: String,
     /// How super-packets are cut.
-    pub grain: Grain,
+    pub segments_per_turn: SegmentsPerTurn,
     /// Whether SQ has the policy as a qdisc in front of its queue, as in the paper, where the kernel can.
     pub sq_qdisc: bool,
     /// Requests a second of the latency tenant.
@@ -208,10 +208,10 @@ fn prepare_sender(testbed: &Testbed) {
 }
 
 /// How super-packets are cut, in words.
-pub(crate) fn grain_in_words(grain: Grain) -> String {
-    match grain {
-        Grain::Segments(n) if n.get() == 1 => "one MTU-size segment in turn".to_owned(),
-        Grain::Segments(n) => format!("{n} segments in turn"),
-        Grain::Whole => "super-packets whole".to_owned(),
+pub(crate) fn segments_per_turn_in_words(segments_per_turn: SegmentsPerTurn) -> String {
+    match segments_per_turn {
+        SegmentsPerTurn::AtMost(n) if n.get() == 1 => "one MTU-size segment in turn".to_owned(),
+        SegmentsPerTurn::AtMost(n) => format!("{n} segments in turn"),
+        SegmentsPerTurn::Whole => "super-packets whole".to_owned(),
     }
 }

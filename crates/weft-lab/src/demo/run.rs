@@ -13,7 +13,7 @@ use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::sampler::Sample;
 use weft_nic::testbed::Testbed;
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_packet::ethernet;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::{CoreWaits, FineSamples};
@@ -55,7 +55,7 @@ pub struct Outcome {
     pub mode: Mode,
     /// The link's rate.
     pub rate: BitsPerSec,
-    /// What left and what waited at a fine grain, by sender of the scenario.
+    /// What left and what waited at a fine segments_per_turn, by sender of the scenario.
     pub fine: FineSamples,
     /// Windows that follow from them, in order.
     pub windows: Vec<Window>,
@@ -111,7 +111,7 @@ impl Bench<'_> {
         let config = NicConfig {
             mode,
             rate,
-            grain: options.grain,
+            segments_per_turn: options.segments_per_turn,
             catch_up: options.catch_up,
             window: FINE,
             cgroups: resolve(self.policy, self.hierarchy, self.base),
@@ -302,9 +302,9 @@ impl<'a> Run<'a> {
         FineSamples {
             window_s: FINE.as_secs_f64(),
             from_s: self.fine.first().map_or(0.0, |f| f.start.saturating_sub(origin).as_secs_f64()),
-            chunk_bytes: match options.grain {
-                Grain::Segments(n) => (u64::from(n.get()) * SEGMENT_WIRE).min(WHOLE_WIRE),
-                Grain::Whole => WHOLE_WIRE,
+            chunk_bytes: match options.segments_per_turn {
+                SegmentsPerTurn::AtMost(n) => (u64::from(n.get()) * SEGMENT_WIRE).min(WHOLE_WIRE),
+                SegmentsPerTurn::Whole => WHOLE_WIRE,
             },
             tenants: senders.iter().map(|(name, _)| (*name).to_owned()).collect(),
             bytes: self

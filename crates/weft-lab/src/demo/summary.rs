@@ -2,7 +2,7 @@
 
 use super::run::{Outcome, Window};
 use super::scenario::Scenario;
-use super::{DemoOptions, Request, grain_in_words};
+use super::{DemoOptions, Request, segments_per_turn_in_words};
 use std::collections::BTreeMap;
 use weft_nic::plan;
 use weft_policy::CompiledPolicy;
@@ -65,23 +65,23 @@ pub fn report(
 
 /// What the mode is, in a sentence.
 fn description(options: &DemoOptions, outcome: &Outcome) -> String {
-    let grain = grain_in_words(options.grain);
+    let segments_per_turn = segments_per_turn_in_words(options.segments_per_turn);
     match (outcome.mode, outcome.qdisc.as_deref()) {
         (plan::Mode::Sq, Some(qdisc)) => {
             format!("one transmit queue; the policy as the kernel's qdisc in front of it: {qdisc}")
         }
         (plan::Mode::Sq, None) => "one transmit queue, first in first out".to_owned(),
         (plan::Mode::Mq { queues }, _) => {
-            format!("{queues} transmit queues, flows spread by hash, round robin, {grain}")
+            format!("{queues} transmit queues, flows spread by hash, round robin, {segments_per_turn}")
         }
         (plan::Mode::Multiqueue { queues, .. }, _) => {
             format!("{queues} transmit queues, flows spread by hash, super-packets whole")
         }
         (plan::Mode::Qpf, _) => {
             let rings = "as far as the port's 256 go: the tenant with the most flows shares what is left";
-            format!("a transmit queue for each flow, {rings}; round robin, {grain}")
+            format!("a transmit queue for each flow, {rings}; round robin, {segments_per_turn}")
         }
-        (plan::Mode::Loom, _) => format!("the policy in the NIC, {grain}"),
+        (plan::Mode::Loom, _) => format!("the policy in the NIC, {segments_per_turn}"),
     }
 }
 
@@ -157,21 +157,21 @@ fn standing(report: &mut ModeReport, outcome: &Outcome, named: &[(&str, usize)],
     }
 }
 
-/// Bytes of a bell of a known flow as the engine reads it: the ring's count (8) and, for the first packet since the NIC
-/// looked, the word that holds the ring's bit (8). The byte counts beside it are books, which the engine does not read.
+/// Bytes of a doorbell of a known flow as the engine reads it: the ring's count (8) and, for the first packet since the NIC
+/// looked, the word that holds the ring's bit (8). The byte counts beside it are accounting, which the engine does not read.
 const BELL_BYTES: u64 = 16;
 /// Bytes of a metadata record (`struct weft_record`).
 const RECORD_BYTES: u64 = 64;
 
 fn cost(outcome: &Outcome) -> Cost {
     let t = &outcome.totals;
-    let bells = t.bpf.runs;
+    let doorbells = t.bpf.runs;
     let mut cost = Cost {
         bpf_ns_per_packet: t.bpf.nanos_per_run(),
-        bpf_runs: (bells > 0).then_some(bells),
+        bpf_runs: (doorbells > 0).then_some(doorbells),
         nic_cpu_share: Some(outcome.worker_share),
-        doorbells: (bells > 0).then_some(bells),
-        doorbell_bytes: (bells > 0).then_some(bells * BELL_BYTES + t.records * RECORD_BYTES),
+        doorbells: (doorbells > 0).then_some(doorbells),
+        doorbell_bytes: (doorbells > 0).then_some(doorbells * BELL_BYTES + t.records * RECORD_BYTES),
         wakeups: Some(t.wakeups),
         ..Cost::default()
     };
@@ -180,11 +180,11 @@ fn cost(outcome: &Outcome) -> Cost {
         ("metadata records", t.records),
         ("flows", t.flows),
         ("scheduling decisions", t.turns),
-        ("bells ahead of their packet", t.bell_ahead),
-        ("packets whose bell rang and that never came", t.never_came),
-        ("packets without a bell", t.strays),
+        ("doorbells ahead of their packet", t.doorbell_ahead),
+        ("packets whose doorbell rang and that never came", t.lost),
+        ("packets without a doorbell", t.strays),
         ("worker ns per chunk sent", t.worker_cpu.get() / packets),
-        ("worker sleeps waiting for a bell", t.sleeps),
+        ("worker sleeps waiting for a doorbell", t.sleeps),
     ];
     cost.other = other.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     cost

@@ -1,6 +1,8 @@
 //! What this machine carries of a load on a link that is no limit: for the demo to choose its rate, and for `weft bench port`.
 
-use super::{Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, grain_in_words, with_bench};
+use super::{
+    Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, segments_per_turn_in_words, with_bench,
+};
 use weft_nic::plan::Mode;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::RateTrial;
@@ -89,7 +91,7 @@ pub fn trial(
         mode: super::summary::mode_of(mode),
         flows: options.scenario.bulk.iter().map(|bulk| bulk.flows).sum(),
         requests_per_s: options.scenario.latency.map_or(0, |_| options.requests_per_s),
-        grain: grain_in_words(options.grain),
+        segments_per_turn: segments_per_turn_in_words(options.segments_per_turn),
         settle_s: SETTLE.as_secs_f64(),
         choices_bps: RATES_MBPS.map(|mbps| mbps * 1_000_000).to_vec(),
         divisor: DIVISOR,
@@ -107,8 +109,11 @@ mod tests {
     fn load(options: &DemoOptions) -> String {
         let scenario = heaviest(&options.scenario);
         let requests = (options.requests_per_s, options.request_bytes);
-        let (grain, catch_up) = (options.grain, options.catch_up);
-        format!("{:?}", (scenario, grain, &options.congestion, requests, trial_mode(options), catch_up))
+        let (segments_per_turn, catch_up) = (options.segments_per_turn, options.catch_up);
+        format!(
+            "{:?}",
+            (scenario, segments_per_turn, &options.congestion, requests, trial_mode(options), catch_up)
+        )
     }
 
     #[test]

@@ -215,9 +215,9 @@ pub struct StandingQueue {
     pub longest_gap: Nanos,
 }
 
-/// The bottleneck's books over the whole run, counted by the kernel: `offered = sent + dropped + waiting`.
+/// The bottleneck's accounting over the whole run, counted by the kernel: `offered = sent + dropped + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Books {
+pub struct Accounting {
     /// Packets that came to the router from the sender, counted by its link.
     pub offered: Packets,
     /// Packets sent on, counted by the qdisc, as are the next two.
@@ -230,7 +230,7 @@ pub struct Books {
     pub lost_before: Packets,
 }
 
-impl Books {
+impl Accounting {
     /// Whether what came is what went.
     pub fn balance(&self) -> bool {
         self.offered == self.sent + self.dropped + self.waiting
@@ -260,7 +260,7 @@ pub struct Measured {
     /// could not read them.
     pub rtt_mean: Option<Nanos>,
     /// The whole run.
-    pub books: Books,
+    pub accounting: Accounting,
     /// The queue's samples over the steady part.
     pub samples: Vec<QueueSample>,
 }
@@ -305,14 +305,14 @@ pub fn measure(
     let seen = flows.finish(&bottleneck.congestion_control, from, to)?;
     let (offered, lost_before) = path.offered()?;
     let end = reader.read()?;
-    let books = Books {
+    let accounting = Accounting {
         offered: offered - before,
         sent: end.packets - at_start.packets,
         dropped: end.dropped - at_start.dropped,
         waiting: end.waiting,
         lost_before,
     };
-    conclude(bottleneck, steady, &seen, books)
+    conclude(bottleneck, steady, &seen, accounting)
 }
 
 fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
@@ -434,7 +434,7 @@ fn conclude(
     bottleneck: &Bottleneck,
     steady: Steady,
     seen: &iperf::Seen,
-    books: Books,
+    accounting: Accounting,
 ) -> Result<Measured, KernelTcpError> {
     let rate = |(bytes, seconds): &(Bytes, f64)| {
         BitsPerSec::from_bytes_over(*bytes, Nanos((seconds * 1e9).round() as u64))
@@ -458,7 +458,7 @@ fn conclude(
         dropped: last.dropped - first.dropped,
         sent: last.packets - first.packets,
         rtt_mean: stats::mean(&seen.rtts_us).map(|us| Nanos((us * 1e3).round() as u64)),
-        books,
+        accounting,
         samples: steady.samples,
     })
 }

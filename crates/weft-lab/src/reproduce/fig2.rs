@@ -10,7 +10,7 @@ use core::fmt::Write as _;
 use core::num::NonZeroU32;
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
@@ -152,7 +152,7 @@ fn measure_once(
         modes: vec![Mode::Loom],
         rate: Some(LINK),
         congestion: "cubic".to_owned(),
-        grain: Grain::Segments(NonZeroU32::MIN),
+        segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
         sq_qdisc: false,
         requests_per_s: 0,
         request_bytes: 0,

@@ -1,7 +1,7 @@
 //! From outcomes to the document of `weft sim`.
 
 use std::collections::BTreeMap;
-use weft_report::record::{Conservation, Document, Drops, Ledger, Station};
+use weft_report::record::{Balance, Conservation, Document, Drops, Stage};
 use weft_report::sim::{SimFairness, SimFlow, SimLatency, SimReport, SimSpread};
 use weft_run::host_facts;
 use weft_sim::cost::Category;
@@ -56,11 +56,11 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimRepor
     })
 }
 
-/// Seeds of runs whose books do not add up: at a station, or over the whole path.
+/// Seeds of runs whose accounting does not add up: at a stage, or over the whole path.
 fn unbalanced(runs: &[Run]) -> Vec<u64> {
     let balanced = |run: &&Run| {
-        let books = conservation(&run.outcome);
-        books.total.is_balanced() && books.stations.iter().all(|station| station.ledger.is_balanced())
+        let accounting = conservation(&run.outcome);
+        accounting.total.is_balanced() && accounting.stages.iter().all(|stage| stage.balance.is_balanced())
     };
     runs.iter().filter(|run| !balanced(run)).map(|run| run.seed).collect()
 }
@@ -115,24 +115,24 @@ fn spread(runs: &[Run]) -> BTreeMap<String, SimSpread> {
     values.into_iter().filter_map(|(name, values)| Some((name, SimSpread::of(&values)?))).collect()
 }
 
-/// Stations on a packet's path, in its order, by how their names end; ports of switches are inside the network.
+/// Stages on a packet's path, in its order, by how their names end; ports of switches are inside the network.
 const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
 
-/// The books of a run, as reports have them. The total is the whole path, from the qdiscs to the receivers' stacks.
+/// The accounting of a run, as reports have them. The total is the whole path, from the qdiscs to the receivers' stacks.
 pub fn conservation(outcome: &Outcome) -> Conservation {
-    let stations: Vec<Station> = outcome
-        .books
+    let stages: Vec<Stage> = outcome
+        .accounting
         .iter()
-        .map(|station| Station { name: station.name.clone(), ledger: ledger(station) })
+        .map(|stage| Stage { name: stage.name.clone(), balance: balance(stage) })
         .collect();
-    let mut sums = [Ledger::default(); PATH.len()];
+    let mut sums = [Balance::default(); PATH.len()];
     let mut ports = Drops::default();
-    for Station { name, ledger } in &stations {
+    for Stage { name, balance } in &stages {
         match place(name) {
-            Some(place) => sums[place].add(ledger),
+            Some(place) => sums[place].add(balance),
             None => {
-                ports.packets += ledger.dropped_packets;
-                ports.bytes += ledger.dropped_bytes;
+                ports.packets += balance.dropped_packets;
+                ports.bytes += balance.dropped_bytes;
             }
         }
     }
@@ -142,7 +142,7 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
         packets: network.dropped_packets.saturating_sub(ports.packets),
         bytes: network.dropped_bytes.saturating_sub(ports.bytes),
     };
-    let of = |ledger: Ledger| Drops { packets: ledger.dropped_packets, bytes: ledger.dropped_bytes };
+    let of = |balance: Balance| Drops { packets: balance.dropped_packets, bytes: balance.dropped_bytes };
     for (reason, dropped) in [
         ("qdiscs", of(qdiscs)),
         ("rings", of(rings)),
@@ -154,41 +154,41 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
             drops.insert(reason.to_owned(), dropped);
         }
     }
-    Conservation { total: path(sums), drops, stations, ..Conservation::default() }
+    Conservation { total: path(sums), drops, stages, ..Conservation::default() }
 }
 
-fn ledger(station: &outcome::Station) -> Ledger {
-    Ledger {
-        in_packets: station.entered.packets.0,
-        in_bytes: station.entered.bytes.0,
-        out_packets: station.left.packets.0,
-        out_bytes: station.left.bytes.0,
-        dropped_packets: station.dropped.packets.0,
-        dropped_bytes: station.dropped.bytes.0,
-        held_packets: station.held.packets.0,
-        held_bytes: station.held.bytes.0,
+fn balance(stage: &outcome::Stage) -> Balance {
+    Balance {
+        in_packets: stage.entered.packets.0,
+        in_bytes: stage.entered.bytes.0,
+        out_packets: stage.left.packets.0,
+        out_bytes: stage.left.bytes.0,
+        dropped_packets: stage.dropped.packets.0,
+        dropped_bytes: stage.dropped.bytes.0,
+        held_packets: stage.held.packets.0,
+        held_bytes: stage.held.bytes.0,
     }
 }
 
-/// Where on the path a station is.
+/// Where on the path a stage is.
 fn place(name: &str) -> Option<usize> {
     // " receive rings" ends with " rings" too.
     (0..PATH.len()).rev().find(|place| name.ends_with(PATH[*place]))
 }
 
-/// The whole path as one station.
-fn path(sums: [Ledger; PATH.len()]) -> Ledger {
-    let mut all = Ledger::default();
+/// The whole path as one stage.
+fn path(sums: [Balance; PATH.len()]) -> Balance {
+    let mut all = Balance::default();
     for sum in &sums {
         all.add(sum);
     }
     let [qdiscs, rings, network, receive] = sums;
-    // A ring holds a segment until its last packet has been fetched: packets before it are in the network's books too.
+    // A ring holds a segment until its last packet has been fetched: packets before it are in the network's accounting too.
     let twice = (
         network.in_packets.saturating_sub(rings.out_packets),
         network.in_bytes.saturating_sub(rings.out_bytes),
     );
-    Ledger {
+    Balance {
         in_packets: qdiscs.in_packets,
         in_bytes: qdiscs.in_bytes,
         out_packets: receive.out_packets,
@@ -243,15 +243,18 @@ mod tests {
                 Err("no cost file".to_owned())
             });
             let scenario = scenario.expect("a scenario");
-            let books = conservation(&simulate(&scenario, 1).expect("runs"));
-            assert_eq!(books.violations(), [""; 0], "{text}");
-            assert_eq!(books.drops.keys().collect::<Vec<_>>(), reasons, "{text}");
-            assert!(books.total.out_packets > 1000 && books.total.out_packets < books.total.in_packets);
+            let accounting = conservation(&simulate(&scenario, 1).expect("runs"));
+            assert_eq!(accounting.violations(), [""; 0], "{text}");
+            assert_eq!(accounting.drops.keys().collect::<Vec<_>>(), reasons, "{text}");
+            assert!(
+                accounting.total.out_packets > 1000
+                    && accounting.total.out_packets < accounting.total.in_packets
+            );
         }
     }
 
     #[test]
-    fn stations_have_their_place() {
+    fn stages_have_their_place() {
         let names =
             ["host 10 qdiscs", "host 1 rings", "network", "host 3 receive rings", "switch 0 port to host 1"];
         assert_eq!(names.map(place), [Some(0), Some(1), Some(2), Some(3), None]);

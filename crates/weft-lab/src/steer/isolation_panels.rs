@@ -121,7 +121,7 @@ pub fn experiment(
     ));
     let conserved = outcomes.values().all(|outcome| outcome.unexplained.0 == 0);
     experiment.notes.push(format!(
-        "packets of {} runs: every queue's books balance; {}",
+        "packets of {} runs: every queue's accounting balances; {}",
         outcomes.len(),
         if conserved {
             "all that were sent came to the wire"

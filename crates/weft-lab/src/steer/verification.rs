@@ -26,7 +26,7 @@ pub fn verify_plan(
     let begin = Instant::now();
     let (nic, configuration) = (planned.planner.nic(), &planned.plan.configuration);
     // What is expected comes from the walk through the graph, what is executed from the compiled form, and what the planner believes
-    // from its own books: three programs.
+    // from its own accounting: three programs.
     let expected: Vec<Expected> = planned
         .flows
         .iter()

@@ -148,7 +148,7 @@ pub enum VerifyError {
         /// Packets that are missing.
         missing: u64,
     },
-    /// The NIC's books do not balance.
+    /// The NIC's accounting does not balance.
     #[error(transparent)]
     Imbalance(#[from] weft_nic::receive::Imbalance),
     /// The user asked to stop.

@@ -15,7 +15,7 @@ const SENDERS: usize = 64;
 const PORTS: u32 = 1;
 /// The policy tests cgroups.
 const CGROUPS: u32 = 2;
-/// A qdisc stands on the port: the bell is rung at the far end.
+/// A qdisc stands on the port: the doorbell is posted at the far end.
 const BEHIND: u32 = 4;
 
 impl CgroupEntry {

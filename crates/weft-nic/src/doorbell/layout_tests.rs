@@ -31,11 +31,11 @@ macro_rules! same {
 
 #[test]
 fn the_shared_page_is_the_programs_field_by_field() {
-    same!(RingBell, "weft_ring_bell": packets, taken, done, last = "last_ns", passed = "passed_ns");
+    same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns");
     same!(Shared, "weft_doorbells": ready, sleeping, wakeups, records, records_lost, rings, classes, lanes);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // What is refused stands as packets and bytes in C, as a pair here.
-    let class = of("weft_class_bell");
+    let class = of("weft_class_doorbell");
     assert_eq!(class.size, size_of::<ClassBell>());
     for (name, offset) in [
         ("packets", offset_of!(ClassBell, packets)),
@@ -49,7 +49,7 @@ fn the_shared_page_is_the_programs_field_by_field() {
         ("moving_packets", offset_of!(ClassBell, moving)),
         ("moving_bytes", offset_of!(ClassBell, moving) + 8),
     ] {
-        assert_eq!(class.offset(name), Some(offset), "weft_class_bell.{name}");
+        assert_eq!(class.offset(name), Some(offset), "weft_class_doorbell.{name}");
     }
     Guard::same_as(&of("weft_guard"));
     // The page of queues is weft-titan's; the same header, compiled into another object.

@@ -1,8 +1,8 @@
-//! The OS/NIC interface (Loom, section 4.3): one eBPF program at the port's egress, one shared page of bells, and metadata
+//! The OS/NIC interface (Loom, section 4.3): one eBPF program at the port's egress, one shared page of doorbells, and metadata
 //! records for flows that are new or have changed.
 //!
-//! A bell of a known flow is one locked add to its ring's count and, when the ring's bit is not set already, one locked or: no
-//! message, no wake-up. See [`protocol`] for why none is lost. Three more locked adds count for the bounds and the books.
+//! A doorbell of a known flow is one locked add to its ring's count and, when the ring's bit is not set already, one locked or: no
+//! message, no wake-up. See [`protocol`] for why none is lost. Three more locked adds count for the bounds and the accounting.
 
 mod guard;
 pub mod protocol;
@@ -15,8 +15,8 @@ pub use crate::layout::{
 pub use guard::{Guard, infrastructure_rate};
 pub use table::{RULE_BYTES, TableError, check, encode};
 
-use crate::ledger::NEVER_CAME;
 use crate::plan::RingPlan;
+use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
 use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
 use weft_policy::CompiledPolicy;
@@ -29,7 +29,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"
 /// Name of the program in the object.
 const PROGRAM: &str = "weft_egress";
 /// Name of the program at the veth's far end.
-const PROGRAM_BEHIND: &str = "weft_behind";
+const PROGRAM_BEHIND: &str = "weft_peer_ingress";
 
 /// Name of the program that takes silent flows off the table.
 const PROGRAM_EXPIRE: &str = "weft_expire";
@@ -98,12 +98,12 @@ impl Doorbells {
     }
 
     /// Attaches the guard of the rings to the ingress of interface `ifindex`, the veth's far end, of the calling thread's
-    /// network namespace. It drops what went around the program at the egress, and rings the bells of lanes with a
+    /// network namespace. It drops what went around the program at the egress, and rings the doorbells of lanes with a
     /// `qdisc_class`.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn attach_behind(&self, ifindex: u32) -> Result<(), BpfError> {
+    pub fn attach_peer_ingress(&self, ifindex: u32) -> Result<(), BpfError> {
         self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
     }
 
@@ -207,7 +207,7 @@ impl FlowTable {
 }
 
 /// Lets new flows of lanes choose their rings freely again when nothing can be left of the flows beyond their bounds: when all
-/// that was rung in the lane's rings until a fifth of a second after the last of their packets is done.
+/// that was posted in the lane's rings until a fifth of a second after the last of their packets is done.
 pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Nanos) {
     for (lane, flows) in lanes.iter().zip(&shared.lanes) {
         let last = flows.untracked.load(Ordering::Acquire);
@@ -217,9 +217,9 @@ pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Nanos) {
         }
         let first = usize::from(lane.first_ring);
         let mut rings = shared.rings.iter().skip(first).take(usize::from(lane.rings.max(1)));
-        let left = |bell: &RingBell| {
-            let rung = bell.packets.load(Ordering::Acquire);
-            bell.done.load(Ordering::Acquire) < rung && bell.passed.load(Ordering::Acquire) <= until
+        let left = |doorbell: &RingBell| {
+            let posted = doorbell.packets.load(Ordering::Acquire);
+            doorbell.done.load(Ordering::Acquire) < posted && doorbell.passed.load(Ordering::Acquire) <= until
         };
         if !rings.any(left) {
             // Fails when another packet has been placed meanwhile.

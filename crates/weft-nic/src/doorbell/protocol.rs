@@ -1,6 +1,6 @@
-//! The protocol of the doorbell: who writes what, in which order, so that no bell and no wake-up is lost.
+//! The protocol of the doorbell: who writes what, in which order, so that no doorbell and no wake-up is lost.
 //!
-//! The ringing side stands in `bpf/doorbell.bpf.c` (`ring_bell`); [`ring`] is the same in Rust, used where the ringing side
+//! The ringing side stands in `bpf/doorbell.bpf.c` (`ring_doorbell`); [`ring`] is the same in Rust, used where the ringing side
 //! is this process, and by the model checker (`tests/loom_doorbell.rs`).
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!                                           sleep
 //! ```
 //!
-//! *No bell is lost*: the count is added before the bit is read, and the bit is cleared before the count is read. Either
+//! *No doorbell is lost*: the count is added before the bit is read, and the bit is cleared before the count is read. Either
 //! the NIC's load sees the packet, or the ringing side sees the bit clear and sets it again.
 //! *No wake-up is lost*: the flag is set before the bits are read, and the bit is set before the flag is read.
 //! *No wake-up while the NIC is awake*: the flag is only set by a NIC that is about to sleep, and only one ringing side
@@ -22,7 +22,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Rings the bell of the ring whose count is `packets` and whose bit is `bit` of `ready`. Returns true when the caller
+/// Rings the doorbell of the ring whose count is `packets` and whose bit is `bit` of `ready`. Returns true when the caller
 /// must wake the NIC.
 pub fn ring(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
     packets.fetch_add(count, Ordering::SeqCst);
@@ -62,8 +62,8 @@ pub fn relocate(place: &AtomicU32, old: u32, new: u32, from: &AtomicU32, to: &At
     true
 }
 
-/// Takes the bits of one word: the rings that were rung since the last look. Counts read afterwards are at least those of
-/// the bells whose bits were taken.
+/// Takes the bits of one word: the rings that were posted since the last look. Counts read afterwards are at least those of
+/// the doorbells whose bits were taken.
 pub fn take(ready: &AtomicU64) -> u64 {
     if ready.load(Ordering::Relaxed) == 0 {
         return 0;
@@ -73,7 +73,7 @@ pub fn take(ready: &AtomicU64) -> u64 {
     bits
 }
 
-/// Announces sleep. Returns false when a bell has come in between: then the NIC must not sleep.
+/// Announces sleep. Returns false when a doorbell has come in between: then the NIC must not sleep.
 pub fn prepare_sleep(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
     sleeping.swap(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);

@@ -6,7 +6,7 @@ use crate::doorbell::Doorbells;
 use crate::plan::RingPlan;
 use crate::records::FlowClasses;
 use crate::worker::{QueueEngine, Worker, WorkerParts};
-use crate::{reverse, tidy};
+use crate::{rx, tidy};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -48,7 +48,7 @@ pub(super) fn start_reverse(
     stop: &Arc<AtomicBool>,
 ) -> Result<JoinHandle<()>, NicError> {
     let (uplink, counters, stop) = (Arc::clone(uplink), Arc::clone(counters), Arc::clone(stop));
-    let run = move || reverse::run(&uplink, &port, &counters, || stop.load(Ordering::Relaxed));
+    let run = move || rx::run(&uplink, &port, &counters, || stop.load(Ordering::Relaxed));
     std::thread::Builder::new()
         .name("weft-receive".to_owned())
         .spawn(run)

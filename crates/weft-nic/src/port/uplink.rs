@@ -1,6 +1,6 @@
 //! Where the NIC sends to.
 
-use super::{PortError, silence};
+use super::{PortError, disable_ipv6};
 use crate::counters::Count;
 use std::os::fd::{AsFd, OwnedFd};
 use weft_host::link::{self, LinkError, Mac, Numbered};
@@ -63,7 +63,7 @@ impl Uplink {
         macvtap::create_across((parent_ns, parent), (ns, name), &options)?;
         // From here on it goes when a step fails.
         let device = Device(Numbered::named(ns, name)?);
-        silence(ns, name);
+        disable_ipv6(ns, name);
         let mut fds = macvtap::open_queues(ns, name, 1)?;
         link::set_all_multicast(ns, name)?;
         device.0.set_up().map_err(|error| match &error {

@@ -1,4 +1,4 @@
-//! What the receive side counts, by station, and whether it adds up.
+//! What the receive side counts, by stage, and whether it adds up.
 
 use crate::counters::{Count, Counter, Gauge};
 use crate::port::PortDrops;
@@ -125,12 +125,12 @@ pub struct ReceiveTotals {
     pub cpu: Nanos,
 }
 
-/// A station whose ins and outs differ.
+/// A stage whose ins and outs differ.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{station}: {entered} packets came in, {left} are accounted for")]
+#[error("{stage}: {entered} packets came in, {left} are accounted for")]
 pub struct Imbalance {
     /// Which one.
-    pub station: &'static str,
+    pub stage: &'static str,
     /// What came in.
     pub entered: Packets,
     /// What went out, was dropped, or is held.
@@ -148,14 +148,14 @@ impl ReceiveTotals {
         self.queues.iter().map(pick).fold(Count::default(), Count::plus)
     }
 
-    /// Checks that no packet was lost or made at any station, from the kernel's counter of what entered the wire to its counter of
-    /// what the host received. For readings after the NIC has stopped: while it runs, packets are between stations.
+    /// Checks that no packet was lost or made at any stage, from the kernel's counter of what entered the wire to its counter of
+    /// what the host received. For readings after the NIC has stopped: while it runs, packets are between stages.
     ///
     /// # Errors
-    /// The first station that does not add up.
+    /// The first stage that does not add up.
     pub fn check(&self) -> Result<(), Imbalance> {
-        let same = |station, entered: Packets, left: Packets| {
-            if entered == left { Ok(()) } else { Err(Imbalance { station, entered, left }) }
+        let same = |stage, entered: Packets, left: Packets| {
+            if entered == left { Ok(()) } else { Err(Imbalance { stage, entered, left }) }
         };
         let drops = Packets(self.wire_drops.ring_full);
         same("wire to NIC", self.wire.packets, self.read.packets + drops)?;

@@ -5,7 +5,7 @@ use super::headers::packet_cube;
 use super::queues::Queues;
 use super::{VNET, frame_bytes};
 use crate::ring::FRAME_BYTES;
-use crate::worker::prefer;
+use crate::worker::raise_thread_priority;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -78,7 +78,7 @@ impl ReceiveWorker {
     /// # Errors
     /// When the wire's device is gone.
     pub(super) fn run(mut self, stop: impl Fn() -> bool) -> Result<(), Errno> {
-        prefer();
+        raise_thread_priority();
         // Where the kernel refuses, wake-ups are up to 50 us late, and what that costs is in the lateness counter.
         let _ = clock::set_timer_slack();
         let mut buffer = vec![0; FRAME_BYTES];
@@ -91,7 +91,7 @@ impl ReceiveWorker {
             let served = self.queues.serve(now, &self.counters.queues, deliver);
             if matches!(took, Took::All) && !served {
                 self.counters.cpu.set(thread_cpu());
-                self.rest()?;
+                self.sleep_until_work()?;
             }
         }
         self.counters.cpu.set(thread_cpu());
@@ -140,7 +140,7 @@ impl ReceiveWorker {
     }
 
     /// Sleeps until a frame comes or a queue may be served.
-    fn rest(&self) -> Result<(), Errno> {
+    fn sleep_until_work(&self) -> Result<(), Errno> {
         let now = clock::now();
         let until = self.queues.ready_at().unwrap_or(now + PATIENCE).min(now + PATIENCE);
         wait_readable(&self.wire, until.saturating_sub(now))
@@ -179,7 +179,7 @@ fn thread_cpu() -> u64 {
 
 /// Moves what the host sends to the wire until `stop` says so.
 pub(super) fn reverse(host: &OwnedFd, wire: &OwnedFd, counters: &ReceiveCounters, stop: impl Fn() -> bool) {
-    prefer();
+    raise_thread_priority();
     let mut buffer = vec![0; FRAME_BYTES];
     while !stop() {
         match rustix::io::read(host, &mut buffer) {

@@ -1,13 +1,13 @@
 //! What the worker asks of an engine: whose turn it is, and what the kind of NIC that it makes does besides.
 
-use super::Grain;
+use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
 use weft_units::{Bytes, FlowId, Nanos, QueueId};
 
 /// What to do next.
-pub(crate) enum Whose<T> {
+pub(crate) enum Decision<T> {
     /// A chunk of this flow is to be sent; the turn is to be finished.
     Turn(FlowId, T),
     /// Nothing may be sent before this time.
@@ -23,13 +23,13 @@ pub(crate) trait Engine {
     /// A ring has something.
     fn activate(&mut self, flow: FlowId) -> bool;
     /// Whose turn it is.
-    fn next(&mut self, now: Nanos) -> Whose<Self::Turn>;
+    fn next(&mut self, now: Nanos) -> Decision<Self::Turn>;
     /// The turn has ended. `share` is what it is charged in its class's share, where that is not what was sent.
     fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Nanos);
     /// The hardware queue that a ring belongs to.
     fn queue_of(&self, flow: FlowId) -> QueueId;
-    /// How a packet of a ring is cut now, if the NIC's own grain does not say.
-    fn grain(&self, _flow: FlowId, _packet: &SuperPacket) -> Option<Grain> {
+    /// How a packet of a ring is cut now, if the NIC's own segments_per_turn does not say.
+    fn segments_per_turn(&self, _flow: FlowId, _packet: &SuperPacket) -> Option<SegmentsPerTurn> {
         None
     }
     /// What it looks after now and then, between packets.
@@ -53,11 +53,11 @@ impl Engine for PolicyTree {
         Self::activate(self, flow)
     }
 
-    fn next(&mut self, now: Nanos) -> Whose<Turn> {
+    fn next(&mut self, now: Nanos) -> Decision<Turn> {
         match Self::next(self, now) {
-            Next::Turn(turn) => Whose::Turn(turn.flow(), turn),
-            Next::Wait(until) => Whose::Wait(until),
-            Next::Idle => Whose::Idle,
+            Next::Turn(turn) => Decision::Turn(turn.flow(), turn),
+            Next::Wait(until) => Decision::Wait(until),
+            Next::Idle => Decision::Idle,
         }
     }
 

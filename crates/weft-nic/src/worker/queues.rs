@@ -18,8 +18,8 @@
 //! once, within the same call (TSQ, `tcp_wfree`): a flow that is announced then, though it has nothing else under way, keeps its
 //! queue, and two flows that once share a queue would share it for ever.
 
-use super::Grain;
-use super::engine::{Engine, Whose};
+use super::SegmentsPerTurn;
+use super::engine::{Decision, Engine};
 use crate::counters::Counters;
 use crate::records::recorded_key;
 use crate::sync::{AtomicU64, Ordering};
@@ -60,7 +60,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         self.page.load(queue).flows > 1
     }
 
-    /// Whether packets of a ring are cut now: Titan's dynamic segmentation offload sizing, at the station of the qdisc
+    /// Whether packets of a ring are cut now: Titan's dynamic segmentation offload sizing, at the stage of the qdisc
     /// (ATC 2017, section 3.3).
     fn cuts(&self, ring: FlowId) -> bool {
         let asked = self.page.segment_bytes.load(Ordering::Relaxed) > 0;
@@ -127,8 +127,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         self.scheduler.activate(flow)
     }
 
-    fn next(&mut self, _now: Nanos) -> Whose<Turn> {
-        self.scheduler.next().map_or(Whose::Idle, |turn| Whose::Turn(turn.flow(), turn))
+    fn next(&mut self, _now: Nanos) -> Decision<Turn> {
+        self.scheduler.next().map_or(Decision::Idle, |turn| Decision::Turn(turn.flow(), turn))
     }
 
     /// A plain multiqueue NIC shares by bytes, or by packets.
@@ -142,13 +142,13 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     }
 
     /// Whole, unless pieces are asked for and more than one flow is active in the queue. A piece is whole segments, at least one.
-    fn grain(&self, flow: FlowId, packet: &SuperPacket) -> Option<Grain> {
+    fn segments_per_turn(&self, flow: FlowId, packet: &SuperPacket) -> Option<SegmentsPerTurn> {
         if !self.cut.unwrap_or_else(|| self.cuts(flow)) {
-            return Some(Grain::Whole);
+            return Some(SegmentsPerTurn::Whole);
         }
         let bytes = u64::from(self.page.segment_bytes.load(Ordering::Relaxed));
         let segments = bytes.checked_div(packet.segment_payload().get()).unwrap_or(1);
-        Some(Grain::Segments(NonZeroU32::new(segments as u32).unwrap_or(NonZeroU32::MIN)))
+        Some(SegmentsPerTurn::AtMost(NonZeroU32::new(segments as u32).unwrap_or(NonZeroU32::MIN)))
     }
 
     fn look(&mut self, wall: Nanos, counters: &Counters) {

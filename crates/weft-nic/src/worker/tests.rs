@@ -1,4 +1,4 @@
-//! The worker on rings that are sockets: bells and packets come out of step as no kernel would bring them.
+//! The worker on rings that are sockets: doorbells and packets come out of step as no kernel would bring them.
 
 use super::*;
 use crate::doorbell::protocol;
@@ -20,9 +20,9 @@ const POLICY: &str =
 const RING_A: usize = 0;
 const RING_B: usize = 2;
 
-struct Bell(Arc<OwnedFd>);
+struct Doorbell(Arc<OwnedFd>);
 
-impl RecordSource for Bell {
+impl RecordSource for Doorbell {
     fn consume(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
@@ -68,7 +68,7 @@ impl Bench {
             ring_of_flow,
             uplink: Arc::new(uplink),
             link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
-            grain: Grain::Whole,
+            segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(&policy), out),
             default_class: ClassId(2),
@@ -79,10 +79,11 @@ impl Bench {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd"));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
-            let (shared, bell, stop) = (Arc::clone(&shared), Bell(Arc::clone(&wake)), Arc::clone(&stop));
+            let (shared, doorbell, stop) =
+                (Arc::clone(&shared), Doorbell(Arc::clone(&wake)), Arc::clone(&stop));
             move || {
                 let flows = RefCell::new(FlowClasses::default());
-                Worker::new(tree, parts, &shared, bell, &flows).run(|| stop.load(Ordering::Relaxed))
+                Worker::new(tree, parts, &shared, doorbell, &flows).run(|| stop.load(Ordering::Relaxed))
             }
         });
         let classes = plan.rings.iter().map(|r| r.class.expect("one class")).collect();
@@ -90,7 +91,7 @@ impl Bench {
         Self { shared, wake, rings: ends, classes, wire, counters, stop, thread, sent }
     }
 
-    /// Rings the bell of one packet.
+    /// Rings the doorbell of one packet.
     fn ring(&self, ring: usize) {
         let shared = &self.shared;
         shared.classes[self.classes[ring].index()].packets.fetch_add(1, Ordering::SeqCst);
@@ -123,7 +124,7 @@ impl Bench {
         Some((usize::from(packet[VnetHeader::LEN + 14]), u32::from_ne_bytes(number)))
     }
 
-    /// Stops the worker. What was sent must be what its class was rung for, whatever else went wrong.
+    /// Stops the worker. What was sent must be what its class was posted for, whatever else went wrong.
     fn finish(self) -> Arc<Counters> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("no panic").expect("no failure");
@@ -145,7 +146,7 @@ fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// A packet that comes long after its bell. How long the worker slept at most while it was awaited.
+/// A packet that comes long after its doorbell. How long the worker slept at most while it was awaited.
 fn late_packet_is_looked_for() -> Nanos {
     let mut bench = Bench::new();
     bench.ring(RING_A);
@@ -158,16 +159,16 @@ fn late_packet_is_looked_for() -> Nanos {
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     wait(250);
     let counters = bench.finish();
-    assert_eq!(counters.never_came.get().packets.get(), 0);
-    // B's bell may have been looked at before B's packet was there.
-    assert!((1..=2).contains(&counters.bell_ahead.get().packets.get()), "{:?}", counters.bell_ahead);
+    assert_eq!(counters.lost.get().packets.get(), 0);
+    // B's doorbell may have been looked at before B's packet was there.
+    assert!((1..=2).contains(&counters.doorbell_ahead.get().packets.get()), "{:?}", counters.doorbell_ahead);
     assert!(counters.turns.get().packets.get() < 10, "{:?}", counters.turns);
     assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
     Nanos(counters.late_sleep_max.get())
 }
 
 #[test]
-fn a_bell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
+fn a_doorbell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
     for round in 0..5 {
         // What the worker asks for, not what a busy machine gives: one that sleeps on a stale "idle" asks for 20 ms.
         let longest = late_packet_is_looked_for();
@@ -176,7 +177,7 @@ fn a_bell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
 }
 
 #[test]
-fn a_bell_behind_its_packet_is_matched_to_it() {
+fn a_doorbell_behind_its_packet_is_matched_to_it() {
     for delay in [0, 1, 60] {
         let mut bench = Bench::new();
         bench.put(RING_A);
@@ -192,7 +193,7 @@ fn a_bell_behind_its_packet_is_matched_to_it() {
         let done = bench.shared.rings[RING_A].done.load(Ordering::SeqCst);
         assert_eq!(done, 1, "after {delay} ms");
         let counters = bench.finish();
-        assert_eq!(counters.never_came.get().packets.get(), 0, "after {delay} ms");
+        assert_eq!(counters.lost.get().packets.get(), 0, "after {delay} ms");
     }
 }
 
@@ -218,7 +219,7 @@ fn after_a_stray_packet_the_ring_is_in_step_again() {
     }
     assert!(started.elapsed() < Duration::from_millis(200), "not by the sweep: {:?}", started.elapsed());
     let counters = bench.finish();
-    assert_eq!((counters.strays.get().packets.get(), counters.never_came.get().packets.get()), (10, 0));
+    assert_eq!((counters.strays.get().packets.get(), counters.lost.get().packets.get()), (10, 0));
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
         assert_eq!(bench.receive(LONG), Some((RING_A, i)));
     }
     wait(5);
-    assert_eq!(bench.counters.never_came.get().packets.get(), 1);
+    assert_eq!(bench.counters.lost.get().packets.get(), 1);
     assert_eq!(bench.shared.rings[RING_A].done.load(Ordering::SeqCst), 61);
     // It comes after all: nobody speaks of it, and what follows is not held up.
     bench.put(RING_A);
@@ -247,18 +248,18 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
         assert_eq!(bench.receive(LONG), Some((RING_A, 62 + 2 * round)));
     }
     let counters = bench.finish();
-    assert_eq!((counters.strays.get().packets.get(), counters.never_came.get().packets.get()), (0, 0));
+    assert_eq!((counters.strays.get().packets.get(), counters.lost.get().packets.get()), (0, 0));
 }
 
 #[test]
-fn a_bell_rung_twice_costs_nothing_but_a_count() {
+fn a_doorbell_posted_twice_costs_nothing_but_a_count() {
     let mut bench = Bench::new();
     bench.ring(RING_A);
     bench.ring(RING_A);
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     wait(270);
-    assert_eq!(bench.counters.never_came.get().packets.get(), 1);
+    assert_eq!(bench.counters.lost.get().packets.get(), 1);
     bench.ring(RING_A);
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 1)));
@@ -267,17 +268,17 @@ fn a_bell_rung_twice_costs_nothing_but_a_count() {
 }
 
 #[test]
-fn what_never_came_is_counted_at_the_end_even_without_patience() {
+fn what_lost_is_counted_at_the_end_even_without_patience() {
     let mut bench = Bench::new();
     bench.ring(RING_A);
     bench.ring(RING_A);
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     let counters = bench.finish();
-    assert_eq!(counters.never_came.get().packets.get(), 1);
+    assert_eq!(counters.lost.get().packets.get(), 1);
 }
 
-/// Bells and packets of all rings in any order, by a fixed linear congruence.
+/// Doorbells and packets of all rings in any order, by a fixed linear congruence.
 #[test]
 fn in_any_order_none_is_lost_none_overtakes() {
     let mut bench = Bench::new();
@@ -286,7 +287,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
-    let (mut bells, mut next) = ([0_i32; 5], [0_u32; 6]);
+    let (mut doorbells, mut next) = ([0_i32; 5], [0_u32; 6]);
     let taken = std::cell::Cell::new(0);
     let mut take = |bench: &Bench, patience: Duration| {
         let (ring, number) = bench.receive(patience)?;
@@ -297,8 +298,8 @@ fn in_any_order_none_is_lost_none_overtakes() {
     };
     for _ in 0..10_000 {
         let ring = random(5) as usize;
-        let put = bells[ring] > -3 && (bells[ring] > 3 || random(2) == 0);
-        bells[ring] += if put { -1 } else { 1 };
+        let put = doorbells[ring] > -3 && (doorbells[ring] > 3 || random(2) == 0);
+        doorbells[ring] += if put { -1 } else { 1 };
         if put {
             bench.put(ring)
         } else {
@@ -310,7 +311,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
             take(&bench, SOON);
         }
     }
-    for (ring, ahead) in bells.into_iter().enumerate() {
+    for (ring, ahead) in doorbells.into_iter().enumerate() {
         (0..ahead).for_each(|_| bench.put(ring));
         (ahead..0).for_each(|_| bench.ring(ring));
     }
@@ -318,11 +319,11 @@ fn in_any_order_none_is_lost_none_overtakes() {
     assert_eq!(next.to_vec(), bench.sent, "every packet has left");
     wait(250);
     let counters = bench.finish();
-    assert_eq!(counters.never_came.get().packets.get(), 0);
+    assert_eq!(counters.lost.get().packets.get(), 0);
 }
 
 impl Bench {
-    /// Puts a packet of `ring` behind its bell.
+    /// Puts a packet of `ring` behind its doorbell.
     fn send(&mut self, ring: usize) {
         self.ring(ring);
         self.put(ring);

@@ -3,8 +3,8 @@
 //! A chunk that finds no room is kept, and the engine is asked anew when there is: so what waits, waits where the policy
 //! chooses between it, whatever the uplink's real rate is.
 
-use super::astray::publish_done;
-use super::{Engine, Grain, Room, SLEEP_MAX, Worker};
+use super::out_of_step::publish_done;
+use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
 use crate::port::SEGMENT_MAX;
 use crate::records::{RecordSource, recorded_key};
 use crate::ring::Fetched;
@@ -64,19 +64,20 @@ impl Pieces {
 }
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
-    /// Sends up to a grain of segments of the packet that ring `number` holds; returns their bytes on the wire.
+    /// Sends up to a segments_per_turn of segments of the packet that ring `number` holds; returns their bytes on the wire.
     pub(super) fn send_chunk(&mut self, number: usize) -> Result<Bytes, Room> {
         let Some(fetched) = self.parts.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
         let (total, first) = (fetched.packet.map_or(1, |p| p.segments()), fetched.next_segment);
-        let grain = match fetched.packet {
-            Some(packet) => {
-                self.engine.grain(self.parts.rings[number].flow, &packet).unwrap_or(self.parts.grain)
-            }
-            None => Grain::Whole,
+        let segments_per_turn = match fetched.packet {
+            Some(packet) => self
+                .engine
+                .segments_per_turn(self.parts.rings[number].flow, &packet)
+                .unwrap_or(self.parts.segments_per_turn),
+            None => SegmentsPerTurn::Whole,
         };
-        let count = match grain {
-            Grain::Segments(most) => most.get().min(total - first),
-            Grain::Whole => total - first,
+        let count = match segments_per_turn {
+            SegmentsPerTurn::AtMost(most) => most.get().min(total - first),
+            SegmentsPerTurn::Whole => total - first,
         };
         let frame = (fetched.length - VnetHeader::LEN) as u64;
         let whole = self.kernel_cuts(number);
@@ -172,11 +173,11 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
         let all_gone = fetched.next_segment >= total;
         if all_gone {
-            let station = if result.is_ok() { &counters.sent } else { &counters.refused };
-            station.add(1, bytes);
+            let stage = if result.is_ok() { &counters.sent } else { &counters.refused };
+            stage.add(1, bytes);
             let held = fetched.held;
             ring.fetched = None;
-            ring.ledger.gone();
+            ring.accounting.gone();
             publish_done(self.shared, number, ring);
             self.engine.release(held);
         }
@@ -187,7 +188,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Sleeps until the uplink has room. No bell can change anything meanwhile, so no wake-up is asked for. The time that was
+    /// Sleeps until the uplink has room. No doorbell can change anything meanwhile, so no wake-up is asked for. The time that was
     /// waited is link time that has passed: the link was busy with what the NIC had sent before.
     pub(super) fn wait_for_room(&mut self, room: Room, now: Nanos) {
         self.parts.counters.uplink_waits.add(1, 0);
@@ -207,11 +208,11 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.parts.link.idle_until(clock::now());
     }
 
-    /// Whether a sleep that ended by time should have been ended by a bell: one has rung since it began, and its wake-up does not
+    /// Whether a sleep that ended by time should have been ended by a doorbell: one has posted since it began, and its wake-up does not
     /// come.
     pub(super) fn wakeup_was_lost(&self) -> bool {
-        let rung = self.shared.ready.iter().any(|word| word.load(Ordering::SeqCst) != 0);
-        if !rung {
+        let posted = self.shared.ready.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+        if !posted {
             return false;
         }
         let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: RINGING.get() as i64 };

@@ -1,4 +1,4 @@
-//! What waits in the NIC, by class: what it was rung for, less what has gone, as far as the rings give it away.
+//! What waits in the NIC, by class: what it was posted for, less what has gone, as far as the rings give it away.
 
 use super::{Engine, Worker};
 use crate::records::RecordSource;
@@ -18,7 +18,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let wait = departure.saturating_sub(ring.since);
         ring.since = departure;
         let (shared, emptied) =
-            (ring.class.is_none(), self.rung(number) <= self.parts.rings[number].ledger.done());
+            (ring.class.is_none(), self.posted(number) <= self.parts.rings[number].accounting.done());
         self.parts.sampler.waited(class, wait);
         // A class can run dry only when a ring of its own does, or in a ring that it shares.
         if (shared || emptied) && !self.is_waiting(class) {
@@ -26,7 +26,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Ring `number` has been put aside: its bell was ahead of its packet.
+    /// Ring `number` has been put aside: its doorbell was ahead of its packet.
     pub(super) fn ring_was_late(&mut self, number: usize) {
         if let Some(class) = self.parts.rings[number].class
             && !self.has_ready_ring(class)
@@ -37,27 +37,28 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Whether a packet of `class` is in a ring that gives it away.
     fn is_waiting(&self, class: ClassId) -> bool {
-        let Some(bells) = self.shared.classes.get(class.index()) else { return false };
+        let Some(doorbells) = self.shared.classes.get(class.index()) else { return false };
         let counted = &self.parts.counters.classes[class.index()];
-        let gone = counted.sent.get().packets.get()
-            + counted.refused.get().packets.get()
-            + self.never_came[class.index()];
-        let rung = bells.packets.load(Ordering::Relaxed);
-        // Bells whose packets are still on their way to their rings are nothing that the NIC could send.
-        rung > gone && (self.late.is_empty() || self.has_ready_ring(class))
+        let gone =
+            counted.sent.get().packets.get() + counted.refused.get().packets.get() + self.lost[class.index()];
+        let posted = doorbells.packets.load(Ordering::Relaxed);
+        // Doorbells whose packets are still on their way to their rings are nothing that the NIC could send.
+        posted > gone && (self.late.is_empty() || self.has_ready_ring(class))
     }
 
     /// Whether a ring holds something that the NIC could send for `class`. Of rings that classes share only the count says.
     fn has_ready_ring(&self, class: ClassId) -> bool {
         let mine = |(number, ring): (usize, &crate::ring::Ring)| {
-            ring.class.is_none_or(|c| c == class) && !ring.late && self.rung(number) > ring.ledger.done()
+            ring.class.is_none_or(|c| c == class)
+                && !ring.late
+                && self.posted(number) > ring.accounting.done()
         };
         self.parts.rings.iter().enumerate().any(mine)
     }
 
-    /// Changes how many packets of ring `number`'s class were rung and never came.
-    pub(super) fn count_never_came(&mut self, number: usize, change: impl FnOnce(u64) -> u64) {
-        if let Some(count) = self.parts.rings[number].class.and_then(|c| self.never_came.get_mut(c.index())) {
+    /// Changes how many packets of ring `number`'s class were posted and never came.
+    pub(super) fn count_lost(&mut self, number: usize, change: impl FnOnce(u64) -> u64) {
+        if let Some(count) = self.parts.rings[number].class.and_then(|c| self.lost.get_mut(c.index())) {
             *count = change(*count);
         }
     }
@@ -66,12 +67,12 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     pub(super) fn standing(&self) -> Standing {
         let classes = self.parts.counters.classes.iter().enumerate();
         let bytes = classes.map(|(i, class)| {
-            let rung = self.shared.classes[i].bytes.load(Ordering::Relaxed);
+            let posted = self.shared.classes[i].bytes.load(Ordering::Relaxed);
             let gone = class.sent.get().bytes + class.refused.get().bytes;
-            Bytes(rung).saturating_sub(gone)
+            Bytes(posted).saturating_sub(gone)
         });
         let waiting = |number: usize, ring: &crate::ring::Ring| {
-            self.shared.rings[number].packets.load(Ordering::Relaxed) > ring.ledger.done()
+            self.shared.rings[number].packets.load(Ordering::Relaxed) > ring.accounting.done()
         };
         let rings = self.parts.rings.iter().enumerate();
         let backlogged_rings = rings.filter(|(number, ring)| waiting(*number, ring)).count() as u32;

@@ -13,7 +13,7 @@ use weft_nic::departures::DepartureLog;
 use weft_nic::multiqueue::{Multiqueue, start};
 use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::{RECEIVER, Testbed};
-use weft_titan::books::Books;
+use weft_titan::accounting::Accounting;
 use weft_titan::device::Titan;
 use weft_titan::layout::FlowRecord;
 use weft_titan::page::{Load, LoadWord, Queue};
@@ -111,11 +111,11 @@ impl Assigned {
         self.titan.as_ref().expect("attached")
     }
 
-    /// The books, with the drops in front of the rings that the kernel has kept from tracing programs without a count.
-    pub(crate) fn books(&self) -> Books {
+    /// The accounting, with the drops in front of the rings that the kernel has kept from tracing programs without a count.
+    pub(crate) fn accounting(&self) -> Accounting {
         let unreported =
             self.reported.as_ref().map(|check| check.unreported().expect("the port's own count"));
-        self.titan().books().expect("books").with_unreported(unreported.unwrap_or_default())
+        self.titan().accounting().expect("accounting").with_unreported(unreported.unwrap_or_default())
     }
 
     pub(crate) fn nic(&self) -> &SoftwareNic {
@@ -181,7 +181,7 @@ impl Assigned {
         let totals = self.nic().totals().expect("totals");
         let gone = totals.sum(|class| class.sent).plus(totals.sum(|class| class.refused)).packets.get();
         let page = self.titan().page();
-        gone + totals.never_came >= totals.sum(|class| class.rung).packets.get()
+        gone + totals.lost >= totals.sum(|class| class.posted).packets.get()
             && get(&page.fetching) == 0
             && get(&page.holding) == 0
     }
@@ -191,7 +191,7 @@ impl Assigned {
     #[track_caller]
     pub(crate) fn quiet(&self) {
         wait_for("all flows are counted out", || {
-            self.active() == 0 || (self.nic_is_empty() && self.books().faults().is_empty())
+            self.active() == 0 || (self.nic_is_empty() && self.accounting().faults().is_empty())
         });
         wait_for("the NIC has nothing in hand", || self.nic_is_empty());
     }
@@ -201,13 +201,13 @@ impl Assigned {
     pub(crate) fn settled(&self) {
         let until = Instant::now() + PATIENCE;
         // The last departures may be on their way through the counts.
-        let done = || self.nic_is_empty() && self.books().faults().is_empty();
+        let done = || self.nic_is_empty() && self.accounting().faults().is_empty();
         while !done() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
         std::thread::sleep(Duration::from_millis(50));
         assert!(self.nic_is_empty(), "something is in the NIC still: {:#?}", self.nic().totals());
-        exact(self.titan(), &self.books());
+        exact(self.titan(), &self.accounting());
     }
 
     /// Datagrams that have come and nobody has read.
@@ -220,7 +220,7 @@ impl Assigned {
         count
     }
 
-    /// Detaches what is attached, stops the NIC and checks its books.
+    /// Detaches what is attached, stops the NIC and checks its accounting.
     pub(crate) fn finish(mut self) -> (Totals, DepartureLog) {
         if self.titan.is_some() {
             self.detach();
@@ -244,13 +244,13 @@ impl Drop for Assigned {
 /// What was counted in is exactly what was counted out: every queue is back at zero, with as much out as in, and no departure went
 /// unseen, unless the kernel says that it did not report some. A flow that stands still or was counted out late is one of those.
 #[track_caller]
-pub(crate) fn exact(titan: &Titan, books: &Books) {
+pub(crate) fn exact(titan: &Titan, accounting: &Accounting) {
     let totals = titan.totals();
     let queues = &titan.page().queues[..titan.state().queues as usize];
-    let faults = books.faults();
-    assert!(faults.is_empty(), "{faults:#?}, {books:?}, {totals:?}, {:?}, {queues:?}", titan.flows());
-    if books.missed > 0 {
-        println!("{} departures of this host were not reported: {books:?}", books.missed);
+    let faults = accounting.faults();
+    assert!(faults.is_empty(), "{faults:#?}, {accounting:?}, {totals:?}, {:?}, {queues:?}", titan.flows());
+    if accounting.missed > 0 {
+        println!("{} departures of this host were not reported: {accounting:?}", accounting.missed);
         return;
     }
     for (number, (queue, load)) in queues.iter().zip(&titan.page().loads).enumerate() {

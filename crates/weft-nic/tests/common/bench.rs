@@ -13,7 +13,7 @@ use weft_nic::doorbell::{Doorbells, Shared};
 use weft_nic::nic::{ClassTotals, NicConfig, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::testbed::{RECEIVER, Testbed};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_units::{BitsPerSec, Nanos};
 
@@ -32,7 +32,7 @@ pub(crate) fn config(megabits: u64) -> NicConfig {
     NicConfig {
         mode: Mode::Loom,
         rate: BitsPerSec(megabits * 1_000_000),
-        grain: Grain::Segments(NonZeroU32::MIN),
+        segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
         catch_up: Nanos::from_millis(50),
         window: Nanos::from_millis(50),
         cgroups: Vec::new(),
@@ -102,13 +102,13 @@ impl Bench {
         socket
     }
 
-    /// Waits until all that was rung has left, at most `patience`, and returns the totals.
+    /// Waits until all that was posted has left, at most `patience`, and returns the totals.
     pub(crate) fn settle(&self, patience: Duration) -> Totals {
         let until = Instant::now() + patience;
         loop {
             let totals = self.nic.totals().expect("totals");
             let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
-            if gone + totals.never_came >= totals.sum(|c| c.rung).packets.get() || Instant::now() > until {
+            if gone + totals.lost >= totals.sum(|c| c.posted).packets.get() || Instant::now() > until {
                 return totals;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -127,21 +127,22 @@ impl Bench {
 }
 
 /// Packets of `class` that stand in the rings now. Counts are read before what of them is done, so never too many.
-pub(crate) fn standing(bells: &Shared, plan: &RingPlan, class: usize) -> u64 {
-    let mine =
-        || plan.rings.iter().zip(&bells.rings).filter(|(r, _)| r.class.is_some_and(|c| c.index() == class));
-    let rung: u64 = mine().map(|(_, bell)| bell.packets.load(Ordering::SeqCst)).sum();
-    let done: u64 = mine().map(|(_, bell)| bell.done.load(Ordering::SeqCst)).sum();
-    rung.saturating_sub(done)
+pub(crate) fn standing(doorbells: &Shared, plan: &RingPlan, class: usize) -> u64 {
+    let mine = || {
+        plan.rings.iter().zip(&doorbells.rings).filter(|(r, _)| r.class.is_some_and(|c| c.index() == class))
+    };
+    let posted: u64 = mine().map(|(_, doorbell)| doorbell.packets.load(Ordering::SeqCst)).sum();
+    let done: u64 = mine().map(|(_, doorbell)| doorbell.done.load(Ordering::SeqCst)).sum();
+    posted.saturating_sub(done)
 }
 
-/// Packets rung for, by class.
-pub(crate) fn rung(totals: &Totals) -> Vec<u64> {
-    totals.classes.iter().map(|c| c.rung.packets.get()).collect()
+/// Packets posted for, by class.
+pub(crate) fn posted(totals: &Totals) -> Vec<u64> {
+    totals.classes.iter().map(|c| c.posted.packets.get()).collect()
 }
 
-/// The program on a link whose packets nobody takes: what the bells say is all there is.
-pub(crate) fn bells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Doorbells) {
+/// The program on a link whose packets nobody takes: what the doorbells say is all there is.
+pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Doorbells) {
     let policy = policy(text);
     let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
     plan.lanes.iter_mut().for_each(|lane| lane.flow_bound = flow_bound);
@@ -159,7 +160,7 @@ pub(crate) fn bells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Doo
     (ns, doorbells)
 }
 
-/// Checks that nothing was made and nothing went missing at any station, and that who receives took all. Exact after the NIC has stopped.
+/// Checks that nothing was made and nothing went missing at any stage, and that who receives took all. Exact after the NIC has stopped.
 pub(crate) fn conserved(totals: &Totals) {
     conserved_to_the_uplink(totals);
     assert_eq!(totals.uplink_dropped, 0, "{totals:#?}");
@@ -168,11 +169,11 @@ pub(crate) fn conserved(totals: &Totals) {
 /// The same for frames of which the receiver's stack drops some, since it has no handler for their protocol.
 pub(crate) fn conserved_to_the_uplink(totals: &Totals) {
     let sum = |pick: fn(&ClassTotals) -> weft_nic::counters::Count| totals.sum(pick).packets.get();
-    let (rung, fetched) = (sum(|c| c.rung), sum(|c| c.fetched));
+    let (posted, fetched) = (sum(|c| c.posted), sum(|c| c.fetched));
     let gone = sum(|c| c.sent) + sum(|c| c.refused) + sum(|c| c.held);
     assert_eq!(fetched, gone, "{totals:#?}");
-    assert_eq!(rung + totals.strays, gone + totals.never_came, "{totals:#?}");
-    assert_eq!(totals.never_came, totals.drops.backlog + totals.drops.ring_full, "{totals:#?}");
+    assert_eq!(posted + totals.strays, gone + totals.lost, "{totals:#?}");
+    assert_eq!(totals.lost, totals.drops.backlog + totals.drops.ring_full, "{totals:#?}");
     assert_eq!(totals.uplink_writes, totals.uplink_arrived, "{totals:#?}");
     for class in &totals.classes {
         let gone = class.sent.plus(class.refused).plus(class.held);

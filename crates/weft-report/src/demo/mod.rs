@@ -1,6 +1,6 @@
 //! The document of `weft demo`: Loom's isolation experiment (NSDI'19, figures 9, 10 and 11) run on this host.
 //!
-//! The runner fills in what it measured (samples, latency, queues, ledgers, cost) and calls [`DemoReport::summarise`], which
+//! The runner fills in what it measured (samples, latency, queues, balances, cost) and calls [`DemoReport::summarise`], which
 //! computes every figure that follows from the samples. [`verdicts`] then judges them, [`demo_tables`] and [`demo_page`] show them.
 
 mod fine;
@@ -322,7 +322,7 @@ pub struct Cost {
     pub bpf_runs: Option<u64>,
     /// CPU time of the software NIC's threads by wall time; 1 is one core.
     pub nic_cpu_share: Option<f64>,
-    /// Doorbells rung.
+    /// Doorbells posted.
     pub doorbells: Option<u64>,
     /// Bytes written to doorbells and their metadata.
     pub doorbell_bytes: Option<u64>,

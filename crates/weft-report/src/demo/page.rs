@@ -230,8 +230,8 @@ fn detail_sections(report: &DemoReport) -> Vec<Section> {
     if let Some(cost) = shown(tables::cost_table(report, "")) {
         sections.push(Section::new("Cost", [cost]));
     }
-    let ledgers = report.modes.iter().map(|m| Block::Table(m.conservation.table(m.mode.title())));
-    sections.push(Section::new("Conservation of packets and bytes", ledgers));
+    let balances = report.modes.iter().map(|m| Block::Table(m.conservation.table(m.mode.title())));
+    sections.push(Section::new("Conservation of packets and bytes", balances));
     let notes: Vec<Block> = report
         .modes
         .iter()

@@ -16,7 +16,7 @@ pub struct RateTrial {
     /// Requests a second of T0 beside them; 0 without it.
     pub requests_per_s: u32,
     /// How super-packets were cut.
-    pub grain: String,
+    pub segments_per_turn: String,
     /// How long the flows had to start and settle before the first window, in seconds.
     pub settle_s: f64,
     /// The rates to choose from, in bits per second.
@@ -52,7 +52,7 @@ impl RateTrial {
             crate::human::rate(self.carried_bps),
             self.flows,
             self.mode,
-            self.grain,
+            self.segments_per_turn,
             self.windows_bps.len(),
             crate::human::time(self.settle_s),
         )

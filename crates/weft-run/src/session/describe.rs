@@ -3,7 +3,7 @@
 use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
 use weft_nic::plan::{QueuePlan, RingPlan};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
 
@@ -101,10 +101,10 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         settings.uplink,
         place(settings.uplink_netns.as_deref())
     ));
-    let grain = match settings.grain() {
-        Grain::Whole => "super-packets left whole".to_owned(),
-        Grain::Segments(n) => format!("super-packets cut after every {n} segments"),
+    let segments_per_turn = match settings.segments_per_turn() {
+        SegmentsPerTurn::Whole => "super-packets left whole".to_owned(),
+        SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
     };
-    lines.push(format!("two threads: transmit at {}, {grain}; receive", settings.rate));
+    lines.push(format!("two threads: transmit at {}, {segments_per_turn}; receive", settings.rate));
     lines
 }

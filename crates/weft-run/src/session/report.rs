@@ -13,7 +13,7 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
         // What rang and was neither fetched nor sent was dropped by the kernel on its way to the ring; what the port refused
         // never rang.
-        let let_in = c.rung.minus(c.fetched).plus(c.refused);
+        let let_in = c.posted.minus(c.fetched).plus(c.refused);
         let dropped = let_in.plus(c.bound).plus(c.full).plus(c.moving);
         RunClass {
             class: name.clone(),
@@ -24,9 +24,9 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
         }
     });
     let mut entered = totals.clone();
-    // Beyond what was rung and never came, the kernel dropped packets of which no bell had spoken.
-    entered.strays += counted(totals).saturating_sub(totals.never_came);
-    let conservation = conservation(&entered, never_came(totals));
+    // Beyond what was posted and never came, the kernel dropped packets of which no doorbell had spoken.
+    entered.strays += counted(totals).saturating_sub(totals.lost);
+    let conservation = conservation(&entered, lost(totals));
     RunReport {
         schema: RunReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
@@ -37,10 +37,10 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
     }
 }
 
-/// Packets whose bell rang and that never came, beyond those that the kernel's devices count as dropped: a host's own
+/// Packets whose doorbell rang and that never came, beyond those that the kernel's devices count as dropped: a host's own
 /// traffic has some that no counter knows, sent before the link had its carrier, or multicast to which nobody listens.
-fn never_came(totals: &Totals) -> QdiscDrops {
-    QdiscDrops { packets: totals.never_came.saturating_sub(counted(totals)) }
+fn lost(totals: &Totals) -> QdiscDrops {
+    QdiscDrops { packets: totals.lost.saturating_sub(counted(totals)) }
 }
 
 /// What the kernel's counters say was dropped on the way to the rings.
@@ -58,6 +58,6 @@ pub(super) fn dropped(totals: &Totals) -> RunDrops {
         moving: totals.sum(|c| c.moving).packets.get(),
         stray: totals.unannounced_drops + totals.obscured_drops,
         uplink: totals.uplink_dropped,
-        lost: never_came(totals).packets,
+        lost: lost(totals).packets,
     }
 }

@@ -1,14 +1,14 @@
-//! The books of the receive side: packets and bytes at every station, in = out + dropped + held.
+//! The accounting of the receive side: packets and bytes at every stage, in = out + dropped + held.
 //!
 //! What enters the wire and what the host receives is counted by the kernel, what is between by the NIC, and what the queues hold
 //! by looking into them at the end.
 
 use weft_nic::counters::Count;
 use weft_nic::receive::ReceiveTotals;
-use weft_report::record::{Conservation, Drops, Ledger, Station};
+use weft_report::record::{Balance, Conservation, Drops, Stage};
 
-fn ledger(entered: Count, left: Count, dropped: Count, held: Count) -> Ledger {
-    Ledger {
+fn balance(entered: Count, left: Count, dropped: Count, held: Count) -> Balance {
+    Balance {
         in_packets: entered.packets.get(),
         in_bytes: entered.bytes.get(),
         out_packets: left.packets.get(),
@@ -20,7 +20,7 @@ fn ledger(entered: Count, left: Count, dropped: Count, held: Count) -> Ledger {
     }
 }
 
-/// Closes the books of a receive side that has stopped.
+/// Closes the accounting of a receive side that has stopped.
 ///
 /// The kernel's devices count the bytes of a frame without a VLAN tag that it keeps beside the frame: with tagged packets, the wire's
 /// bytes may not balance.
@@ -37,19 +37,19 @@ pub fn conservation(totals: &ReceiveTotals) -> Conservation {
     let refused = totals.total(|queue| queue.refused);
     let held = totals.total(|queue| queue.left);
     let unsteered = totals.runts.plus(totals.filtered).plus(totals.misrouted);
-    let station = |name: &str, ledger| Station { name: name.to_owned(), ledger };
-    let mut stations = vec![
-        station("wire", ledger(totals.wire, totals.read, on_wire, none)),
-        station("steering", ledger(totals.read, arrived, unsteered, none)),
+    let stage = |name: &str, balance| Stage { name: name.to_owned(), balance };
+    let mut stages = vec![
+        stage("wire", balance(totals.wire, totals.read, on_wire, none)),
+        stage("steering", balance(totals.read, arrived, unsteered, none)),
     ];
     for (number, queue) in totals.queues.iter().enumerate() {
         let dropped = queue.dropped.plus(queue.refused);
-        let books = ledger(queue.arrived, queue.delivered, dropped, queue.left);
-        stations.push(station(&format!("receive queue {number}"), books));
+        let accounting = balance(queue.arrived, queue.delivered, dropped, queue.left);
+        stages.push(stage(&format!("receive queue {number}"), accounting));
     }
-    stations.push(station("host", ledger(delivered, totals.host, none, none)));
+    stages.push(stage("host", balance(delivered, totals.host, none, none)));
     let back = totals.reverse.minus(totals.reverse_refused);
-    stations.push(station("replies", ledger(totals.reverse, back, totals.reverse_refused, none)));
+    stages.push(stage("replies", balance(totals.reverse, back, totals.reverse_refused, none)));
     let reasons = [
         ("the wire's ring was full", on_wire),
         ("dropped by a rule, or with nowhere to go", totals.filtered),
@@ -61,13 +61,13 @@ pub fn conservation(totals: &ReceiveTotals) -> Conservation {
     let dropped = reasons.iter().fold(none, |sum, (_, count)| sum.plus(*count));
     let drops = |count: &Count| Drops { packets: count.packets.get(), bytes: count.bytes.get() };
     Conservation {
-        total: ledger(totals.wire, totals.host, dropped, held),
+        total: balance(totals.wire, totals.host, dropped, held),
         drops: reasons
             .iter()
             .filter(|(_, count)| *count != none)
             .map(|(reason, count)| ((*reason).to_owned(), drops(count)))
             .collect(),
-        stations,
+        stages,
         ..Conservation::default()
     }
 }

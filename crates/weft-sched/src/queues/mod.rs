@@ -22,15 +22,15 @@
 //! A turn costs at most one look at each queue, and one at each flow of the chosen queue: rounds in which nobody may send
 //! are computed, not run.
 
+mod deficit_round_robin;
 mod updates;
-mod wheel;
 
 pub use updates::{Staleness, Update, WeightUpdates};
 
 use crate::tree::StaleTurn;
+use deficit_round_robin::DeficitRoundRobin;
 use thiserror::Error;
 use weft_units::{Bytes, FlowId, QueueId};
-use wheel::Wheel;
 
 /// The credit of a round and of the largest weight: Titan's patch of ixgbe gives weight times `WrrCreditMult` (4 in its scripts) times
 /// half an MTU, in the 64-byte units of the 82599's credit registers: 4 x 12 x 64.
@@ -117,7 +117,7 @@ struct Place {
 /// A queue.
 #[derive(Debug)]
 struct Queue {
-    wheel: Wheel,
+    wheel: DeficitRoundRobin,
     /// The flow at each position of the wheel.
     flows: Vec<FlowId>,
     weight: u64,
@@ -128,26 +128,27 @@ struct Queue {
 pub struct QueueScheduler {
     service: Service,
     inner: Inner,
-    outer: Wheel,
+    outer: DeficitRoundRobin,
     queues: Vec<Queue>,
     flows: Vec<Place>,
     serial: u64,
     /// The flow of the outstanding turn.
     in_service: Option<FlowId>,
     /// It was activated during its turn.
-    rung: bool,
+    posted: bool,
 }
 
 impl QueueScheduler {
     /// A scheduler of `queues` queues without flows, all of weight 0, which counts as 1.
     pub fn new(queues: usize, service: Service, inner: Inner) -> Self {
-        let mut outer = Wheel::new(credit(service));
+        let mut outer = DeficitRoundRobin::new(credit(service));
         for _ in 0..queues {
             outer.add();
         }
-        let queue = || Queue { wheel: Wheel::new(FAIR_QUANTUM.get()), flows: Vec::new(), weight: 0 };
+        let queue =
+            || Queue { wheel: DeficitRoundRobin::new(FAIR_QUANTUM.get()), flows: Vec::new(), weight: 0 };
         let queues = core::iter::repeat_with(queue).take(queues).collect();
-        Self { service, inner, outer, queues, flows: Vec::new(), serial: 0, in_service: None, rung: false }
+        Self { service, inner, outer, queues, flows: Vec::new(), serial: 0, in_service: None, posted: false }
     }
 
     /// Adds an idle flow to a queue. May allocate; nothing else does.
@@ -214,7 +215,7 @@ impl QueueScheduler {
     /// stays backlogged then, whatever [`QueueScheduler::finish`] is told.
     pub fn activate(&mut self, flow: FlowId) -> bool {
         if self.in_service == Some(flow) {
-            self.rung = true;
+            self.posted = true;
             return false;
         }
         let Some(&Place { queue, slot }) = self.flows.get(flow.index()) else { return false };
@@ -246,7 +247,7 @@ impl QueueScheduler {
         let flow = home.flows[home.wheel.visit()];
         self.serial += 1;
         self.in_service = Some(flow);
-        self.rung = false;
+        self.posted = false;
         Some(Turn { queue: QueueId::from_index(queue), flow, serial: self.serial })
     }
 
@@ -266,7 +267,7 @@ impl QueueScheduler {
         if self.service != Service::RoundRobin {
             self.outer.charge(queue, sent.get());
         }
-        if !backlogged && !self.rung {
+        if !backlogged && !self.posted {
             wheel.leave(slot);
             if wheel.is_empty() {
                 self.outer.leave(queue);

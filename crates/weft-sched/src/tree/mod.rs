@@ -220,7 +220,7 @@ pub struct PolicyTree {
     /// The flow of the outstanding turn.
     in_service: Option<FlowId>,
     /// It was activated during its turn.
-    rung: bool,
+    posted: bool,
     backlogged: usize,
 }
 
@@ -253,7 +253,7 @@ impl PolicyTree {
             ticks: 0,
             serial: 0,
             in_service: None,
-            rung: false,
+            posted: false,
             backlogged: 0,
         })
     }

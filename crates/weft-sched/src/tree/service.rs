@@ -37,7 +37,7 @@ impl PolicyTree {
     #[inline]
     pub fn activate(&mut self, flow: FlowId) -> bool {
         if self.is_active(flow) {
-            self.rung |= self.in_service == Some(flow);
+            self.posted |= self.in_service == Some(flow);
             return false;
         }
         let arrival = self.tick();
@@ -103,7 +103,7 @@ impl PolicyTree {
     #[inline]
     pub fn next(&mut self, now: Nanos) -> Next {
         self.in_service = None;
-        self.rung = false;
+        self.posted = false;
         self.serial += 1;
         self.release_due(now);
         // NO_LEAF is beyond the end.
@@ -161,7 +161,7 @@ impl PolicyTree {
         backlogged: bool,
         now: Nanos,
     ) -> Result<(), StaleTurn> {
-        let arrival = if backlogged || self.rung { Some(self.tick()) } else { None };
+        let arrival = if backlogged || self.posted { Some(self.tick()) } else { None };
         self.finish_at(turn, (sent, share), arrival, now)
     }
 

@@ -73,17 +73,17 @@ proptest! {
                     fast.set_service(service);
                     slow.set_service(service);
                 }
-                Step::Turn(sent, more, rung) => {
+                Step::Turn(sent, more, posted) => {
                     let (turn, expected) = (fast.next(), slow.next());
                     let given = turn.as_ref().map(|t| (t.queue().index(), t.flow().index() % per_queue));
                     prop_assert_eq!(given, expected);
                     let (Some(turn), Some(place)) = (turn, expected) else { continue };
                     prop_assert_eq!(fast.queue_of(turn.flow()), Some(turn.queue()));
-                    if rung {
+                    if posted {
                         fast.activate(turn.flow());
                     }
                     prop_assert_eq!(fast.finish(turn, Bytes(sent), more), Ok(()));
-                    slow.finish(place, sent, more || rung);
+                    slow.finish(place, sent, more || posted);
                 }
             }
         }
@@ -276,8 +276,8 @@ fn errors_and_ends() {
     assert!(nic.finish(first, Bytes(1), false).is_err(), "forgotten by the second");
     nic.activate(FlowId(1));
     nic.finish(second, Bytes(70_000_000), false).expect("outstanding");
-    // Rung during its turn: still backlogged; and 22,786 rounds of debt cost nothing.
-    let turn = nic.next().expect("rung");
+    // Posted during its turn: still backlogged; and 22,786 rounds of debt cost nothing.
+    let turn = nic.next().expect("posted");
     nic.finish(turn, Bytes(0), false).expect("outstanding");
     assert_eq!(nic.next(), None);
 }

@@ -11,13 +11,13 @@ struct Member {
 
 /// Credits are in bytes times the largest weight; a visit gives a member `unit` times its weight.
 #[derive(Clone, Debug)]
-struct Wheel {
+struct DeficitRoundRobin {
     members: Vec<Member>,
     unit: i128,
     at: usize,
 }
 
-impl Wheel {
+impl DeficitRoundRobin {
     fn new(count: usize, unit: u64) -> Self {
         let member = Member { credit: 0, weight: 1, active: false };
         Self { members: vec![member; count], unit: i128::from(unit), at: 0 }
@@ -86,8 +86,8 @@ impl Wheel {
 #[derive(Debug)]
 pub(crate) struct Reference {
     service: Service,
-    outer: Wheel,
-    inner: Vec<Wheel>,
+    outer: DeficitRoundRobin,
+    inner: Vec<DeficitRoundRobin>,
 }
 
 fn unit(service: Service) -> u64 {
@@ -102,8 +102,8 @@ impl Reference {
         let per_queue = if inner == Inner::Fifo { 1 } else { per_queue };
         Self {
             service,
-            outer: Wheel::new(queues, unit(service)),
-            inner: vec![Wheel::new(per_queue, FAIR_QUANTUM.get()); queues],
+            outer: DeficitRoundRobin::new(queues, unit(service)),
+            inner: vec![DeficitRoundRobin::new(per_queue, FAIR_QUANTUM.get()); queues],
         }
     }
 

@@ -98,7 +98,7 @@ pub(crate) struct Reference {
     places: Vec<Vec<Place>>,
     orders: u64,
     in_service: Option<usize>,
-    rung: bool,
+    posted: bool,
 }
 
 impl Reference {
@@ -113,7 +113,7 @@ impl Reference {
             places: program.nodes.iter().map(|n| vec![Place::default(); n.children.len()]).collect(),
             orders: 0,
             in_service: None,
-            rung: false,
+            posted: false,
             program: program.clone(),
         }
     }
@@ -183,7 +183,7 @@ impl Reference {
 
     pub(crate) fn activate(&mut self, at: FlowId) {
         if self.is_active(at) {
-            self.rung |= self.in_service == Some(at.index());
+            self.posted |= self.in_service == Some(at.index());
         } else if self.exists(at) {
             let arrival = self.order();
             self.activate_at(at, arrival);
@@ -281,7 +281,7 @@ impl Reference {
 
     pub(crate) fn next(&mut self, now: Nanos) -> Answer {
         self.in_service = None;
-        self.rung = false;
+        self.posted = false;
         loop {
             let due = self.parked.iter().enumerate().filter(|(_, p)| p.release <= now.get());
             let Some(at) = due.min_by_key(|(_, p)| (p.release, p.order)).map(|(at, _)| at) else { break };
@@ -315,7 +315,7 @@ impl Reference {
     }
 
     pub(crate) fn finish(&mut self, sent: Bytes, backlogged: bool, now: Nanos) {
-        let arrival = (backlogged || self.rung).then(|| self.order());
+        let arrival = (backlogged || self.posted).then(|| self.order());
         self.finish_at(sent, arrival, now);
     }
 

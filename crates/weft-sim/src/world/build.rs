@@ -1,7 +1,7 @@
 //! From a scenario and a seed to a world.
 
 use super::application::Application;
-use super::host::{Books, Core, HostState, NicState, TransmitQueue, Vector};
+use super::host::{Accounting, Core, HostState, NicState, TransmitQueue, Vector};
 use super::measure::Measurements;
 use super::probe::ProbeState;
 use super::receiver::Receiver;
@@ -281,9 +281,9 @@ impl<'a, O: Observer> World<'a, O> {
             },
             vectors: vectors.collect(),
             active_flows: 0,
-            qdisc_books: Books::default(),
-            ring_books: Books::default(),
-            receive_books: Books::default(),
+            qdisc_accounting: Accounting::default(),
+            ring_accounting: Accounting::default(),
+            receive_accounting: Accounting::default(),
         })
     }
 

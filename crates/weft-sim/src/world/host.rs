@@ -32,15 +32,15 @@ pub(super) struct HostState {
     pub(super) vectors: Vec<Vector>,
     /// Flows with data that are active at this host; widens the working set of copies.
     pub(super) active_flows: u32,
-    /// Books of the stations.
-    pub(super) qdisc_books: Books,
-    pub(super) ring_books: Books,
-    pub(super) receive_books: Books,
+    /// Accounting of the stages.
+    pub(super) qdisc_accounting: Accounting,
+    pub(super) ring_accounting: Accounting,
+    pub(super) receive_accounting: Accounting,
 }
 
-/// What the stations count as things pass; what they hold is walked at the end.
+/// What the stages count as things pass; what they hold is walked at the end.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Books {
+pub(super) struct Accounting {
     pub(super) entered: Amount,
     pub(super) left: Amount,
     pub(super) dropped: Amount,

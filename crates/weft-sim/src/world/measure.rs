@@ -1,7 +1,7 @@
 //! What is measured while a run goes on, and what the outcome says at its end.
 
 use super::{Event, Packet, World, host};
-use crate::outcome::{Amount, ClassSample, Fairness, FlowOutcome, Latencies, Outcome, Station};
+use crate::outcome::{Amount, ClassSample, Fairness, FlowOutcome, Latencies, Outcome, Stage};
 use crate::trace::Observer;
 use weft_units::{Bytes, Nanos};
 
@@ -181,7 +181,7 @@ impl<O: Observer> World<'_, O> {
             self.measure.standing(class as u16, 0, end);
         }
         let measured = end.saturating_sub(self.scenario.warm_up);
-        let books = self.books();
+        let accounting = self.accounting();
         let fairness = self.measure.intervals.iter().map(|interval| Fairness {
             interval: interval.length,
             windows: interval.windows,
@@ -207,7 +207,7 @@ impl<O: Observer> World<'_, O> {
                 .collect(),
             samples: self.measure.samples,
             counters: self.counters,
-            books,
+            accounting,
         };
         (outcome, self.observer)
     }
@@ -229,10 +229,10 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// The books of all stations. What a station holds is counted where it lies, not derived from what came and went.
-    fn books(&mut self) -> Vec<Station> {
+    /// The accounting of all stages. What a stage holds is counted where it lies, not derived from what came and went.
+    fn accounting(&mut self) -> Vec<Stage> {
         let end = self.now;
-        let mut stations = Vec::new();
+        let mut stages = Vec::new();
         let mut in_network = Amount::default();
         let (mut sent, mut arrived) = (Amount::default(), Amount::default());
         let dropped = self.measure.lost;
@@ -250,9 +250,9 @@ impl<O: Observer> World<'_, O> {
                     host::count(&mut waiting, u64::from(segment.packets), u64::from(segment.len));
                 });
             }
-            stations.push(station(format!("host {index} qdiscs"), &state.qdisc_books, waiting));
-            stations.push(station(format!("host {index} rings"), &state.ring_books, ring));
-            host::count(&mut sent, state.ring_books.left.packets.0 + partly, 0);
+            stages.push(stage(format!("host {index} qdiscs"), &state.qdisc_accounting, waiting));
+            stages.push(stage(format!("host {index} rings"), &state.ring_accounting, ring));
+            host::count(&mut sent, state.ring_accounting.left.packets.0 + partly, 0);
             let mut unread = Amount::default();
             for vector in &state.vectors {
                 for (position, (_, packet)) in vector.ring.iter().enumerate() {
@@ -260,9 +260,9 @@ impl<O: Observer> World<'_, O> {
                     host::count(if waits { &mut unread } else { &mut in_network }, 1, u64::from(packet.len));
                 }
             }
-            stations.push(station(format!("host {index} receive rings"), &state.receive_books, unread));
-            arrived.packets += state.receive_books.entered.packets;
-            arrived.bytes += state.receive_books.entered.bytes;
+            stages.push(stage(format!("host {index} receive rings"), &state.receive_accounting, unread));
+            arrived.packets += state.receive_accounting.entered.packets;
+            arrived.bytes += state.receive_accounting.entered.bytes;
         }
         sent.bytes = self.streams.iter().map(|stream| Bytes(stream.sent)).sum();
         let free: std::collections::BTreeSet<u32> = self.packets.free.iter().copied().collect();
@@ -271,24 +271,24 @@ impl<O: Observer> World<'_, O> {
                 host::count(&mut in_network, 1, u64::from(packet.len));
             }
         }
-        let switches = self.fabric.books(end);
+        let switches = self.fabric.accounting(end);
         let mut lost = dropped;
         for switch in &switches {
             lost.packets += switch.dropped.packets;
             lost.bytes += switch.dropped.bytes;
         }
-        stations.push(Station {
+        stages.push(Stage {
             name: "network".to_owned(),
             entered: sent,
             left: arrived,
             dropped: lost,
             held: in_network,
         });
-        stations.extend(switches);
-        stations
+        stages.extend(switches);
+        stages
     }
 }
 
-fn station(name: String, books: &host::Books, held: Amount) -> Station {
-    Station { name, entered: books.entered, left: books.left, dropped: books.dropped, held }
+fn stage(name: String, accounting: &host::Accounting, held: Amount) -> Stage {
+    Stage { name, entered: accounting.entered, left: accounting.left, dropped: accounting.dropped, held }
 }

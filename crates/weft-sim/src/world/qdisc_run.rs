@@ -179,7 +179,7 @@ impl<O: Observer> World<'_, O> {
     fn enqueue(&mut self, host: u32, queue: QueueId, segment: Segment, now: Nanos) {
         self.measure.standing(segment.class, i64::from(segment.len), now);
         let state = &mut self.hosts[host as usize];
-        host::count(&mut state.qdisc_books.entered, u64::from(segment.packets), u64::from(segment.len));
+        host::count(&mut state.qdisc_accounting.entered, u64::from(segment.packets), u64::from(segment.len));
         state.occupancy[queue.index()].bytes += Bytes(u64::from(segment.len));
         let mut dropped = std::mem::take(&mut self.dropped);
         state.queues[queue.index()].qdisc.enqueue(segment, now, &mut dropped);
@@ -189,8 +189,8 @@ impl<O: Observer> World<'_, O> {
 
     fn drop_all(&mut self, host: u32, queue: QueueId, dropped: &mut Vec<Segment>, now: Nanos) {
         for segment in dropped.drain(..) {
-            let books = &mut self.hosts[host as usize].qdisc_books;
-            host::count(&mut books.dropped, u64::from(segment.packets), u64::from(segment.len));
+            let accounting = &mut self.hosts[host as usize].qdisc_accounting;
+            host::count(&mut accounting.dropped, u64::from(segment.packets), u64::from(segment.len));
             if O::WANTED {
                 let skb = self.skbs[segment.skb];
                 let packet = Packet {
@@ -248,12 +248,12 @@ impl<O: Observer> World<'_, O> {
                     transmit.last_flow = segment.flow.0;
                     handed += 1;
                     host::count(
-                        &mut state.qdisc_books.left,
+                        &mut state.qdisc_accounting.left,
                         u64::from(segment.packets),
                         u64::from(segment.len),
                     );
                     host::count(
-                        &mut state.ring_books.entered,
+                        &mut state.ring_accounting.entered,
                         u64::from(segment.packets),
                         u64::from(segment.len),
                     );

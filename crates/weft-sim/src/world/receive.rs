@@ -274,7 +274,7 @@ impl<O: Observer> World<'_, O> {
         }
         queue.accepted -= 1;
         let (_, packet) = queue.ring.pop_front()?;
-        host::count(&mut state.receive_books.left, 1, u64::from(packet.len));
+        host::count(&mut state.receive_accounting.left, 1, u64::from(packet.len));
         Some(packet)
     }
 
@@ -289,10 +289,10 @@ impl<O: Observer> World<'_, O> {
         let fit = arrived.min((room - queue.accepted) as usize);
         let bytes: u64 =
             queue.ring.range(first..first + arrived).map(|(_, packet)| u64::from(packet.len)).sum();
-        host::count(&mut state.receive_books.entered, arrived as u64, bytes);
+        host::count(&mut state.receive_accounting.entered, arrived as u64, bytes);
         queue.accepted += fit as u32;
         for (_, packet) in queue.ring.drain(first + fit..first + arrived) {
-            host::count(&mut state.receive_books.dropped, 1, u64::from(packet.len));
+            host::count(&mut state.receive_accounting.dropped, 1, u64::from(packet.len));
             self.streams[packet.stream as usize].arriving -= 1;
             if let Body::Ack { content } = packet.body {
                 self.acks.remove(content);

@@ -1,4 +1,4 @@
-//! The books find what a station loses and does not say.
+//! The accounting finds what a stage loses and does not say.
 
 use super::World;
 use crate::qdisc::Qdisc;
@@ -40,7 +40,7 @@ impl Qdisc for Leaky {
 }
 
 #[test]
-fn the_books_find_segments_that_a_qdisc_lost_unseen() {
+fn the_accounting_find_segments_that_a_qdisc_lost_unseen() {
     let scenario = Scenario {
         warm_up: Nanos::from_millis(1),
         duration: Nanos::from_millis(20),
@@ -55,7 +55,7 @@ fn the_books_find_segments_that_a_qdisc_lost_unseen() {
             }
         }
         let (outcome, _) = world.run();
-        let qdiscs = outcome.books.iter().find(|station| station.name == "host 0 qdiscs").expect("a station");
+        let qdiscs = outcome.accounting.iter().find(|stage| stage.name == "host 0 qdiscs").expect("a stage");
         assert!(qdiscs.entered.bytes > Bytes(100_000), "{qdiscs:?}");
         assert_eq!(qdiscs.balances(), !leaks, "{qdiscs:?}");
     }

@@ -94,7 +94,7 @@ impl<O: Observer> World<'_, O> {
     fn fetched(&mut self, host: u32, queue: QueueId) {
         let state = &mut self.hosts[host as usize];
         let Some(segment) = state.queues[queue.index()].ring.pop_front() else { return };
-        host::count(&mut state.ring_books.left, u64::from(segment.packets), u64::from(segment.len));
+        host::count(&mut state.ring_accounting.left, u64::from(segment.packets), u64::from(segment.len));
         let vector = queue.0 % state.vectors.len() as u32;
         state.vectors[vector as usize].done.push((queue, segment));
         self.arm(host, vector, self.now);

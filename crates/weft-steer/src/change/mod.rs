@@ -183,7 +183,7 @@ fn set_context(from: &Configuration, to: &RssContext) -> Option<Change> {
 
 /// Rules' changes: those up to the last addition, and the removals behind it.
 fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -> (Vec<Change>, Vec<Change>) {
-    // The NIC holds what it holds, even if the model would not have it: what does not fit is left out of the books.
+    // The NIC holds what it holds, even if the model would not have it: what does not fit is left out of the accounting.
     let mut usage = Usage::new(nic);
     for rule in &from.rules {
         let _ = usage.add(nic, rule);
@@ -247,7 +247,7 @@ fn next_to_go(
     None
 }
 
-/// A configuration after a change: what drivers do, as far as the books are concerned.
+/// A configuration after a change: what drivers do, as far as the accounting are concerned.
 pub fn apply(configuration: &mut Configuration, change: &Change) {
     match change {
         Change::Add(rule) => configuration.rules.push(*rule),

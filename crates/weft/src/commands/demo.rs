@@ -18,7 +18,7 @@ use watch::Watch;
 use weft_host::{cleanup_stale, programs, require_network_rights};
 use weft_lab::bench_port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
 use weft_lab::demo::{self, DemoEvent, DemoOptions, Outcome};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::demo::{DemoReport, RateTrial, demo_html, verdicts};
 use weft_report::judgement::Judgement;
@@ -67,8 +67,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "cubic")]
     congestion: String,
     /// Segments of a super-packet that leave together: a number, or `whole`.
-    #[arg(long, default_value = "1", value_parser = values::grain)]
-    grain: Grain,
+    #[arg(long, default_value = "1", value_parser = values::segments_per_turn)]
+    segments_per_turn: SegmentsPerTurn,
     /// Requests a second of the latency tenant.
     #[arg(long, value_name = "N", default_value_t = DEMO_REQUESTS_PER_S, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests_per_second: u32,

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use weft_policy::CompileOptions;
 use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
 use weft_report::human;
-use weft_report::record::{Conservation, Document, Drops, Ledger};
+use weft_report::record::{Balance, Conservation, Document, Drops};
 use weft_report::replay::{ReplayClass, ReplayReport};
 use weft_run::host_facts;
 use weft_units::BitsPerSec;
@@ -116,7 +116,7 @@ fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<()> {
 
 fn document(outcome: &Outcome) -> ReplayReport {
     let c = &outcome.conservation;
-    let total = Ledger {
+    let total = Balance {
         in_packets: c.in_packets,
         in_bytes: c.in_bytes,
         out_packets: c.out_packets,

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
-use weft_report::record::{Conservation, Document, Ledger};
+use weft_report::record::{Balance, Conservation, Document};
 use weft_run::session::{Inner, ONE_CLASS, Queues};
-use weft_run::session::{Operation, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
+use weft_run::session::{Session, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
 use weft_units::{BitsPerSec, Nanos};
 
 /// How often the counters are read.
@@ -82,8 +82,8 @@ pub(crate) struct Args {
     rate: Option<BitsPerSec>,
     /// Segments of a super-packet that leave together: a number, or `whole`. Eight are 12 KB: a tenth of a millisecond at
     /// 1 Gb/s for those behind, and an eighth of the system calls.
-    #[arg(long, default_value = "8", value_parser = values::grain, conflicts_with = "queues")]
-    grain: Grain,
+    #[arg(long, default_value = "8", value_parser = values::segments_per_turn, conflicts_with = "queues")]
+    segments_per_turn: SegmentsPerTurn,
     /// Descriptor rings of the port.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "queues")]
     rings: u16,
@@ -162,10 +162,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     // First: what a killed run left may have the port's name.
     clean(&args)?;
     settings.check_host()?;
-    let mut operation = Operation::start(&policy, &settings)?;
-    operation.notes().iter().for_each(|note| output::note(note));
-    let result = watch(&args, &settings, &mut operation, &stop, json.is_stdout());
-    let report = operation.finish(GRACE)?;
+    let mut session = Session::start(&policy, &settings)?;
+    session.notes().iter().for_each(|note| output::note(note));
+    let result = watch(&args, &settings, &mut session, &stop, json.is_stdout());
+    let report = session.finish(GRACE)?;
     output::tables(&report.tables(), &json)?;
     if let Some(path) = json.write_json(&report)? {
         output::message(&format!("counters: {}", path.display()));
@@ -175,13 +175,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::message("interrupted; everything was taken down");
     }
     let broken = broken(&report.conservation);
-    broken.iter().for_each(|violation| output::warn(&format!("the books are broken: {violation}")));
+    broken.iter().for_each(|violation| output::warn(&format!("the accounting is broken: {violation}")));
     Ok(if broken.is_empty() { stop.exit_code() } else { ExitCode::FAILURE })
 }
 
-/// What does not add up in the books of a run. That nothing came in at all is no fault of it.
-fn broken(books: &Conservation) -> Vec<String> {
-    if books.total == Ledger::default() { Vec::new() } else { books.violations() }
+/// What does not add up in the accounting of a run. That nothing came in at all is no fault of it.
+fn broken(accounting: &Conservation) -> Vec<String> {
+    if accounting.total == Balance::default() { Vec::new() } else { accounting.violations() }
 }
 
 /// Removes what killed runs left, here and in the namespaces that this run is about.
@@ -200,7 +200,7 @@ fn clean(args: &Args) -> anyhow::Result<()> {
 fn watch(
     args: &Args,
     settings: &Settings,
-    operation: &mut Operation,
+    session: &mut Session,
     stop: &Stop,
     quiet: bool,
 ) -> anyhow::Result<()> {
@@ -216,10 +216,10 @@ fn watch(
     let end = args.duration.map(|span| Instant::now() + Duration::from(span));
     let mut next_line = Duration::from_secs(1);
     while !stop.asked() && end.is_none_or(|end| Instant::now() < end) {
-        if !operation.is_running() {
+        if !session.is_running() {
             anyhow::bail!("the software NIC ended by itself; its devices were taken away");
         }
-        let status = operation.status()?;
+        let status = session.status()?;
         match &screen {
             Some(screen) => screen.update(|view| view.status = status),
             None if status.elapsed >= next_line => {
@@ -270,7 +270,7 @@ impl Args {
             mac: self.mac.unwrap_or_else(random_mac),
             rate,
             queues: self.queues.map(|count| Queues { count, inner: self.inner.unwrap_or(Inner::Fifo) }),
-            grain: self.grain,
+            segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,
         })
@@ -288,13 +288,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn books_that_do_not_add_up_are_broken_and_empty_ones_are_not() {
-        let books = |total| Conservation { total, ..Conservation::default() };
-        assert_eq!(broken(&books(Ledger::default())), [""; 0]);
+    fn accounting_that_do_not_add_up_are_broken_and_empty_ones_are_not() {
+        let accounting = |total| Conservation { total, ..Conservation::default() };
+        assert_eq!(broken(&accounting(Balance::default())), [""; 0]);
         let total =
-            Ledger { in_packets: 2, in_bytes: 120, out_packets: 1, out_bytes: 60, ..Ledger::default() };
-        assert_eq!(broken(&books(total)).len(), 1);
-        let total = Ledger { held_packets: 1, held_bytes: 60, ..total };
-        assert_eq!(broken(&books(total)), [""; 0]);
+            Balance { in_packets: 2, in_bytes: 120, out_packets: 1, out_bytes: 60, ..Balance::default() };
+        assert_eq!(broken(&accounting(total)).len(), 1);
+        let total = Balance { held_packets: 1, held_bytes: 60, ..total };
+        assert_eq!(broken(&accounting(total)), [""; 0]);
     }
 }

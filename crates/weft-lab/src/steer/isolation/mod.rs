@@ -154,7 +154,7 @@ pub enum IsolationEvent {
         /// Mean latency of the HP clients and of the BE clients, in seconds.
         latency_s: [Option<f64>; 2],
     },
-    /// The clients have ended; books are closed.
+    /// The clients have ended; accounting are closed.
     Ended,
 }
 
@@ -188,7 +188,7 @@ pub enum IsolationError {
     /// The planner.
     #[error("the plan for a change of flows failed: {0}")]
     Plan(String),
-    /// The NIC's books do not balance.
+    /// The NIC's accounting does not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
     /// A client thread panicked.

@@ -1,4 +1,4 @@
-//! What a run came to, in types: phases, clients over time, books.
+//! What a run came to, in types: phases, clients over time, accounting.
 
 use super::client::{Ended, RequestCounts};
 use super::{Class, IsolationOptions};
@@ -120,7 +120,7 @@ pub struct IsolationOutcome {
     pub changes: Vec<Change>,
     /// All requests.
     pub requests: RequestCounts,
-    /// What the NIC counted; its books balance.
+    /// What the NIC counted; its accounting balances.
     pub nic: ReceiveTotals,
     /// Packets that the clients sent and that did not come to the wire, or came without a client having sent them.
     pub unexplained: Packets,

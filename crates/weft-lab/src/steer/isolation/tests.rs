@@ -72,8 +72,8 @@ fn namespaces() -> Vec<String> {
 }
 
 #[test]
-fn flows_land_where_the_configuration_says_and_the_books_balance() {
-    let Some(_alone) = ready("flows_land_where_the_configuration_says_and_the_books_balance") else {
+fn flows_land_where_the_configuration_says_and_the_accounting_balances() {
+    let Some(_alone) = ready("flows_land_where_the_configuration_says_and_the_accounting_balances") else {
         return;
     };
     let options = small();

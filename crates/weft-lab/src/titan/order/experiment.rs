@@ -7,7 +7,7 @@
 //! many a second as this machine carries.
 
 use super::run::{OrderReport, OrderSettings, run};
-use super::{Path, Station};
+use super::{Path, Stage};
 use crate::experiment::{Asked, ExperimentError};
 use crate::titan::churn::{self, ChurnReport, Closings, ShortFlows};
 use crate::titan::traffic::Mix;
@@ -81,7 +81,7 @@ impl Row {
 struct Seen {
     row: Row,
     figures: Vec<(&'static str, &'static str, f64)>,
-    /// Late packets at all stations.
+    /// Late packets at all stages.
     late: u64,
     packets: u64,
     moves: u64,
@@ -222,7 +222,7 @@ impl Traffic {
         let moves = titan.page().moves();
         let kept = titan.totals().kept.load(Ordering::Relaxed);
         let mut figures = match self {
-            Self::Ordered(report) => stations(report),
+            Self::Ordered(report) => stages(report),
             Self::Short(report) => vec![("short_per_s", "1/s", report.per_second())],
         };
         figures.push(("activations", "flows", titan.page().activations() as f64));
@@ -232,7 +232,7 @@ impl Traffic {
         figures.push(("repaired_share", "", repaired));
         let (packets, late) = match self {
             Self::Ordered(report) => {
-                (report.packets().get(), report.stations.iter().map(|s| s.counts.late.get()).sum())
+                (report.packets().get(), report.stages.iter().map(|s| s.counts.late.get()).sum())
             }
             Self::Short(_) => (0, 0),
         };
@@ -240,12 +240,12 @@ impl Traffic {
     }
 }
 
-fn stations(report: &OrderReport) -> Vec<(&'static str, &'static str, f64)> {
-    let late = |column, station| report.late(station).map(|late| (column, "packets", late.get() as f64));
+fn stages(report: &OrderReport) -> Vec<(&'static str, &'static str, f64)> {
+    let late = |column, stage| report.late(stage).map(|late| (column, "packets", late.get() as f64));
     let mut figures = vec![("packets", "packets", report.packets().get() as f64)];
-    figures.extend(late("late_egress", Station::Egress));
-    figures.extend(late("late_port", Station::FarEnd));
-    figures.extend(late("late_receiver", Station::Receiver));
+    figures.extend(late("late_egress", Stage::Egress));
+    figures.extend(late("late_port", Stage::FarEnd));
+    figures.extend(late("late_receiver", Stage::Receiver));
     figures.extend(report.short.as_ref().map(|short| ("short_per_s", "1/s", short.per_second())));
     figures
 }
@@ -295,7 +295,7 @@ fn conclude(seen: &[Seen]) -> Experiment {
     };
     experiment.claim_judged(
         "No packet is overtaken when flows change queues",
-        &format!("none late at any station, of at least {WANTED}, and flows moved"),
+        &format!("none late at any stage, of at least {WANTED}, and flows moved"),
         format!("{late} of {packets} late, {moves} moves"),
         judgement,
     );

@@ -2,7 +2,7 @@
 //!
 //! An [`OrderCheck`] is an eBPF program at one hook of one device (`bpf/order.bpf.c`). It reads the number that a connected
 //! socket gives each packet in the IPv4 header's identification field (`ip_select_ident_segs`, include/net/ip.h) and counts
-//! those that come behind a higher one of their five-tuple. Several checks along a path are [`Stations`]: the first with a late
+//! those that come behind a higher one of their five-tuple. Several checks along a path are [`Stages`]: the first with a late
 //! packet is behind where it was overtaken.
 //!
 //! # What is judged
@@ -17,14 +17,14 @@
 pub(crate) mod experiment;
 mod page;
 mod run;
-mod stations;
+mod stages;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 pub use page::{EXAMPLES, FLOWS};
 use page::{Held, Page};
 pub use run::{OrderReport, OrderRunError, OrderSettings, Progress, run};
-pub use stations::{Device, Path, Station, StationReport, Stations};
+pub use stages::{Device, Path, Stage, StageReport, Stages};
 use weft_host::bpf::{BpfError, Object, SharedValue, Table};
 use weft_host::{NetNs, clock, link, netns::NetNsError};
 use weft_units::{Bytes, FlowKey, Nanos, Packets};
@@ -65,7 +65,7 @@ pub struct Counts {
     /// Overtaken by a packet of their flow before they came here.
     pub late: Packets,
     /// Two cores had packets of one flow in the check at the same time, and the lock let the later one first: whether the path
-    /// would have is unknown here; a station further on tells.
+    /// would have is unknown here; a stage further on tells.
     pub at_once: Packets,
     /// Numbers that were skipped: of late packets, and of those that never came.
     pub gaps: u64,

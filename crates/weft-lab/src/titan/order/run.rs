@@ -1,6 +1,6 @@
-//! Traffic until so many packets have been checked at every station of a path.
+//! Traffic until so many packets have been checked at every stage of a path.
 
-use super::{Counts, OrderError, Path, Station, StationReport, Stations};
+use super::{Counts, OrderError, Path, Stage, StageReport, Stages};
 use crate::titan::churn::{self, ChurnError, ChurnReport, ShortFlows};
 use crate::titan::traffic::{self, Mix, MixReport, TrafficError};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -60,8 +60,8 @@ pub struct Progress {
 /// What a run has found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderReport {
-    /// The stations, in the order in which packets pass them.
-    pub stations: Vec<StationReport>,
+    /// The stages, in the order in which packets pass them.
+    pub stages: Vec<StageReport>,
     /// What became of the flows that last.
     pub mix: MixReport,
     /// What became of the short ones.
@@ -73,43 +73,43 @@ pub struct OrderReport {
 }
 
 impl OrderReport {
-    fn at(&self, station: Station) -> Counts {
-        self.stations.iter().find(|s| s.station == station).map_or_else(Counts::default, |s| s.counts)
+    fn at(&self, stage: Stage) -> Counts {
+        self.stages.iter().find(|s| s.stage == stage).map_or_else(Counts::default, |s| s.counts)
     }
 
     /// Packets (segments) judged at the sender's egress.
     pub fn packets(&self) -> Packets {
-        self.at(Station::Egress).packets
+        self.at(Stage::Egress).packets
     }
 
     /// Their frame bytes, before segmentation.
     pub fn bytes(&self) -> Bytes {
-        self.at(Station::Egress).bytes
+        self.at(Stage::Egress).bytes
     }
 
     /// Flows at the sender's egress.
     pub fn flows(&self) -> u64 {
-        self.at(Station::Egress).flows
+        self.at(Stage::Egress).flows
     }
 
-    /// The late packets of a station; `None` if it is not on the path.
-    pub fn late(&self, station: Station) -> Option<Packets> {
-        self.stations.iter().find(|s| s.station == station).map(|s| s.counts.late)
+    /// The late packets of a stage; `None` if it is not on the path.
+    pub fn late(&self, stage: Stage) -> Option<Packets> {
+        self.stages.iter().find(|s| s.stage == stage).map(|s| s.counts.late)
     }
 
-    /// The first station with a late packet.
-    pub fn first_overtaken(&self) -> Option<Station> {
-        self.stations.iter().find(|s| s.counts.late > Packets(0)).map(|s| s.station)
+    /// The first stage with a late packet.
+    pub fn first_overtaken(&self) -> Option<Stage> {
+        self.stages.iter().find(|s| s.counts.late > Packets(0)).map(|s| s.stage)
     }
 
-    /// Whether every packet was judged at every station and none was late, and none came by two cores at once at the last.
+    /// Whether every packet was judged at every stage and none was late, and none came by two cores at once at the last.
     pub fn in_order(&self) -> bool {
-        let clean = |s: &StationReport| s.counts.late == Packets(0) && s.counts.beyond == Packets(0);
-        self.stations.iter().all(clean) && self.at(Station::Receiver).at_once == Packets(0)
+        let clean = |s: &StageReport| s.counts.late == Packets(0) && s.counts.beyond == Packets(0);
+        self.stages.iter().all(clean) && self.at(Stage::Receiver).at_once == Packets(0)
     }
 }
 
-/// Attaches the stations, sends the traffic until the target, the bound or `stop`, and says what was late where. `progress` is
+/// Attaches the stages, sends the traffic until the target, the bound or `stop`, and says what was late where. `progress` is
 /// called about twenty times a second. All threads have ended when it returns; the programs stay at the devices.
 ///
 /// # Errors
@@ -120,7 +120,7 @@ pub fn run(
     mut progress: impl FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<OrderReport, OrderRunError> {
-    let stations = Stations::attach(path)?;
+    let stages = Stages::attach(path)?;
     let begin = clock::now();
     let (enough, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let (mix, short) = std::thread::scope(|scope| {
@@ -135,22 +135,22 @@ pub fn run(
         while !ended.load(Ordering::Acquire) && !traffic.is_finished() {
             std::thread::sleep(LOOK);
             let now = clock::now();
-            let at = |station| stations.counts(station).unwrap_or_default();
-            let (sent, received) = (at(Station::Egress), at(Station::Receiver));
+            let at = |stage| stages.counts(stage).unwrap_or_default();
+            let (sent, received) = (at(Stage::Egress), at(Stage::Receiver));
             progress(&Progress { sent, received, elapsed: now.saturating_sub(begin) });
             if sent.packets >= settings.packets || stop.load(Ordering::Relaxed) {
                 enough.store(true, Ordering::Relaxed);
             }
             if now.saturating_sub(forgotten) > FORGET.0 {
-                stations.forget_closed(FORGET.1);
+                stages.forget_closed(FORGET.1);
                 forgotten = clock::now();
             }
         }
         traffic.join().map_err(|_| TrafficError::Panicked)?
     })?;
     let elapsed = clock::now().saturating_sub(begin);
-    let stations = stations.report();
-    let mut report = OrderReport { stations, mix, short, elapsed, complete: false };
+    let stages = stages.report();
+    let mut report = OrderReport { stages, mix, short, elapsed, complete: false };
     report.complete = report.packets() >= settings.packets;
     Ok(report)
 }
@@ -219,11 +219,11 @@ mod tests {
         // A connection is seen by its SYN; a UDP flow may be silent until the target is reached.
         let connections = 16 + short.clients.started;
         assert!((connections..=connections + 4).contains(&report.flows()), "{report:?}");
-        assert_eq!(report.late(Station::Egress), Some(Packets(0)));
-        assert_eq!((report.late(Station::FarEnd), report.stations.len()), (None, 2));
+        assert_eq!(report.late(Stage::Egress), Some(Packets(0)));
+        assert_eq!((report.late(Stage::FarEnd), report.stages.len()), (None, 2));
         // A veth itself may let packets of two cores overtake each other; the report must then say so.
-        let late = report.late(Station::Receiver).expect("on the path");
-        assert_eq!(report.first_overtaken(), (late > Packets(0)).then_some(Station::Receiver));
+        let late = report.late(Stage::Receiver).expect("on the path");
+        assert_eq!(report.first_overtaken(), (late > Packets(0)).then_some(Stage::Receiver));
     }
 
     #[test]

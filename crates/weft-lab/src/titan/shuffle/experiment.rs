@@ -43,7 +43,7 @@ const COLUMNS: [(&str, Figure); 4] = [
 /// Runs the experiment.
 ///
 /// # Errors
-/// It cannot run here, a NIC's books do not balance, or it was stopped.
+/// It cannot run here, a NIC's accounting does not balance, or it was stopped.
 pub fn experiment(
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -182,7 +182,7 @@ fn notes(experiment: &mut Experiment, common: &Settings, outcomes: &Outcomes) {
     let again: u64 = all().map(|outcome| outcome.retransmitted).sum();
     let lost = all().map(|outcome| outcome.link_lost).fold(0.0, f64::max);
     experiment.notes.push(format!(
-        "the books of all NICs balance; {dropped} packets found a queue full, {again} segments were \
+        "the accounting of all NICs balance; {dropped} packets found a queue full, {again} segments were \
          sent again; links lost at most {:.1} % of a run's time for \
          want of a processor",
         lost * 100.0

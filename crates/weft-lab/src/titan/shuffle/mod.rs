@@ -6,7 +6,7 @@
 //! | `settings` | what a run is |
 //! | `testbed` | servers: namespaces with a multiqueue NIC each, and a switch between them |
 //! | `transfer` | the connections, and when each has delivered all |
-//! | `run` | one run, with the NICs' books |
+//! | `run` | one run, with the NICs' accounting |
 //! | `experiment` | `titan-shuffle`: all runs, cells, plots, claims |
 
 pub mod experiment;

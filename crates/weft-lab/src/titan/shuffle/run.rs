@@ -1,7 +1,7 @@
-//! One shuffle: servers, transfers, books.
+//! One shuffle: servers, transfers, accounting.
 
 use super::settings::Settings;
-use super::testbed::{Books, Network};
+use super::testbed::{Accounting, Network};
 use super::transfer::{Connections, Watch};
 use core::time::Duration;
 use weft_host::OsError;
@@ -57,8 +57,10 @@ pub enum ShuffleError {
         patience: Nanos,
     },
     /// A NIC lost or made packets that nothing counts.
-    #[error("the books of server {server}'s NIC do not balance, which is a bug; please report it: {what}")]
-    Books {
+    #[error(
+        "the accounting of server {server}'s NIC do not balance, which is a bug; please report it: {what}"
+    )]
+    Accounting {
         /// The server.
         server: usize,
         /// What does not add up.
@@ -111,11 +113,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn new(completions: Vec<Vec<Nanos>>, books: &[Books]) -> Self {
-        let lost = books.iter().map(|book| book.nic.link_lost.as_secs_f64()).fold(0.0, f64::max);
-        let drops =
-            books.iter().map(|book| book.nic.drops.backlog + book.nic.drops.ring_full + book.switch_drops);
-        let retransmitted = books.iter().map(|book| book.retransmitted).sum();
+    fn new(completions: Vec<Vec<Nanos>>, accounting: &[Accounting]) -> Self {
+        let lost = accounting.iter().map(|book| book.nic.link_lost.as_secs_f64()).fold(0.0, f64::max);
+        let drops = accounting
+            .iter()
+            .map(|book| book.nic.drops.backlog + book.nic.drops.ring_full + book.switch_drops);
+        let retransmitted = accounting.iter().map(|book| book.retransmitted).sum();
         let mut outcome = Self { completions, dropped: drops.sum(), retransmitted, link_lost: 0.0 };
         outcome.link_lost = outcome.slowest().map_or(0.0, |slowest| lost / slowest);
         outcome
@@ -144,7 +147,7 @@ impl Outcome {
 /// Makes the servers, lets each send to every other, and takes all down again. Nothing stays behind.
 ///
 /// # Errors
-/// Without rights, when the machine is too slow, when a NIC's books do not balance, when `stopped` says so.
+/// Without rights, when the machine is too slow, when a NIC's accounting does not balance, when `stopped` says so.
 pub fn run(
     settings: &Settings,
     stopped: &dyn Fn() -> bool,
@@ -158,20 +161,20 @@ pub fn run(
     let completions = connections.transfer(settings, &mut watch)?;
     drop(connections);
     std::thread::sleep(SETTLE);
-    let books = network.stop()?;
-    check(&books)?;
-    Ok(Outcome::new(completions, &books))
+    let accounting = network.stop()?;
+    check(&accounting)?;
+    Ok(Outcome::new(completions, &accounting))
 }
 
 /// Every packet and byte of every NIC must be accounted for.
-fn check(books: &[Books]) -> Result<(), ShuffleError> {
-    for (server, book) in books.iter().enumerate() {
+fn check(accounting: &[Accounting]) -> Result<(), ShuffleError> {
+    for (server, book) in accounting.iter().enumerate() {
         let mut violations = conservation(&book.nic, QdiscDrops::default()).violations();
         if book.nic.strays > 0 {
-            violations.push(format!("{} packets came without a bell", book.nic.strays));
+            violations.push(format!("{} packets came without a doorbell", book.nic.strays));
         }
         if !violations.is_empty() {
-            return Err(ShuffleError::Books { server, what: violations.join("; ") });
+            return Err(ShuffleError::Accounting { server, what: violations.join("; ") });
         }
     }
     Ok(())
@@ -198,14 +201,14 @@ mod tests {
         let book = |sent: u64| {
             let mut class = weft_nic::nic::ClassTotals::default();
             for (count, packets) in [
-                (&mut class.rung, 3),
+                (&mut class.posted, 3),
                 (&mut class.fetched, 3),
                 (&mut class.sent, sent),
                 (&mut class.wire, sent),
             ] {
                 *count = weft_nic::counters::Count { packets: Packets(packets), bytes: Bytes(packets * 100) };
             }
-            Books {
+            Accounting {
                 nic: Totals { classes: vec![class], ..Totals::default() },
                 switch_drops: 0,
                 retransmitted: 0,
@@ -213,6 +216,6 @@ mod tests {
         };
         assert!(check(&[book(3), book(3)]).is_ok());
         let wrong = check(&[book(3), book(2)]).expect_err("a packet is missing");
-        assert!(matches!(wrong, ShuffleError::Books { server: 1, .. }), "{wrong}");
+        assert!(matches!(wrong, ShuffleError::Accounting { server: 1, .. }), "{wrong}");
     }
 }

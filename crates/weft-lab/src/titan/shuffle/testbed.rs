@@ -14,7 +14,7 @@ use weft_host::{NetNs, OsError, RunId, sysctl};
 use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, Uplink};
-use weft_nic::worker::Grain;
+use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_sched::queues::Service;
 use weft_titan::device::Titan;
@@ -77,7 +77,7 @@ pub(super) struct Server {
 }
 
 /// What a server's NIC and its switch port have counted.
-pub(super) struct Books {
+pub(super) struct Accounting {
     pub(super) nic: Totals,
     /// Packets to the server that the switch had no room for.
     pub(super) switch_drops: u64,
@@ -121,14 +121,14 @@ impl Network {
         self.servers.iter().all(|server| server.nic.is_running())
     }
 
-    /// Takes queue assignment off, stops the NICs, and gives their books by server.
-    pub(super) fn stop(mut self) -> Result<Vec<Books>, ShuffleError> {
+    /// Takes queue assignment off, stops the NICs, and gives their accounting by server.
+    pub(super) fn stop(mut self) -> Result<Vec<Accounting>, ShuffleError> {
         let switch = self.switch.handle()?;
         let close = |Server { titan, nic, ns, uplink, .. }: Server| {
             titan.detach()?;
             let switch_drops = link::stats(&switch, &uplink)?.tx_dropped.get();
             let retransmitted = retransmitted(&ns)?;
-            Ok(Books { nic: nic.stop(GRACE)?, switch_drops, retransmitted })
+            Ok(Accounting { nic: nic.stop(GRACE)?, switch_drops, retransmitted })
         };
         at_once(core::mem::take(&mut self.servers), close).into_iter().collect()
     }
@@ -210,7 +210,7 @@ fn server(
             service: Service::RoundRobin,
         },
         rate: settings.rate,
-        grain: Grain::Whole,
+        segments_per_turn: SegmentsPerTurn::Whole,
         catch_up: CATCH_UP,
         window: CATCH_UP,
         cgroups: Vec::new(),

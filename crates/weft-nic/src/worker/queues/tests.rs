@@ -120,8 +120,8 @@ fn what_is_held_is_counted_under_its_flow() {
     // Another flow comes while it is read.
     page.loads[0].set(Load { weight: 2, flows: 2 });
     assert_eq!(
-        engine.grain(FlowId(0), &super_packet()),
-        Some(Grain::Whole),
+        engine.segments_per_turn(FlowId(0), &super_packet()),
+        Some(SegmentsPerTurn::Whole),
         "what is not announced is not cut"
     );
     engine.fetch_ends();
@@ -129,7 +129,7 @@ fn what_is_held_is_counted_under_its_flow() {
     assert_eq!(page.fetching.load(Ordering::SeqCst), 1, "what is sent later is announced");
     engine.fetch_ends();
     assert!(
-        matches!(engine.grain(FlowId(0), &super_packet()), Some(Grain::Segments(_))),
+        matches!(engine.segments_per_turn(FlowId(0), &super_packet()), Some(SegmentsPerTurn::AtMost(_))),
         "the rest of one that was"
     );
     engine.fetch_begins(FlowId(0), false);

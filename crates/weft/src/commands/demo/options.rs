@@ -41,7 +41,7 @@ impl Args {
             modes: names.iter().map(mode).collect(),
             rate: self.rate,
             congestion: self.congestion.clone(),
-            grain: self.grain,
+            segments_per_turn: self.segments_per_turn,
             sq_qdisc: !self.sq_fifo,
             requests_per_s: self.requests_per_second,
             request_bytes: self.request_size,

@@ -7,7 +7,7 @@
 /// A member.
 #[derive(Clone, Debug)]
 struct Member {
-    /// What it may still send in this visit, in bytes times [`Wheel::scale`]; below zero: what it owes.
+    /// What it may still send in this visit, in bytes times [`DeficitRoundRobin::scale`]; below zero: what it owes.
     credit: i128,
     /// Its part of what a visit gives: at least 1.
     weight: u64,
@@ -17,7 +17,7 @@ struct Member {
 
 /// Members in a fixed cyclic order, of which some take part.
 #[derive(Clone, Debug)]
-pub(super) struct Wheel {
+pub(super) struct DeficitRoundRobin {
     /// Bytes that a visit gives the heaviest member.
     unit: u64,
     /// The largest weight of all members.
@@ -37,7 +37,7 @@ const UNIT_MAX: u64 = 1 << 40;
 const WEIGHT_MAX: u64 = 1 << 44;
 const DEBT_MAX: i128 = 1 << 80;
 
-impl Wheel {
+impl DeficitRoundRobin {
     /// A wheel without members, a visit of which gives the heaviest `unit` bytes, at least one.
     pub(super) fn new(unit: u64) -> Self {
         let (members, active) = (Vec::new(), Vec::new());

@@ -24,7 +24,7 @@ pub struct Path<'a> {
 
 /// A place where order is checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Station {
+pub enum Stage {
     /// The sender's egress hook, where queues are assigned. A packet that is late here was overtaken in the stack.
     Egress,
     /// The ingress of the veth's far end. A packet that is late only here was overtaken within the veth: each core has a
@@ -34,7 +34,7 @@ pub enum Station {
     Receiver,
 }
 
-impl fmt::Display for Station {
+impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Egress => "egress of the sender",
@@ -44,11 +44,11 @@ impl fmt::Display for Station {
     }
 }
 
-/// What a station has seen.
+/// What a stage has seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StationReport {
+pub struct StageReport {
     /// Which one.
-    pub station: Station,
+    pub stage: Stage,
     /// Its counts.
     pub counts: Counts,
     /// Its first late packets.
@@ -57,38 +57,38 @@ pub struct StationReport {
 
 /// The checks of a path, in the order in which packets pass them.
 #[derive(Debug)]
-pub struct Stations {
-    checks: Vec<(Station, OrderCheck)>,
+pub struct Stages {
+    checks: Vec<(Stage, OrderCheck)>,
 }
 
-impl Stations {
-    /// Attaches a check to each station of the path. Whatever assigns queues must be attached already
+impl Stages {
+    /// Attaches a check to each stage of the path. Whatever assigns queues must be attached already
     /// ([`OrderCheck::attach`]).
     ///
     /// # Errors
     /// When a device is not there, or the kernel refuses the program.
     pub fn attach(path: &Path<'_>) -> Result<Self, OrderError> {
         let all = [
-            (Station::Egress, Some(path.sender), Hook::Egress),
-            (Station::FarEnd, path.far, Hook::Ingress),
-            (Station::Receiver, Some(path.receiver), Hook::Ingress),
+            (Stage::Egress, Some(path.sender), Hook::Egress),
+            (Stage::FarEnd, path.far, Hook::Ingress),
+            (Stage::Receiver, Some(path.receiver), Hook::Ingress),
         ];
-        let there = all.into_iter().filter_map(|(station, device, hook)| Some((station, device?, hook)));
+        let there = all.into_iter().filter_map(|(stage, device, hook)| Some((stage, device?, hook)));
         let checks = there
-            .map(|(station, (ns, link), hook)| Ok((station, OrderCheck::attach(ns, link, hook)?)))
+            .map(|(stage, (ns, link), hook)| Ok((stage, OrderCheck::attach(ns, link, hook)?)))
             .collect::<Result<_, OrderError>>()?;
         Ok(Self { checks })
     }
 
-    /// The counts of one station, if it is on the path.
-    pub fn counts(&self, station: Station) -> Option<Counts> {
-        self.checks.iter().find(|(s, _)| *s == station).map(|(_, check)| check.counts())
+    /// The counts of one stage, if it is on the path.
+    pub fn counts(&self, stage: Stage) -> Option<Counts> {
+        self.checks.iter().find(|(s, _)| *s == stage).map(|(_, check)| check.counts())
     }
 
     /// What each has seen so far.
-    pub fn report(&self) -> Vec<StationReport> {
-        let report = |(station, check): &(Station, OrderCheck)| StationReport {
-            station: *station,
+    pub fn report(&self) -> Vec<StageReport> {
+        let report = |(stage, check): &(Stage, OrderCheck)| StageReport {
+            stage: *stage,
             counts: check.counts(),
             late: check.late(),
         };

@@ -1,10 +1,10 @@
-//! Rings and bells out of step: rings whose bell is ahead of their packet, and packets of which no bell speaks.
+//! Rings and doorbells out of step: rings whose doorbell is ahead of their packet, and packets of which no doorbell speaks.
 
 use super::{Engine, LATE_RETRY, LATE_RETRY_MAX, Worker};
 use crate::doorbell::Shared;
-use crate::ledger::Empty;
 use crate::records::RecordSource;
 use crate::ring::{Fetch, Ring};
+use crate::ring_accounting::Empty;
 use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
 use weft_host::clock;
@@ -13,9 +13,9 @@ use weft_units::Nanos;
 /// Says on the page how much of a ring is done. The places in its class come back afterwards, so that never more packets are
 /// in the rings than the class has places.
 pub(super) fn publish_done(shared: &Shared, number: usize, ring: &Ring) {
-    let (bell, done) = (&shared.rings[number].done, ring.ledger.done());
-    let more = done.saturating_sub(bell.load(Ordering::Relaxed));
-    bell.store(done, Ordering::Release);
+    let (doorbell, done) = (&shared.rings[number].done, ring.accounting.done());
+    let more = done.saturating_sub(doorbell.load(Ordering::Relaxed));
+    doorbell.store(done, Ordering::Release);
     if let Some(class) = ring.class {
         // This thread alone writes both.
         let total = &shared.classes[class.index()].done;
@@ -24,7 +24,7 @@ pub(super) fn publish_done(shared: &Shared, number: usize, ring: &Ring) {
 }
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
-    /// The ring is empty. If its bell was ahead of a packet, it is looked at again soon.
+    /// The ring is empty. If its doorbell was ahead of a packet, it is looked at again soon.
     pub(super) fn put_aside(&mut self, number: usize) {
         let now = clock::now();
         if self.settle_empty(number, now) {
@@ -34,45 +34,45 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.late.push(number);
         self.late_step = LATE_RETRY;
         self.next_late = now + self.late_step;
-        self.parts.counters.bell_ahead.add(1, 0);
+        self.parts.counters.doorbell_ahead.add(1, 0);
         self.ring_was_late(number);
     }
 
-    /// Settles the ledger of a ring that was found empty. Returns whether nothing is missing in it (any more).
+    /// Settles the accounting of a ring that was found empty. Returns whether nothing is missing in it (any more).
     fn settle_empty(&mut self, number: usize, now: Nanos) -> bool {
-        let rung = self.rung(number);
-        let ledger = &mut self.parts.rings[number].ledger;
-        if let Empty::Lost(missing) = ledger.empty(rung, now) {
-            self.parts.counters.never_came.add(missing, 0);
-            self.count_never_came(number, |n| n + missing);
+        let posted = self.posted(number);
+        let accounting = &mut self.parts.rings[number].accounting;
+        if let Empty::Lost(missing) = accounting.empty(posted, now) {
+            self.parts.counters.lost.add(missing, 0);
+            self.count_lost(number, |n| n + missing);
         }
-        let done = self.parts.rings[number].ledger.done();
+        let done = self.parts.rings[number].accounting.done();
         self.match_strays(number);
         publish_done(self.shared, number, &self.parts.rings[number]);
-        done >= rung
+        done >= posted
     }
 
-    /// Takes back what was counted as a stray and only came before its bell.
+    /// Takes back what was counted as a stray and only came before its doorbell.
     pub(super) fn match_strays(&mut self, number: usize) {
-        let matched = self.parts.rings[number].ledger.matched();
+        let matched = self.parts.rings[number].accounting.matched();
         if matched > 0 {
             self.parts.counters.strays.take_back(matched);
         }
     }
 
-    /// Says of each ring until when all that was rung for it is done: what a flow that has been silent since needs to know to
+    /// Says of each ring until when all that was posted for it is done: what a flow that has been silent since needs to know to
     /// leave the ring although that is never empty.
     pub(super) fn note_passed(&mut self, wall: Nanos) {
-        for (ring, bell) in self.parts.rings.iter_mut().zip(&self.shared.rings) {
-            if ring.ledger.done() >= ring.mark.0 {
-                bell.passed.store(ring.mark.1.get(), Ordering::Release);
-                // The time was read before the count: of what was rung before it, all is counted.
-                ring.mark = (bell.packets.load(Ordering::Acquire), wall);
+        for (ring, doorbell) in self.parts.rings.iter_mut().zip(&self.shared.rings) {
+            if ring.accounting.done() >= ring.mark.0 {
+                doorbell.passed.store(ring.mark.1.get(), Ordering::Release);
+                // The time was read before the count: of what was posted before it, all is counted.
+                ring.mark = (doorbell.packets.load(Ordering::Acquire), wall);
             }
         }
     }
 
-    /// Looks again at the rings whose bell was ahead; what does not come is given up, with that reason.
+    /// Looks again at the rings whose doorbell was ahead; what does not come is given up, with that reason.
     /// Returns whether a packet has come.
     pub(super) fn retry_late(&mut self, wall: Nanos) -> bool {
         self.late_step =
@@ -105,7 +105,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         any
     }
 
-    /// Finds packets that no bell speaks of: after a miscount, or later than it was given up. One poll over all rings.
+    /// Finds packets that no doorbell speaks of: after a miscount, or later than it was given up. One poll over all rings.
     pub(super) fn sweep(&mut self) -> bool {
         let mut fds: Vec<PollFd<'_>> =
             self.parts.rings.iter().map(|ring| PollFd::new(&ring.fd, PollFlags::IN)).collect();

@@ -3,7 +3,7 @@
 
 use crate::counters::Counters;
 use crate::ring::FRAME_BYTES;
-use crate::worker::{MODERATION, prefer};
+use crate::worker::{MODERATION, raise_thread_priority};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ const BURST: usize = 64;
 
 /// Moves packets from `uplink` to `port` until `stop` says so.
 pub(crate) fn run(uplink: &OwnedFd, port: &OwnedFd, counters: &Counters, stop: impl Fn() -> bool) {
-    prefer();
+    raise_thread_priority();
     let mut buffer = vec![0; FRAME_BYTES];
     let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while !stop() {

@@ -1,4 +1,4 @@
-//! The books of a device at rest: what was counted in against what was counted out, by queue, and both against the table of flows.
+//! The accounting of a device at rest: what was counted in against what was counted out, by queue, and both against the table of flows.
 
 use crate::layout::FlowRecord;
 use crate::page::{Load, QueuePage};
@@ -8,7 +8,7 @@ use weft_units::Packets;
 
 /// How a device's counts stand.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Books {
+pub struct Accounting {
     /// Departures that the kernel did not report to a tracing program, because the same one was running on the core; of
     /// packets on this host, whoever they belonged to. And those that it does not count, where somebody watches for them
     /// ([`crate::tracing_check`]).
@@ -23,7 +23,7 @@ pub struct Books {
     pub wrong: Vec<String>,
 }
 
-impl Books {
+impl Accounting {
     /// Compares the page with the flows that are known. Nothing may be under way.
     pub fn read(page: &QueuePage, flows: &[FlowRecord], queues: usize) -> Self {
         let get = |count: &AtomicU64| count.load(Ordering::SeqCst);
@@ -65,7 +65,7 @@ impl Books {
         self
     }
 
-    /// Why the books do not balance; nothing when they do. A flow that was counted out late, or stands still, is one of which
+    /// Why the accounting does not balance; nothing when they do. A flow that was counted out late, or stands still, is one of which
     /// the kernel has missed a departure: there are none where it has missed none.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.wrong.clone();
@@ -102,22 +102,25 @@ mod tests {
     #[test]
     fn each_side_is_compared_with_the_other() {
         let page = QueuePage::default();
-        assert_eq!(Books::read(&page, &[flow(1, 0)], 2).faults(), Vec::<String>::new());
+        assert_eq!(Accounting::read(&page, &[flow(1, 0)], 2).faults(), Vec::<String>::new());
         // A flow that stands: the page and the table agree, and a departure was missed.
         page.loads[1].set(Load { flows: 1, weight: 3 });
         page.queues[1].packets.store(9, Ordering::Relaxed);
         page.queues[1].left_packets.store(7, Ordering::Relaxed);
-        let books = Books::read(&page, &[flow(1, 2)], 2);
-        assert_eq!(books.faults(), ["1 flows stand and 0 were counted out late, of 0 departures missed"]);
-        assert_eq!(Books { missed: 1, ..books.clone() }.faults(), Vec::<String>::new());
-        assert_eq!(books.clone().with_unreported(Packets(1)).faults(), Vec::<String>::new());
-        assert_eq!(Books { missed: 1, repaired: 1, ..books }.faults().len(), 1);
+        let accounting = Accounting::read(&page, &[flow(1, 2)], 2);
+        assert_eq!(
+            accounting.faults(),
+            ["1 flows stand and 0 were counted out late, of 0 departures missed"]
+        );
+        assert_eq!(Accounting { missed: 1, ..accounting.clone() }.faults(), Vec::<String>::new());
+        assert_eq!(accounting.clone().with_unreported(Packets(1)).faults(), Vec::<String>::new());
+        assert_eq!(Accounting { missed: 1, repaired: 1, ..accounting }.faults().len(), 1);
         // What nobody stands for is wrong, whatever was missed.
-        let books = Books { missed: 100, ..Books::read(&page, &[], 2) };
-        assert_eq!(books.faults().len(), 2, "{books:?}");
+        let accounting = Accounting { missed: 100, ..Accounting::read(&page, &[], 2) };
+        assert_eq!(accounting.faults().len(), 2, "{accounting:?}");
         page.queues[0].bytes.store(5, Ordering::Relaxed);
         page.queues[5].packets.store(1, Ordering::Relaxed);
-        let books = Books { missed: 100, ..Books::read(&page, &[flow(1, 2)], 2) };
-        assert_eq!(books.faults().len(), 3, "{books:?}");
+        let accounting = Accounting { missed: 100, ..Accounting::read(&page, &[flow(1, 2)], 2) };
+        assert_eq!(accounting.faults().len(), 3, "{accounting:?}");
     }
 }
