@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use weft_units::{Bytes, FlowId, FlowKey, Nanos, QueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, QueueId};
 
 /// Departures in a chunk: 100 KB, below the 128 KB from which glibc's allocator maps each block anew (M_MMAP_THRESHOLD).
 const CHUNK: usize = 3200;
@@ -15,9 +15,9 @@ const CHUNK: usize = 3200;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
     /// When its first bit was sent, on the link's clock (the kernel's monotonic clock, but see [`crate::link`]).
-    pub start: Nanos,
+    pub start: Instant,
     /// When its last bit was sent.
-    pub end: Nanos,
+    pub end: Instant,
     /// The hardware queue; without hardware queues the ring.
     pub queue: QueueId,
     /// The flow, by its place in [`DepartureLog::flows`].
@@ -78,8 +78,8 @@ pub(crate) struct Recorder {
 pub(crate) struct Departures(Receiver<Handed>);
 
 const NONE: Departure = Departure {
-    start: Nanos::ZERO,
-    end: Nanos::ZERO,
+    start: Instant::ZERO,
+    end: Instant::ZERO,
     queue: QueueId(0),
     flow: FlowId(0),
     segments: 0,
@@ -114,7 +114,7 @@ impl Recorder {
     /// Writes a departure down.
     pub(crate) fn record(
         &mut self,
-        (start, end): (Nanos, Nanos),
+        (start, end): (Instant, Instant),
         queue: QueueId,
         flow: FlowId,
         segments: u32,
@@ -175,7 +175,13 @@ mod tests {
             let (mut recorder, end) = departures(expected);
             for i in 0..count {
                 let flow = recorder.flow((i % 3 > 0).then(|| key((i % 3) as u16)));
-                recorder.record((Nanos(i), Nanos(i + 1)), QueueId(i as u32 % 4), flow, 2, Bytes(i));
+                recorder.record(
+                    (Instant::from_nanos(i), Instant::from_nanos(i + 1)),
+                    QueueId(i as u32 % 4),
+                    flow,
+                    2,
+                    Bytes(i),
+                );
             }
             drop(recorder);
             let log = end.collect();
@@ -184,7 +190,9 @@ mod tests {
             assert_eq!(log.departures.len() as u64, count);
             assert_eq!(log.wire(), Bytes(count * (count - 1) / 2));
             let in_order = |(i, d): (usize, &Departure)| {
-                d.start == Nanos(i as u64) && d.flow.index() == i % 3 && d.queue.index() == i % 4
+                d.start == Instant::from_nanos(i as u64)
+                    && d.flow.index() == i % 3
+                    && d.queue.index() == i % 4
             };
             assert!(log.departures.iter().enumerate().all(in_order));
         }

@@ -5,7 +5,7 @@
 //! keeps the count of what is done within what was rung, whichever comes first, so that a ring that was out of step once
 //! is in step again afterwards.
 
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// For how long a ring may be short of packets that were rung before they count as dropped between bell and ring. Far
 /// above any stall of the kernel's receive backlog; a packet that comes later still is found and taken back.
@@ -36,7 +36,7 @@ pub(crate) enum Empty {
 /// A time of being short: since when, and by how many packets at least.
 #[derive(Clone, Copy, Debug)]
 struct Shortage {
-    since: Nanos,
+    since: Instant,
     least: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Ledger {
     open: bool,
     given_up: u64,
     strays: u64,
-    last_stray: Nanos,
+    last_stray: Instant,
     /// Strays whose bells have rung since, until they are asked for.
     matched: u64,
     shortage: Option<Shortage>,
@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     /// A packet was taken out of the ring, of which `rung` had been rung by then.
-    pub(crate) fn came(&mut self, rung: u64, now: impl FnOnce() -> Nanos) -> Arrival {
+    pub(crate) fn came(&mut self, rung: u64, now: impl FnOnce() -> Instant) -> Arrival {
         self.open = self.done < rung;
         if self.open {
             if self.done + 1 == rung {
@@ -84,8 +84,8 @@ impl Ledger {
     }
 
     /// The ring was found empty when `rung` had been rung.
-    pub(crate) fn empty(&mut self, rung: u64, now: Nanos) -> Empty {
-        if now.saturating_sub(self.last_stray) > NEVER_CAME {
+    pub(crate) fn empty(&mut self, rung: u64, now: Instant) -> Empty {
+        if now.saturating_since(self.last_stray) > NEVER_CAME {
             self.strays = 0;
         }
         // The bell of a stray that was behind its packet.
@@ -100,7 +100,7 @@ impl Ledger {
         }
         let shortage = self.shortage.get_or_insert(Shortage { since: now, least: missing });
         shortage.least = shortage.least.min(missing);
-        if now.saturating_sub(shortage.since) <= NEVER_CAME {
+        if now.saturating_since(shortage.since) <= NEVER_CAME {
             return Empty::Short;
         }
         let lost = shortage.least;
@@ -130,8 +130,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const NOW: Nanos = Nanos::from_secs(5);
-    const LATER: Nanos = Nanos(5_300_000_000);
+    const NOW: Instant = Instant::from_secs(5);
+    const LATER: Instant = Instant::from_nanos(5_300_000_000);
 
     fn send(ledger: &mut Ledger, rung: u64) -> Arrival {
         let arrival = ledger.came(rung, || NOW);

@@ -221,7 +221,7 @@ fn a_flow_that_is_tracked_late_does_not_overtake_itself() {
     for (i, first) in first.into_iter().enumerate().skip(1) {
         // The flow that is tracked has been silent for long, and its packet is gone: there is room for one.
         packets().iter().zip(&shared.rings).for_each(|(&n, ring)| ring.done.store(n, Ordering::SeqCst));
-        table.expire(Nanos(u64::MAX)).expect("tidied");
+        table.expire(weft_units::Instant::MAX).expect("tidied");
         assert_eq!(tracked(), 0);
         assert_eq!(ring_of(i), first, "flow {i}");
         assert_eq!(tracked(), 1);
@@ -252,7 +252,7 @@ fn idle_flows_expire_once_their_packets_are_gone() {
     let mut rung = shared.rings.iter().filter(|ring| ring.packets.load(Ordering::SeqCst) > 0);
     let (one, another) = (rung.next().expect("a ring"), rung.next().expect("another ring"));
     one.done.store(one.packets.load(Ordering::SeqCst), Ordering::SeqCst);
-    another.passed.store(now.get() + 1_000_000_000, Ordering::SeqCst);
+    another.passed.store(now.as_nanos() + 1_000_000_000, Ordering::SeqCst);
     let left = 10 - [one, another].map(|ring| ring.packets.load(Ordering::SeqCst) as u32).iter().sum::<u32>();
     let tidied = table.expire(later).expect("tidied");
     assert_eq!((tidied.seen, tidied.expired, flows()), (10, 10 - left, left));

@@ -19,7 +19,7 @@ use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::{Inner, Service};
 use weft_titan::page::{Load, held_slot};
-use weft_units::{BitsPerSec, Bytes, FlowId, Nanos, QueueId};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, Nanos, QueueId};
 
 /// A worker, senders and receivers are enough for two cores: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -41,7 +41,7 @@ fn finish(nic: SoftwareNic) -> (Totals, DepartureLog) {
 }
 
 /// Bytes of the first three queues that left between two times.
-fn by_queue(log: &DepartureLog, from: Nanos, to: Nanos) -> [u64; 3] {
+fn by_queue(log: &DepartureLog, from: Instant, to: Instant) -> [u64; 3] {
     let mut bytes = [0; 3];
     for d in log.departures.iter().filter(|d| d.start >= from && d.end < to) {
         bytes[d.queue.index()] += d.wire().get();
@@ -122,7 +122,7 @@ fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec
 
 /// Changes a queue's weight as a program that assigns queues does.
 fn set_weight(nic: &SoftwareNic, queue: QueueId, weight: u64) {
-    let (page, now) = (nic.queue_page(), clock::now().get());
+    let (page, now) = (nic.queue_page(), clock::now().as_nanos());
     page.loads[queue.index()].set(Load { weight, flows: 1 });
     let _ = page.changed_ns[queue.index()].compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
 }

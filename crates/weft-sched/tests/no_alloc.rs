@@ -6,7 +6,7 @@ use std::cell::Cell;
 use weft_sched::queues::{DEFAULT_CREDIT, Inner, Service};
 use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
 use weft_sched::{LimitSpec, QueueScheduler, WeightUpdates};
-use weft_units::{BitsPerSec, Bytes, FlowId, LimitId, Nanos, QueueId};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LimitId, Nanos, QueueId};
 
 /// The system's allocator, counting what is asked of it.
 struct Counting;
@@ -84,7 +84,9 @@ fn a_multiqueue_nic_needs_no_allocation() {
     for turn in 0..100_000_u64 {
         nic.activate(flows[(turn * 7 % 256) as usize]);
         if turn % 50 == 0 {
-            for update in updates.take(Nanos(turn * 100), |queue| (turn / 200 % (queue.0 as u64 + 2), None)) {
+            for update in updates
+                .take(Instant::from_nanos(turn * 100), |queue| (turn / 200 % (queue.0 as u64 + 2), None))
+            {
                 nic.set_weight(update.queue, update.weight).expect("queue");
             }
         }

@@ -5,7 +5,7 @@ use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
 use weft_sim::nic::scheduler::{NicScheduler, Pick, PolicyScheduler, QueueError};
-use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, QueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, QueueId, Weight};
 
 const NOW: Nanos = Nanos::ZERO;
 const QUEUES: u32 = 40;
@@ -66,16 +66,16 @@ proptest! {
                     scheduler.activate(number(queue), now);
                 }
             } else {
-                match (scheduler.next(now), tree.next(now)) {
+                match (scheduler.next(now), tree.next(Instant::after_epoch(now))) {
                     (Pick::Queue(picked), Next::Turn(turn)) => {
                         prop_assert_eq!(picked, number(turn.flow().0));
                         if flow != turn.flow() && tree.activate(flow) {
                             scheduler.activate(number(queue), now);
                         }
                         scheduler.finish(picked, Bytes(len), more, now);
-                        prop_assert_eq!(tree.finish(turn, Bytes(len), more, now), Ok(()));
+                        prop_assert_eq!(tree.finish(turn, Bytes(len), more, Instant::after_epoch(now)), Ok(()));
                     }
-                    (Pick::Wait(time), Next::Wait(expected)) => prop_assert_eq!(time, expected),
+                    (Pick::Wait(time), Next::Wait(expected)) => prop_assert_eq!(time, expected.since_epoch()),
                     (Pick::Idle, Next::Idle) => {}
                     other => prop_assert!(false, "{:?}", other),
                 }

@@ -1,5 +1,6 @@
 //! Points in time, apart from spans of time.
 
+use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
 use crate::Nanos;
@@ -125,6 +126,12 @@ impl Sub for Instant {
     fn sub(self, earlier: Self) -> Nanos {
         debug_assert!(self.0 >= earlier.0, "{self:?} - {earlier:?} is negative");
         self.saturating_since(earlier)
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.since_epoch().fmt(f)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::sync::Ordering;
 use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
 use weft_policy::CompiledPolicy;
 use weft_titan::page::QueuePage;
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"));
@@ -194,10 +194,10 @@ impl FlowTable {
     ///
     /// # Errors
     /// When the kernel refuses to run the program.
-    pub fn expire(&self, now: Nanos) -> Result<Tidied, BpfError> {
+    pub fn expire(&self, now: Instant) -> Result<Tidied, BpfError> {
         let [now_at, idle_at, seen_at, expired_at] = EXPIRY_AT;
         let mut walk = [0; EXPIRY];
-        walk[now_at..now_at + 8].copy_from_slice(&now.get().to_ne_bytes());
+        walk[now_at..now_at + 8].copy_from_slice(&now.as_nanos().to_ne_bytes());
         walk[idle_at..idle_at + 8].copy_from_slice(&FLOW_IDLE.get().to_ne_bytes());
         self.expire.run(&mut walk)?;
         let number =
@@ -208,11 +208,11 @@ impl FlowTable {
 
 /// Lets new flows of lanes choose their rings freely again when nothing can be left of the flows beyond their bounds: when all
 /// that was rung in the lane's rings until a fifth of a second after the last of their packets is done.
-pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Nanos) {
+pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Instant) {
     for (lane, flows) in lanes.iter().zip(&shared.lanes) {
         let last = flows.untracked.load(Ordering::Acquire);
         let until = last.saturating_add(NEVER_CAME.get());
-        if last == 0 || now.get() <= until {
+        if last == 0 || now.as_nanos() <= until {
             continue;
         }
         let first = usize::from(lane.first_ring);

@@ -143,7 +143,7 @@ impl ReceiveWorker {
     fn rest(&self) -> Result<(), Errno> {
         let now = clock::now();
         let until = self.queues.ready_at().unwrap_or(now + PATIENCE).min(now + PATIENCE);
-        wait_readable(&self.wire, until.saturating_sub(now))
+        wait_readable(&self.wire, until.saturating_since(now))
     }
 }
 

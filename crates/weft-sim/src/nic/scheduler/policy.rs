@@ -3,7 +3,7 @@
 use super::{NicScheduler, Pick};
 use thiserror::Error;
 use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
-use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, QueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, QueueId, Weight};
 
 /// Most queues; their numbers are below it. Loom's NIC has many thousands (NSDI 2019, section 4.3), and a simulated one a queue per flow.
 pub const QUEUES_MAX: u32 = 1 << 24;
@@ -121,7 +121,7 @@ impl PolicyScheduler {
     /// # Errors
     /// As [`PolicyTree::set_rate`].
     pub fn set_rate(&mut self, limit: LimitId, rate: BitsPerSec, now: Nanos) -> Result<(), RateError> {
-        self.tree.set_rate(limit, rate, now)
+        self.tree.set_rate(limit, rate, Instant::after_epoch(now))
     }
 
     fn check_free(&self, queue: QueueId) -> Result<(), QueueError> {
@@ -164,9 +164,9 @@ impl NicScheduler for PolicyScheduler {
     fn next(&mut self, now: Nanos) -> Pick {
         self.turn = None;
         loop {
-            let turn = match self.tree.next(now) {
+            let turn = match self.tree.next(Instant::after_epoch(now)) {
                 Next::Turn(turn) => turn,
-                Next::Wait(time) => return Pick::Wait(time),
+                Next::Wait(time) => return Pick::Wait(time.since_epoch()),
                 Next::Idle => return Pick::Idle,
             };
             if let Some(queue) = self.queue_of(turn.flow()) {
@@ -174,7 +174,7 @@ impl NicScheduler for PolicyScheduler {
                 return Pick::Queue(queue);
             }
             // A flow that was backlogged in the given tree and belongs to no queue: it has nothing here.
-            if self.tree.finish(turn, Bytes::ZERO, false, now).is_err() {
+            if self.tree.finish(turn, Bytes::ZERO, false, Instant::after_epoch(now)).is_err() {
                 return Pick::Idle;
             }
         }
@@ -182,7 +182,7 @@ impl NicScheduler for PolicyScheduler {
 
     fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, now: Nanos) {
         if let Some((_, turn)) = self.turn.take_if(|(whose, _)| *whose == queue) {
-            let finished = self.tree.finish(turn, sent, backlogged, now);
+            let finished = self.tree.finish(turn, sent, backlogged, Instant::after_epoch(now));
             debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
         }
     }
