@@ -1,10 +1,11 @@
 //! The software NIC as a whole: a port, an uplink, a policy, three threads: one sends, one receives, one tidies the flow table.
 
+mod plan;
 mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, check};
+use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError};
 use crate::link::{Link, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
@@ -15,6 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub use crate::totals::{ClassTotals, Totals};
 use crate::worker::{Grain, WorkerParts};
 use core::ops::Deref;
+pub use plan::NicPlan;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -195,30 +197,12 @@ fn attach_doorbells(
 }
 
 impl SoftwareNic {
-    /// The plan that a port must have rings for.
-    ///
-    /// # Errors
-    /// When the policy does not fit.
-    pub fn plan(policy: &CompiledPolicy, config: &NicConfig) -> Result<RingPlan, NicError> {
-        check(policy)?;
-        if config.rate == BitsPerSec::ZERO {
-            return Err(NicError::ZeroRate);
-        }
-        Ok(RingPlan::new(policy, config.mode, config.rings, &config.flows)?)
-    }
-
-    /// Starts the NIC on `port` and `uplink`, and brings the port up.
+    /// Starts the NIC of `plan` on `port`, which has as many rings, and `uplink`, and brings the port up.
     ///
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
-    pub fn start(
-        policy: &CompiledPolicy,
-        config: &NicConfig,
-        mut plan: RingPlan,
-        mut port: Port,
-        uplink: Uplink,
-    ) -> Result<Self, NicError> {
-        plan.bound_rings(port.ring_packets);
+    pub fn start(plan: NicPlan<'_>, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
+        let (policy, config, plan) = plan.with_ring_packets(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);
         let reverse_fd = fds
             .first()
@@ -226,7 +210,7 @@ impl SoftwareNic {
             .try_clone()
             .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
         let (engine, rings, ring_of_flow) = make_engine(&plan, fds)?;
-        let doorbells = attach_doorbells(policy, config, &plan, &port)?;
+        let doorbells = attach_doorbells(policy, &config, &plan, &port)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use weft_host::bpf_stats::BpfStats;
 use weft_host::{Cgroup, Hierarchy, clock};
-use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
+use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::sampler::Sample;
 use weft_nic::testbed::Testbed;
@@ -119,12 +119,12 @@ impl Bench<'_> {
             rings: RINGS,
             departures: None,
         };
-        let mut plan = SoftwareNic::plan(self.policy, &config)?;
-        let (port, uplink) = self.testbed.devices_with(plan.rings.len() as u32, RING_PACKETS, true)?;
+        let mut plan = NicPlan::new(self.policy, config)?;
+        let (port, uplink) = self.testbed.devices_with(plan.ring_count(), RING_PACKETS, true)?;
         if mode == Mode::Sq && options.sq_qdisc {
-            qdisc::install(self.policy, &mut plan, rate, &port)?;
+            qdisc::install(&mut plan, &port)?;
         }
-        let nic = SoftwareNic::start(self.policy, &config, plan, port, uplink)?;
+        let nic = SoftwareNic::start(plan, port, uplink)?;
         self.testbed.connect()?;
         Ok(nic)
     }

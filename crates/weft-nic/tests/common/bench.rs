@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_host::netns::NetNs;
 use weft_host::{Mac, link, sysctl};
 use weft_nic::doorbell::{Doorbells, Shared};
-use weft_nic::nic::{ClassTotals, NicConfig, SoftwareNic, Totals};
+use weft_nic::nic::{ClassTotals, NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_nic::worker::Grain;
@@ -56,14 +56,14 @@ impl Bench {
         text: &str,
         config: &NicConfig,
         ring_packets: u32,
-        edit: impl FnOnce(&mut RingPlan),
+        edit: impl FnOnce(&mut NicPlan<'_>),
     ) -> Self {
         let policy = policy(text);
         let bed = Testbed::create(role).expect("testbed");
-        let mut plan = SoftwareNic::plan(&policy, config).expect("plan");
+        let mut plan = NicPlan::new(&policy, config.clone()).expect("plan");
         edit(&mut plan);
-        let (port, uplink) = bed.devices_with(plan.rings.len() as u32, ring_packets, true).expect("devices");
-        let nic = SoftwareNic::start(&policy, config, plan, port, uplink).expect("nic");
+        let (port, uplink) = bed.devices_with(plan.ring_count(), ring_packets, true).expect("devices");
+        let nic = SoftwareNic::start(plan, port, uplink).expect("nic");
         bed.connect().expect("connect");
         let wait = Duration::from_secs(2);
         link::wait_running(&bed.sender, "port0", wait).expect("port");
