@@ -30,7 +30,7 @@ use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_sched::{PolicyTree, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, QueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, RingId, TxQueueId, Weight};
 
 /// How the NIC is to run.
 #[derive(Clone, Debug)]
@@ -129,16 +129,17 @@ struct UplinkWatch {
 pub(crate) fn make_rings(
     plan: &RingPlan,
     fds: Vec<OwnedFd>,
-    mut add_flow: impl FnMut(usize) -> Result<FlowId, String>,
-) -> Result<(Vec<Ring>, Vec<u32>), NicError> {
+    mut add_flow: impl FnMut(RingId) -> Result<FlowId, String>,
+) -> Result<(Vec<Ring>, Vec<RingId>), NicError> {
     let mut rings = Vec::with_capacity(fds.len());
     let mut ring_of_flow = Vec::new();
     for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
-        let flow = add_flow(number).map_err(NicError::Engine)?;
+        let ring = RingId::from_index(number);
+        let flow = add_flow(ring).map_err(NicError::Engine)?;
         if ring_of_flow.len() <= flow.index() {
-            ring_of_flow.resize(flow.index() + 1, u32::MAX);
+            ring_of_flow.resize(flow.index() + 1, RingId(u32::MAX));
         }
-        ring_of_flow[flow.index()] = number as u32;
+        ring_of_flow[flow.index()] = ring;
         rings.push(Ring::new(fd, flow, spec.class));
     }
     Ok((rings, ring_of_flow))
@@ -151,16 +152,16 @@ enum Scheduler {
 }
 
 /// The scheduler of the plan, with a flow for each ring.
-fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<u32>), NicError> {
+fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<RingId>), NicError> {
     if let Some(queues) = plan.queues {
         let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
-        let queue = |ring: usize| QueueId::from_index(ring / queues.rings.max(1));
+        let queue = |ring: RingId| TxQueueId::from_index(ring.index() / queues.rings.max(1));
         let add = |ring| scheduler.add_flow(queue(ring)).map_err(|e| e.to_string());
         let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
         return Ok((Scheduler::Queues(scheduler), rings, ring_of_flow));
     }
     let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
-    let lane = |ring: usize| plan.rings[ring].lane;
+    let lane = |ring: RingId| plan.rings[ring.index()].lane;
     let add = |ring| tree.add_flow(lane(ring), Weight::ONE).map_err(|e| e.to_string());
     let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
     Ok((Scheduler::Policy(tree), rings, ring_of_flow))

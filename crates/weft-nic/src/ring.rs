@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use weft_packet::segment::SuperPacket;
 use weft_packet::vnet::VnetHeader;
-use weft_units::{ClassId, FlowId, Instant};
+use weft_units::{ClassId, FlowId, Instant, LoggedFlowId};
 
 /// Room for the largest frame that a macvtap hands out: the kernel's largest super-packet (`GSO_MAX_SIZE` in
 /// include/linux/netdevice.h, eight times 64 KB; more than [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) only until the port's
@@ -27,7 +27,7 @@ pub(crate) struct Fetched {
     /// Where a multiqueue NIC counts it as held, if it does.
     pub(crate) held: Option<u16>,
     /// Its flow in the departure log, once that is known.
-    pub(crate) flow: Option<FlowId>,
+    pub(crate) flow: Option<LoggedFlowId>,
 }
 
 /// A ring.

@@ -27,7 +27,7 @@ use weft_host::clock;
 use weft_packet::ethernet;
 use weft_packet::segment::{ChunkHeader, SuperPacket};
 use weft_packet::vnet::VnetHeader;
-use weft_units::{Bytes, ClassId, Instant, Nanos};
+use weft_units::{Bytes, ClassId, Instant, Nanos, RingId};
 
 /// How soon a ring whose bell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
 /// bell rings.
@@ -66,7 +66,7 @@ impl Grain {
 pub(crate) struct WorkerParts {
     pub(crate) rings: Vec<Ring>,
     /// Ring number by engine flow.
-    pub(crate) ring_of_flow: Vec<u32>,
+    pub(crate) ring_of_flow: Vec<RingId>,
     pub(crate) uplink: Arc<OwnedFd>,
     pub(crate) link: Link,
     pub(crate) grain: Grain,
@@ -239,7 +239,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             Whose::Idle => return Ok(Served::Idle),
         };
         self.parts.counters.turns.add(1, 0);
-        let number = self.parts.ring_of_flow[flow.index()] as usize;
+        let number = self.parts.ring_of_flow[flow.index()].index();
         let sent = match self.serve_ring(number)? {
             Ok(sent) => sent,
             // The turn is not finished: the engine charges nothing and may choose another when there is room.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weft_sched::WeightUpdates;
 use weft_sched::queues::{Staleness, Update};
-use weft_units::{Instant, Nanos, QueueId};
+use weft_units::{Instant, Nanos, TxQueueId};
 
 /// What changes: weights and the time of the first change that was not taken.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Page {
         }
     }
 
-    fn read(&self, queue: QueueId) -> (u64, Option<Instant>) {
+    fn read(&self, queue: TxQueueId) -> (u64, Option<Instant>) {
         (self.weights[queue.index()], self.changed[queue.index()])
     }
 }
@@ -78,7 +78,7 @@ fn ages_are_counted_when_a_change_arrives() {
     let mut page = Page::new(2);
     page.set(1, 3, Instant::from_nanos(10));
     let batch = updates.take(Instant::from_nanos(25), |q| page.read(q));
-    assert_eq!(batch, [Update { queue: QueueId(1), weight: 3, changed_at: Some(Instant::from_nanos(10)) }]);
+    assert_eq!(batch, [Update { queue: TxQueueId(1), weight: 3, changed_at: Some(Instant::from_nanos(10)) }]);
     page.changed[1] = None;
     page.set(0, 1, Instant::from_nanos(30));
     page.set(0, 2, Instant::from_nanos(90));

@@ -2,13 +2,13 @@
 
 use crate::device::Titan;
 use crate::error::TitanError;
-use crate::layout::FlowRecord;
+use crate::layout::{FlowEntryId, FlowRecord};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use weft_host::clock;
 use weft_report::stats;
 use weft_report::titan::{TitanDevice, TitanEvents, TitanQueue};
-use weft_units::{Bytes, Instant, QueueId};
+use weft_units::{Bytes, Instant, TxQueueId};
 
 /// Looks at a device again and again: rates are those between two looks.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Watch {
     titan: Titan,
     at: Instant,
     queue_bytes: Vec<u64>,
-    flow_bytes: HashMap<u64, Bytes>,
+    flow_bytes: HashMap<FlowEntryId, Bytes>,
 }
 
 fn read(count: &AtomicU64) -> u64 {
@@ -95,7 +95,7 @@ impl Watch {
         queues
             .map(|(number, (queue, before))| {
                 let bytes = read(&queue.bytes);
-                let load = self.titan.page().load(QueueId::from_index(number));
+                let load = self.titan.page().load(TxQueueId::from_index(number));
                 TitanQueue {
                     queue: number as u32,
                     flows: load.flows,

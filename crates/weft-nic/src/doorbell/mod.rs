@@ -74,7 +74,7 @@ impl Doorbells {
         }
         let object = Object::load(OBJECT, &config)?;
         for (i, rule) in policy.rules.iter().enumerate() {
-            object.set_element("rules", i as u32, &encode(rule))?;
+            object.set_element("rules", i as u32, &encode(&rule.matcher, rule.lane.0))?;
         }
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;

@@ -4,7 +4,7 @@ use super::Grain;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
-use weft_units::{Bytes, FlowId, Instant, QueueId};
+use weft_units::{Bytes, FlowId, Instant, TxQueueId};
 
 /// What to do next.
 pub(crate) enum Whose<T> {
@@ -27,7 +27,7 @@ pub(crate) trait Engine {
     /// The turn has ended. `share` is what it is charged in its class's share, where that is not what was sent.
     fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant);
     /// The hardware queue that a ring belongs to.
-    fn queue_of(&self, flow: FlowId) -> QueueId;
+    fn queue_of(&self, flow: FlowId) -> TxQueueId;
     /// How a packet of a ring is cut now, if the NIC's own grain does not say.
     fn grain(&self, _flow: FlowId, _packet: &SuperPacket) -> Option<Grain> {
         None
@@ -67,7 +67,7 @@ impl Engine for PolicyTree {
     }
 
     /// A policy knows no queues: each ring is one.
-    fn queue_of(&self, flow: FlowId) -> QueueId {
-        QueueId(flow.0)
+    fn queue_of(&self, flow: FlowId) -> TxQueueId {
+        TxQueueId(flow.0)
     }
 }

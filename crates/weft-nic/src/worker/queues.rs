@@ -29,7 +29,7 @@ use weft_packet::segment::SuperPacket;
 use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
 use weft_sched::{QueueScheduler, WeightUpdates};
 use weft_titan::page::{self, LoadWord, QueuePage};
-use weft_units::{Bytes, FlowId, Instant, Nanos, QueueId};
+use weft_units::{Bytes, FlowId, Instant, Nanos, TxQueueId};
 
 /// How often the page is looked at, at most: a look costs two loads for each queue.
 const LOOK: Nanos = Nanos::from_micros(50);
@@ -56,7 +56,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         Self { scheduler, page, configured, updates, next_look: Instant::ZERO, any_shared: false, cut: None }
     }
 
-    fn is_shared(&self, queue: QueueId) -> bool {
+    fn is_shared(&self, queue: TxQueueId) -> bool {
         self.page.load(queue).flows > 1
     }
 
@@ -76,7 +76,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         self.scheduler.set_service(Service::Deficit { credit });
         let page = &*self.page;
         self.updates.set_interval(Nanos(page.update_interval_ns.load(Ordering::Relaxed)));
-        let read = |queue: QueueId| {
+        let read = |queue: TxQueueId| {
             let Some((load, changed)) = of_queue(page, queue) else { return (0, None) };
             let changed = changed.load(Ordering::SeqCst);
             (load.get().weight, (changed != 0).then_some(Instant::from_nanos(changed)))
@@ -100,14 +100,14 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         if self.updates.applied().iter().any(|weight| *weight != 0) {
             self.updates.reset();
             for queue in 0..self.scheduler.queues() {
-                let _ = self.scheduler.set_weight(QueueId::from_index(queue), 0);
+                let _ = self.scheduler.set_weight(TxQueueId::from_index(queue), 0);
             }
         }
     }
 }
 
 /// A queue's load, and the time of its first change.
-fn of_queue(page: &QueuePage, queue: QueueId) -> Option<(&LoadWord, &AtomicU64)> {
+fn of_queue(page: &QueuePage, queue: TxQueueId) -> Option<(&LoadWord, &AtomicU64)> {
     page.loads.get(queue.index()).zip(page.changed_ns.get(queue.index()))
 }
 
@@ -137,8 +137,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         let _ = self.scheduler.finish(turn, sent, backlogged);
     }
 
-    fn queue_of(&self, flow: FlowId) -> QueueId {
-        self.scheduler.queue_of(flow).unwrap_or(QueueId(0))
+    fn queue_of(&self, flow: FlowId) -> TxQueueId {
+        self.scheduler.queue_of(flow).unwrap_or(TxQueueId(0))
     }
 
     /// Whole, unless pieces are asked for and more than one flow is active in the queue. A piece is whole segments, at least one.
@@ -157,7 +157,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         }
         self.next_look = wall + LOOK;
         let all = self.page.segment_all.load(Ordering::Relaxed) == 1;
-        self.any_shared = all && (0..self.scheduler.queues()).any(|q| self.is_shared(QueueId::from_index(q)));
+        self.any_shared =
+            all && (0..self.scheduler.queues()).any(|q| self.is_shared(TxQueueId::from_index(q)));
         if self.page.use_weights.load(Ordering::Acquire) == 1 {
             self.take_weights(wall, counters);
         } else {

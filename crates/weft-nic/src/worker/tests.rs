@@ -56,7 +56,7 @@ impl Bench {
         let mut tree = PolicyTree::new(&plan.program).expect("tree");
         let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
         let (rings, ring_of_flow) = make_rings(&plan, rings, |ring| {
-            tree.add_flow(plan.rings[ring].lane, Weight::ONE).map_err(|e| e.to_string())
+            tree.add_flow(plan.rings[ring.index()].lane, Weight::ONE).map_err(|e| e.to_string())
         })
         .expect("rings");
         let (uplink, wire) = pair();

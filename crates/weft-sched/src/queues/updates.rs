@@ -4,13 +4,13 @@
 //! how old what the NIC knows is (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page, and an
 //! actuator that makes system calls.
 
-use weft_units::{Instant, Nanos, QueueId};
+use weft_units::{Instant, Nanos, TxQueueId};
 
 /// One weight to be applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Update {
     /// The queue.
-    pub queue: QueueId,
+    pub queue: TxQueueId,
     /// Its weight now.
     pub weight: u64,
     /// The time of the first change that had not been applied, if it is known. The change may have been taken back
@@ -92,14 +92,14 @@ impl WeightUpdates {
     pub fn take(
         &mut self,
         now: Instant,
-        mut read: impl FnMut(QueueId) -> (u64, Option<Instant>),
+        mut read: impl FnMut(TxQueueId) -> (u64, Option<Instant>),
     ) -> &[Update] {
         self.batch.clear();
         if self.due().is_some_and(|due| now < due) {
             return &self.batch;
         }
         for (index, applied) in self.applied.iter_mut().enumerate() {
-            let queue = QueueId::from_index(index);
+            let queue = TxQueueId::from_index(index);
             let (weight, changed_at) = read(queue);
             let differs = core::mem::replace(applied, weight) != weight;
             if let (true, Some(changed_at)) = (differs, changed_at) {

@@ -10,7 +10,7 @@ use weft_host::{RunId, clock, testing};
 use weft_nic::receive::Budget;
 use weft_packet::{Cube, Field};
 use weft_steer::Configuration;
-use weft_units::{Packets, QueueId};
+use weft_units::{Packets, RxQueueId};
 
 #[test]
 fn what_cannot_be_is_refused() {
@@ -36,7 +36,7 @@ fn isolated(queues: u32, hp: u32) -> Plan {
         let flow = cube.flow()?;
         let is_hp = (0..=2).any(|n| testbed::address(Class::HighPriority, n) == flow.src);
         let (first, count) = if is_hp { (0, hp) } else { (hp, queues - hp) };
-        Some(QueueId(first + u32::from(flow.sport) % count))
+        Some(RxQueueId(first + u32::from(flow.sport) % count))
     };
     Plan { configuration: Configuration::default(), steer: Arc::new(steer) }
 }

@@ -6,7 +6,7 @@ use super::settings::RunSettings;
 use core::net::IpAddr;
 use weft_host::{Cgroup, NetNs};
 use weft_sched::queues::Staleness;
-use weft_units::{Bytes, FlowKey, Instant, Nanos, Packets, QueueId};
+use weft_units::{Bytes, FlowKey, Instant, Nanos, Packets, TxQueueId};
 
 /// A packet, or a piece of one that a NIC sends at once, on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ pub struct Departure {
     /// When its last bit was; not before `start`.
     pub end: Instant,
     /// The queue it came from.
-    pub queue: QueueId,
+    pub queue: TxQueueId,
     /// Its flow: an index of [`Log::flows`].
     pub flow: u32,
     /// Bytes on the wire: frames with checksum, preamble and gap, of all its segments.

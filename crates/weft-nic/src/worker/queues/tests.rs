@@ -34,26 +34,26 @@ fn weights_are_taken_in_batches_and_acknowledged() {
     assert_eq!(engine.scheduler.service(), Service::RoundRobin, "not looked at so soon again");
     engine.look(Instant::from_nanos(52_000), &counters);
     assert_eq!(engine.scheduler.service(), Service::Deficit { credit: DEFAULT_CREDIT });
-    assert_eq!(engine.scheduler.weight_of(QueueId(1)), Some(5));
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(1)), Some(5));
     assert_eq!(page.changed_ns[1].load(Ordering::SeqCst), 0);
     assert_eq!((counters.weights_taken.get(), counters.weights_age_max.get()), (1, 51_000));
     change(&page, 0, 2, 60_000);
     change(&page, 0, 3, 70_000);
     engine.look(Instant::from_nanos(1_051_000), &counters);
-    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(0), "the interval has not passed");
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(0)), Some(0), "the interval has not passed");
     engine.look(Instant::from_nanos(1_101_001), &counters);
-    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(3));
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(0)), Some(3));
     assert_eq!((counters.weights_taken.get(), counters.weights_age.get()), (2, 51_000 + 1_041_001));
     page.use_weights.store(0, Ordering::SeqCst);
     engine.look(Instant::from_nanos(2_000_000), &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin);
-    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(0), "all alike");
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(0)), Some(0), "all alike");
 }
 
 #[test]
 fn a_change_during_the_acknowledgement_is_announced_again() {
     let (_, page) = engine(1);
-    let queue = of_queue(&page, QueueId(0)).expect("a queue");
+    let queue = of_queue(&page, TxQueueId(0)).expect("a queue");
     change(&page, 0, 5, 100);
     // The NIC has applied 4; the writer of 5 found the time of 4 still set.
     acknowledge(queue, 4, Instant::from_nanos(100), Instant::from_nanos(900));
@@ -90,7 +90,7 @@ fn no_final_weight_is_lost_between_two_threads() {
         engine.look(Instant::from_nanos(now), &counters);
     }
     for (queue, weight) in [(0, 199_998), (1, 199_999)] {
-        assert_eq!(engine.scheduler.weight_of(QueueId(queue)), Some(weight));
+        assert_eq!(engine.scheduler.weight_of(TxQueueId(queue)), Some(weight));
         assert_eq!(page.changed_ns[queue as usize].load(Ordering::SeqCst), 0);
     }
 }

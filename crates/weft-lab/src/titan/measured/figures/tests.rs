@@ -4,7 +4,7 @@ use super::*;
 use core::net::{IpAddr, Ipv4Addr};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
-use weft_units::{Packets, Protocol, QueueId};
+use weft_units::{Packets, Protocol, TxQueueId};
 
 const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
 
@@ -22,7 +22,7 @@ fn departure(flow: u32, start: u64, end: u64, wire: u64, segments: u64) -> Depar
     Departure {
         start: Instant::from_nanos(start),
         end: Instant::from_nanos(end),
-        queue: QueueId(0),
+        queue: TxQueueId(0),
         flow,
         wire: Bytes(wire),
         segments: Packets(segments),

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weft_host::link::{self, VethOptions};
 use weft_host::testing::{privileged, unique};
-use weft_units::{Bytes, FlowKey, Instant, Packets, Protocol, QueueId, Weight};
+use weft_units::{Bytes, FlowKey, Instant, Packets, Protocol, TxQueueId, Weight};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -68,7 +68,7 @@ impl Path for Pair {
         let departure = |i: u64| Departure {
             start: self.log_from + Nanos(i * frame),
             end: self.log_from + Nanos((i + 1) * frame),
-            queue: QueueId(0),
+            queue: TxQueueId(0),
             flow: (i % self.connections.len() as u64) as u32,
             wire: Bytes(1538),
             segments: Packets(1),
