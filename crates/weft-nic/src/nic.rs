@@ -203,7 +203,7 @@ impl SoftwareNic {
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
     pub fn start(plan: NicPlan<'_>, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
-        let (policy, config, plan) = plan.with_ring_packets(port.ring_packets);
+        let (policy, config, plan) = plan.into_parts(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);
         let reverse_fd = fds
             .first()

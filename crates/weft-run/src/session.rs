@@ -18,7 +18,7 @@ use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::{OsError, RunId, sysctl};
 use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
-use weft_nic::plan::{Mode, RingPlan};
+use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
 use weft_nic::sampler::Sample;
 use weft_nic::worker::Grain;
@@ -144,8 +144,8 @@ impl Settings {
     ///
     /// # Errors
     /// When the policy does not fit the port.
-    pub fn plan(&self, policy: &CompiledPolicy) -> Result<RingPlan, OperateError> {
-        Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?.into_rings())
+    pub fn plan<'a>(&self, policy: &'a CompiledPolicy) -> Result<NicPlan<'a>, OperateError> {
+        Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?)
     }
 
     /// Looks whether the uplink's interface is there and the port's name is free.

@@ -56,16 +56,8 @@ impl<'a> NicPlan<'a> {
         &mut self.rings.lanes
     }
 
-    /// The rings alone, for whoever describes them and starts nothing.
-    pub fn into_rings(self) -> RingPlan {
-        self.rings
-    }
-
-    /// The rings, of `ring_packets` packets each, apart from what they were planned for.
-    pub(super) fn with_ring_packets(
-        mut self,
-        ring_packets: u32,
-    ) -> (&'a CompiledPolicy, NicConfig, RingPlan) {
+    /// Takes it apart for a port whose rings hold `ring_packets` packets each.
+    pub(super) fn into_parts(mut self, ring_packets: u32) -> (&'a CompiledPolicy, NicConfig, RingPlan) {
         self.rings.bound_rings(ring_packets);
         (self.policy, self.config, self.rings)
     }

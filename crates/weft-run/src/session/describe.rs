@@ -2,6 +2,7 @@
 
 use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
+use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
 use weft_nic::worker::Grain;
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE, describe, describe_infrastructure};
@@ -9,7 +10,8 @@ use weft_sched::queues::Service;
 
 /// The policy or the hardware queues, the rings of each, and every device and program that `settings` would make. Touches
 /// nothing.
-pub fn describe_plan(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> String {
+pub fn describe_plan(settings: &Settings, plan: &NicPlan<'_>) -> String {
+    let (policy, plan) = (plan.policy(), plan.rings());
     let mut out = match &plan.queues {
         Some(queues) => multiqueue(settings, queues),
         None => lanes(policy, settings, plan),
