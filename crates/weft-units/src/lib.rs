@@ -14,7 +14,6 @@ mod quantity;
 pub mod testing;
 
 pub use exact_rate::{BIT_NANOS_PER_BYTE, ExactRate};
-pub use ids::RxQueueId as QueueId;
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, LoggedFlowId, NodeId, RingId, RxQueueId, TxQueueId};
 pub use instant::Instant;
 pub use packet::{FlowKey, PacketMeta, Protocol};
