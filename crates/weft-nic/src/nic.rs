@@ -26,7 +26,6 @@ use std::thread::JoinHandle;
 use threads::{start_reverse, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
-use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_sched::{PolicyTree, QueueScheduler};
 use weft_titan::page::QueuePage;
@@ -178,13 +177,8 @@ impl Deref for SharedQueues {
 }
 
 /// Loads the doorbell's program and attaches it to the port.
-fn attach_doorbells(
-    policy: &CompiledPolicy,
-    config: &NicConfig,
-    plan: &RingPlan,
-    port: &Port,
-) -> Result<Arc<Doorbells>, NicError> {
-    let doorbells = Arc::new(Doorbells::load(policy, plan, &config.cgroups)?);
+fn attach_doorbells(config: &NicConfig, plan: &RingPlan, port: &Port) -> Result<Arc<Doorbells>, NicError> {
+    let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
     doorbells.guard().set_link_rate(config.rate);
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let ifindex = port.index()?;
@@ -202,8 +196,8 @@ impl SoftwareNic {
     ///
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
-    pub fn start(plan: NicPlan<'_>, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
-        let (policy, config, plan) = plan.into_parts(port.ring_packets);
+    pub fn start(plan: NicPlan, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
+        let (config, plan) = plan.into_parts(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);
         let reverse_fd = fds
             .first()
@@ -211,11 +205,11 @@ impl SoftwareNic {
             .try_clone()
             .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
         let (engine, rings, ring_of_flow) = make_engine(&plan, fds)?;
-        let doorbells = attach_doorbells(policy, &config, &plan, &port)?;
+        let doorbells = attach_doorbells(&config, &plan, &port)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
-        let classes = plan.classes(policy);
+        let classes = plan.classes();
         let counters = Arc::new(Counters::new(classes));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =
@@ -235,7 +229,7 @@ impl SoftwareNic {
             grain: config.grain,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(config.window, now, classes, out),
-            default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
+            default_class: ClassId::from_index(plan.policy().classes.len().saturating_sub(1)),
             departures: recorder,
             cut_below: uplink.counts_failed_writes(),
         };

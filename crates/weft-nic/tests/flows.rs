@@ -164,7 +164,7 @@ fn flows_beyond_the_bound_share_rings_and_harm_nobody() {
         return;
     }
     let text = "class many = udp and dport 6000\nclass few = udp and dport 7000\nroot = wfq { fair of many: 1, fair of few: 1 }";
-    let bound = |plan: &mut NicPlan<'_>| plan.lanes_mut()[0].flow_bound = 8;
+    let bound = |plan: &mut NicPlan| plan.lanes_mut()[0].flow_bound = 8;
     let bench = Bench::start("bnd", text, &NicConfig { rings: 16, ..config(200) }, 8000, bound);
     let sink = bench.receiver(false, 6000);
     let other = bench.receiver(false, 7000);

@@ -7,6 +7,7 @@
 //! The errors do not name the file, since a reader may be anything: put `capture NAME: ` before them.
 
 use core::ops::Range;
+use core::time::Duration;
 use pcap_file::pcap::{
     PcapHeader, PcapParseError, PcapParser, PcapTsResolution, PcapWriteError, RawPcapPacket,
 };
@@ -364,17 +365,10 @@ fn pcapng_record(parser: &mut PcapNgParser, bytes: &[u8], last: Instant) -> Resu
         return Ok(Record { taken, packet: None });
     }
     let block = raw.try_into_block(parser.state()).map_err(|error| Unfinished::Failed(error.to_string()))?;
+    let time = |since_1970: Duration| Instant::after_epoch(since_1970.into());
     let (interface, timestamp, orig_len, at, len) = match block {
-        Block::EnhancedPacket(b) => {
-            (b.interface_id, Instant::after_epoch(b.timestamp.into()), b.original_len, DATA, b.data.len())
-        }
-        Block::Packet(b) => (
-            b.interface_id.into(),
-            Instant::after_epoch(b.timestamp.into()),
-            b.original_len,
-            DATA,
-            b.data.len(),
-        ),
+        Block::EnhancedPacket(b) => (b.interface_id, time(b.timestamp), b.original_len, DATA, b.data.len()),
+        Block::Packet(b) => (b.interface_id.into(), time(b.timestamp), b.original_len, DATA, b.data.len()),
         Block::SimplePacket(b) => (0, last, b.original_len, SIMPLE_DATA, b.data.len()),
         _ => return Ok(Record { taken, packet: None }),
     };

@@ -144,7 +144,7 @@ impl Settings {
     ///
     /// # Errors
     /// When the policy does not fit the port.
-    pub fn plan<'a>(&self, policy: &'a CompiledPolicy) -> Result<NicPlan<'a>, OperateError> {
+    pub fn plan(&self, policy: &CompiledPolicy) -> Result<NicPlan, OperateError> {
         Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?)
     }
 

@@ -20,7 +20,7 @@ const LIMIT: Packets = Packets(20_000);
 const QUANTUM: Bytes = Bytes(66_000);
 
 /// Puts HTB on the port and its classes into the plan.
-pub(super) fn install(plan: &mut NicPlan<'_>, port: &Port) -> Result<(), HtbError> {
+pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
     // A veth gives a qdisc no back-pressure, so the qdisc must be the slower of the two to hold the queue: operators of such
     // hosts shape to a little below the link, and so does this.
     let rate = BitsPerSec(plan.config().rate.get() / WIRE.get() * FRAME.get() / 100 * PERCENT_OF_LINK);

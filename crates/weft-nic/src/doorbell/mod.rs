@@ -19,7 +19,6 @@ use crate::ledger::NEVER_CAME;
 use crate::plan::RingPlan;
 use crate::sync::Ordering;
 use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
-use weft_policy::CompiledPolicy;
 use weft_titan::page::QueuePage;
 use weft_units::{Instant, Nanos};
 
@@ -61,19 +60,16 @@ impl Doorbells {
     ///
     /// # Errors
     /// When the kernel refuses the program. The policy's size is to be checked first, by [`check`].
-    pub fn load(
-        policy: &CompiledPolicy,
-        plan: &RingPlan,
-        cgroups: &[Option<CgroupEntry>],
-    ) -> Result<Self, BpfError> {
+    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Self, BpfError> {
+        let rules = &plan.policy().rules;
         let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
-        let counts = [policy.rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
+        let counts = [rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
         let mut config = [0; 16];
         for (slot, count) in config.chunks_exact_mut(4).zip(counts) {
             slot.copy_from_slice(&(count as u32).to_ne_bytes());
         }
         let object = Object::load(OBJECT, &config)?;
-        for (i, rule) in policy.rules.iter().enumerate() {
+        for (i, rule) in rules.iter().enumerate() {
             object.set_element("rules", i as u32, &encode(&rule.matcher, rule.lane.0))?;
         }
         for (i, lane) in plan.lanes.iter().enumerate() {
@@ -85,7 +81,7 @@ impl Doorbells {
         let shared = object.shared("doorbells")?;
         let queues = object.shared(weft_titan::page::MAP)?;
         let guard: SharedValue<Guard> = object.shared("guard")?;
-        guard.set(policy, plan);
+        guard.set(plan);
         Ok(Self { object, shared, queues, guard })
     }
 

@@ -7,32 +7,31 @@ use crate::plan::RingPlan;
 use weft_policy::CompiledPolicy;
 use weft_units::BitsPerSec;
 
-/// A policy and a configuration, with the rings that follow from both. Nothing of it can be exchanged, so a NIC can never be
+/// A policy and a configuration, with the rings that follow from both. None of them can be exchanged, so a NIC is never
 /// started with the rings of another policy.
 #[derive(Clone, Debug)]
-pub struct NicPlan<'a> {
-    policy: &'a CompiledPolicy,
+pub struct NicPlan {
     config: NicConfig,
     rings: RingPlan,
 }
 
-impl<'a> NicPlan<'a> {
+impl NicPlan {
     /// Plans the rings of a port for `policy`, as `config` wants them.
     ///
     /// # Errors
     /// When the policy does not fit, or the rate is zero.
-    pub fn new(policy: &'a CompiledPolicy, config: NicConfig) -> Result<Self, NicError> {
+    pub fn new(policy: &CompiledPolicy, config: NicConfig) -> Result<Self, NicError> {
         check(policy)?;
         if config.rate == BitsPerSec::ZERO {
             return Err(NicError::ZeroRate);
         }
         let rings = RingPlan::new(policy, config.mode, config.rings, &config.flows)?;
-        Ok(Self { policy, config, rings })
+        Ok(Self { config, rings })
     }
 
     /// The policy.
-    pub const fn policy(&self) -> &'a CompiledPolicy {
-        self.policy
+    pub const fn policy(&self) -> &CompiledPolicy {
+        self.rings.policy()
     }
 
     /// The configuration.
@@ -57,8 +56,8 @@ impl<'a> NicPlan<'a> {
     }
 
     /// Takes it apart for a port whose rings hold `ring_packets` packets each.
-    pub(super) fn into_parts(mut self, ring_packets: u32) -> (&'a CompiledPolicy, NicConfig, RingPlan) {
+    pub(super) fn into_parts(mut self, ring_packets: u32) -> (NicConfig, RingPlan) {
         self.rings.bound_rings(ring_packets);
-        (self.policy, self.config, self.rings)
+        (self.config, self.rings)
     }
 }

@@ -60,7 +60,7 @@ impl Bench {
         })
         .expect("rings");
         let (uplink, wire) = pair();
-        let counters = Arc::new(Counters::new(plan.classes(&policy)));
+        let counters = Arc::new(Counters::new(plan.classes()));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {
@@ -70,7 +70,7 @@ impl Bench {
             link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
             grain: Grain::Whole,
             counters: Arc::clone(&counters),
-            sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(&policy), out),
+            sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),
             default_class: ClassId(2),
             departures: None,
             cut_below: false,

@@ -56,7 +56,7 @@ impl Bench {
         text: &str,
         config: &NicConfig,
         ring_packets: u32,
-        edit: impl FnOnce(&mut NicPlan<'_>),
+        edit: impl FnOnce(&mut NicPlan),
     ) -> Self {
         let policy = policy(text);
         let bed = Testbed::create(role).expect("testbed");
@@ -145,7 +145,7 @@ pub(crate) fn bells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Doo
     let policy = policy(text);
     let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
     plan.lanes.iter_mut().for_each(|lane| lane.flow_bound = flow_bound);
-    let doorbells = Doorbells::load(&policy, &plan, &[]).expect("program");
+    let doorbells = Doorbells::load(&plan, &[]).expect("program");
     let ns = NetNs::create(&weft_host::RunId::current().name(role)).expect("namespace");
     let _ = weft_host::sysctl::set(&ns, "net.ipv6.conf.default.disable_ipv6", "1");
     link::create_veth((&ns, "a"), (&ns, "b"), &link::VethOptions::default()).expect("veth");

@@ -171,8 +171,7 @@ impl OrderCheck {
     /// Forgets the flows that have sent a FIN or a reset and nothing for `idle` since. Returns how many. Packets that are later
     /// still begin a series of their own and are not judged late: `idle` must be longer than a packet can be under way.
     pub fn forget_closed(&self, idle: Duration) -> u64 {
-        let before =
-            clock::now().as_nanos().saturating_sub(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
+        let before = clock::now().saturating_sub(idle.into()).as_nanos();
         let mut forgotten = 0;
         self.flows.retain(0, FLOWS as usize, |_, value| {
             let old = page::entry(value).is_some_and(|(closed, last)| closed && last < before);
