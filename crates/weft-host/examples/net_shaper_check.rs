@@ -8,7 +8,7 @@ use std::error::Error;
 
 use weft_host::net_shaper::{Handle, Scope, Shaper, ShaperError};
 use weft_host::{NetNs, link};
-use weft_units::{QueueId, Weight};
+use weft_units::{TxQueueId, Weight};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -39,7 +39,7 @@ fn check(device: &str) -> Done {
     need(shaper.node(ifindex) == Some(node), "the same node")?;
     set_and_look(&mut shaper, ifindex, &[7, 9])?;
 
-    let absent = shaper.set_weights(ifindex, &[(QueueId(100_000), Weight::ONE)]);
+    let absent = shaper.set_weights(ifindex, &[(TxQueueId(100_000), Weight::ONE)]);
     need(matches!(&absent, Err(ShaperError::Os(_))), "no queue 100000")?;
     println!("{device}: {}", absent.err().map(|e| e.to_string()).unwrap_or_default());
     look(&mut shaper, ifindex, &[7, 9])?;
@@ -63,7 +63,7 @@ fn check(device: &str) -> Done {
 /// Gives the first queues these weights; exactly those must then be there.
 fn set_and_look(shaper: &mut Shaper, ifindex: u32, weights: &[u32]) -> Done {
     let list: Option<Vec<_>> =
-        (0..).zip(weights).map(|(queue, weight)| Some((QueueId(queue), Weight::new(*weight)?))).collect();
+        (0..).zip(weights).map(|(queue, weight)| Some((TxQueueId(queue), Weight::new(*weight)?))).collect();
     shaper.set_weights(ifindex, &list.ok_or("weights above zero")?)?;
     look(shaper, ifindex, weights)
 }

@@ -17,7 +17,7 @@ use weft_host::ethtool::{
     Action, ContextId, EthtoolError, Flow, HashFields, HashFlow, Kernel, L4, Masked, Nic, Ports, Refused,
     RssChange, RxRule, Transport, equal_table, weighted_table,
 };
-use weft_units::{QueueId, Weight};
+use weft_units::{RxQueueId, Weight};
 
 /// Connections of one look, each a flow: that a queue out of four gets none of them by chance happens less than once in a
 /// hundred million looks.
@@ -52,7 +52,7 @@ fn serve(address: &str) -> Done {
 
 fn flows(device: &str, local: &str, address: &str, queues: &str) -> Done {
     let nic = Nic::open(&NetNs::current()?, device)?;
-    let table = queues.split(',').map(|queue| queue.parse().map(QueueId)).collect::<Result<Vec<_>, _>>()?;
+    let table = queues.split(',').map(|queue| queue.parse().map(RxQueueId)).collect::<Result<Vec<_>, _>>()?;
     let (local, to): (SocketAddr, SocketAddr) = (local.parse()?, address.parse()?);
     arrivals("planned flows", &nic, &table, |number| {
         let from = SocketAddr::new(local.ip(), local.port() + number as u16);
@@ -86,13 +86,13 @@ fn check(device: &str, address: &str) -> Done {
     let two = equal_table(entries, 2);
     set_and_look("equal 2", &mut nic, address, two)?;
     let weight = |value| Weight::new(value).ok_or("a weight of zero");
-    let weighted = weighted_table(entries, &[(QueueId(2), weight(1)?), (QueueId(3), weight(3)?)]);
+    let weighted = weighted_table(entries, &[(RxQueueId(2), weight(1)?), (RxQueueId(3), weight(3)?)]);
     let share = weighted.iter().filter(|queue| queue.0 == 3).count();
     need(share == entries - entries / 4, "three quarters of the entries")?;
     let arrived = set_and_look("weights 0 0 1 3", &mut nic, address, weighted)?;
     // With 64 flows of one size the heavier queue has less than the lighter one once in a hundred thousand looks.
     need(arrived.get(&3) > arrived.get(&2), "more at the queue of weight 3 than at that of weight 1")?;
-    set_and_look("the last queue", &mut nic, address, vec![QueueId(3); entries])?;
+    set_and_look("the last queue", &mut nic, address, vec![RxQueueId(3); entries])?;
 
     set_and_look("restored", &mut nic, address, before.table.clone())?;
     need(nic.rss(ContextId::MAIN)? == before, "table, key and function as they were")?;
@@ -109,14 +109,14 @@ fn need(held: bool, what: &str) -> Done {
     if held { Ok(()) } else { Err(format!("expected {what}").into()) }
 }
 
-fn set_and_look(name: &str, nic: &mut Nic, address: &str, table: Vec<QueueId>) -> Done<BTreeMap<u32, u64>> {
+fn set_and_look(name: &str, nic: &mut Nic, address: &str, table: Vec<RxQueueId>) -> Done<BTreeMap<u32, u64>> {
     nic.set_rss(ContextId::MAIN, &RssChange::table(table.clone()))?;
     need(nic.rss(ContextId::MAIN)?.table == table, "the table that was set")?;
     look(name, nic, address, &table)
 }
 
 /// Connects many times under a table.
-fn look(name: &str, nic: &Nic, address: &str, table: &[QueueId]) -> Done<BTreeMap<u32, u64>> {
+fn look(name: &str, nic: &Nic, address: &str, table: &[RxQueueId]) -> Done<BTreeMap<u32, u64>> {
     arrivals(name, nic, table, |_| Ok(TcpStream::connect(address)?))
 }
 
@@ -125,7 +125,7 @@ fn look(name: &str, nic: &Nic, address: &str, table: &[QueueId]) -> Done<BTreeMa
 fn arrivals(
     name: &str,
     nic: &Nic,
-    table: &[QueueId],
+    table: &[RxQueueId],
     connect: impl Fn(usize) -> Done<TcpStream>,
 ) -> Done<BTreeMap<u32, u64>> {
     let first = counters(nic)?;
@@ -140,10 +140,13 @@ fn arrivals(
     println!("{}: {name}: arrived by queue {arrived:?}", nic.device());
     let total: u64 = arrived.values().sum();
     need(total >= CONNECTIONS as u64, "something for each connection")?;
-    let stray: u64 =
-        arrived.iter().filter(|(queue, _)| !table.contains(&QueueId(**queue))).map(|(_, count)| count).sum();
+    let stray: u64 = arrived
+        .iter()
+        .filter(|(queue, _)| !table.contains(&RxQueueId(**queue)))
+        .map(|(_, count)| count)
+        .sum();
     need(stray * STRAY <= total, &format!("nearly nothing at other queues, not {stray} of {total}"))?;
-    let idle = arrived.iter().find(|(queue, count)| table.contains(&QueueId(**queue)) && **count == 0);
+    let idle = arrived.iter().find(|(queue, count)| table.contains(&RxQueueId(**queue)) && **count == 0);
     need(idle.is_none(), &format!("something at every queue of the table, not nothing at {idle:?}"))?;
     Ok(arrived)
 }
@@ -222,7 +225,7 @@ fn by_ioctl(nic: &mut Nic) -> Done {
     let before = nic.rss(ContextId::MAIN)?;
     let mut older = Nic::over(Older(Kernel::open(&NetNs::current()?)?), nic.device())?;
     need(older.rss(ContextId::MAIN)? == before, "the same by ioctl as by netlink")?;
-    let table = vec![QueueId(1); before.table.len()];
+    let table = vec![RxQueueId(1); before.table.len()];
     older.set_rss(ContextId::MAIN, &RssChange::table(table.clone()))?;
     let now = nic.rss(ContextId::MAIN)?;
     need(
@@ -283,14 +286,14 @@ fn fields(nic: &mut Nic) -> Done {
 /// What neither of these NICs can do is refused with the error that says so.
 fn refusals(nic: &mut Nic<impl Transport>) -> Done {
     let flow = Flow::Ports4(Ports { destination_port: Masked::exact(80), ..Ports::any(L4::Tcp) });
-    let rule = RxRule::new(flow, Action::Queue(QueueId(1))).at(0);
+    let rule = RxRule::new(flow, Action::Queue(RxQueueId(1))).at(0);
     let error = nic.insert_rule(&rule).err().ok_or("expected no receive rules")?;
     println!("{error}");
     need(matches!(error, EthtoolError::NoRules { .. }), "the error that there are no rules")?;
     let error = nic.create_context(&RssChange::default()).err().ok_or("expected no RSS contexts")?;
     println!("{error}");
     need(matches!(error, EthtoolError::NoContexts { .. }), "the error that there are no contexts")?;
-    let far = RssChange::table(vec![QueueId(4096); nic.rss(ContextId::MAIN)?.table.len()]);
+    let far = RssChange::table(vec![RxQueueId(4096); nic.rss(ContextId::MAIN)?.table.len()]);
     let error = nic.set_rss(ContextId::MAIN, &far).err().ok_or("expected no such queue")?;
     println!("{error}");
     need(matches!(error, EthtoolError::NoSuchQueue { .. }), "the error that there is no such queue")

@@ -3,14 +3,14 @@
 use std::num::NonZeroU64;
 
 use rustix::time::{ClockId, clock_gettime};
-use weft_units::Nanos;
+use weft_units::Instant;
 
 use crate::error::OsError;
 
 /// The monotonic clock: the one that `bpf_ktime_get_ns` reads too.
-pub fn now() -> Nanos {
+pub fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Lets the calling thread wake at most 1 ns later than it asked to, where the kernel's default allows itself 50 us to
@@ -23,12 +23,13 @@ pub fn set_timer_slack() -> Result<(), OsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_units::Nanos;
 
     #[test]
     fn time_goes_on_and_the_slack_is_set_for_this_thread() {
         let before = now();
         std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(now().0 - before.0 >= 2_000_000);
+        assert!(now() - before >= Nanos::from_millis(2));
         set_timer_slack().expect("slack");
         assert_eq!(rustix::thread::current_timer_slack(), Ok(1));
     }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
-use weft_units::QueueId;
+use weft_units::TxQueueId;
 
 use crate::error::OsError;
 use crate::netns::{NetNs, NetNsError};
@@ -55,13 +55,13 @@ pub struct TxQueues {
     /// How many the device has in use (`real_num_tx_queues`).
     pub count: u32,
     /// For each queue the CPUs that XPS sends to it; no CPUs where XPS is not set or the kernel lacks it (CONFIG_XPS).
-    pub cpus: BTreeMap<QueueId, BTreeSet<u32>>,
+    pub cpus: BTreeMap<TxQueueId, BTreeSet<u32>>,
 }
 
 impl TxQueues {
     /// For each CPU that XPS knows the queues that it may send to.
-    pub fn pools(&self) -> BTreeMap<u32, BTreeSet<QueueId>> {
-        let mut pools: BTreeMap<u32, BTreeSet<QueueId>> = BTreeMap::new();
+    pub fn pools(&self) -> BTreeMap<u32, BTreeSet<TxQueueId>> {
+        let mut pools: BTreeMap<u32, BTreeSet<TxQueueId>> = BTreeMap::new();
         for (queue, cpus) in &self.cpus {
             for cpu in cpus {
                 pools.entry(*cpu).or_default().insert(*queue);
@@ -119,7 +119,7 @@ fn read(class_net: &Path, device: &str, ns: &str) -> Result<TxQueues, XpsError> 
             continue;
         };
         queues.count += 1;
-        queues.cpus.insert(QueueId(queue), cpus(&entry.path(), device, queue)?);
+        queues.cpus.insert(TxQueueId(queue), cpus(&entry.path(), device, queue)?);
     }
     Ok(queues)
 }
@@ -204,12 +204,13 @@ mod tests {
         let cpus = |list: &[u32]| list.iter().copied().collect::<BTreeSet<_>>();
         let queues = TxQueues {
             count: 3,
-            cpus: [(QueueId(0), cpus(&[0])), (QueueId(1), cpus(&[0, 1])), (QueueId(2), cpus(&[]))].into(),
+            cpus: [(TxQueueId(0), cpus(&[0])), (TxQueueId(1), cpus(&[0, 1])), (TxQueueId(2), cpus(&[]))]
+                .into(),
         };
         let pools = queues.pools();
         assert_eq!(pools.len(), 2);
-        assert_eq!(pools[&0], [QueueId(0), QueueId(1)].into());
-        assert_eq!(pools[&1], [QueueId(1)].into());
+        assert_eq!(pools[&0], [TxQueueId(0), TxQueueId(1)].into());
+        assert_eq!(pools[&1], [TxQueueId(1)].into());
     }
 
     #[test]
@@ -232,7 +233,7 @@ mod tests {
             std::fs::write("/sys/class/net/wx0/queues/tx-2/xps_cpus", "1").expect("set XPS");
         })
         .expect("run");
-        assert_eq!(tx_queues(&a, "wx0").expect("queues").pools(), [(0, [QueueId(2)].into())].into());
+        assert_eq!(tx_queues(&a, "wx0").expect("queues").pools(), [(0, [TxQueueId(2)].into())].into());
         let none = tx_queues(&b, "wx0").expect_err("the other end").to_string();
         assert_eq!(
             none,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use weft_host::netns::NetNsError;
 use weft_host::process::{Output, ProcessError, Signal};
 use weft_host::{Cgroup, NetNs, OsError, Process, Spawn, clock};
-use weft_units::{Bytes, Nanos, Packets};
+use weft_units::{Bytes, Instant, Nanos, Packets};
 
 /// The most streams of one iperf3 (`MAX_STREAMS` in its `iperf.h`).
 pub(crate) const MAX_STREAMS: u32 = 128;
@@ -87,7 +87,7 @@ struct Pair {
     port: u16,
     flows: u32,
     /// When all its flows were there; its own clock starts then.
-    started: Option<Nanos>,
+    started: Option<Instant>,
 }
 
 /// All flows. What runs is killed when the value is dropped.
@@ -163,8 +163,8 @@ impl Flows {
     }
 
     /// When the first client's own time began: it ends first.
-    pub(crate) fn first_start(&self) -> Nanos {
-        self.0.iter().filter_map(|pair| pair.started).min().unwrap_or(Nanos::ZERO)
+    pub(crate) fn first_start(&self) -> Instant {
+        self.0.iter().filter_map(|pair| pair.started).min().unwrap_or(Instant::ZERO)
     }
 
     /// All processes, senders and receivers.
@@ -187,7 +187,7 @@ impl Flows {
 
     /// Waits for the clients to end, and reads what both sides counted between `from` and `to`. The senders' sockets must
     /// have had the congestion control `wanted`.
-    pub(crate) fn finish(mut self, wanted: &str, from: Nanos, to: Nanos) -> Result<Seen, IperfError> {
+    pub(crate) fn finish(mut self, wanted: &str, from: Instant, to: Instant) -> Result<Seen, IperfError> {
         let mut seen = Seen::default();
         let mut used_by_sender = Vec::new();
         for pair in &mut self.0 {
@@ -299,9 +299,9 @@ struct Stream {
 }
 
 /// Adds the intervals that lie in the steady part. `origin` is when the document's own time began.
-fn add(seen: &mut Seen, document: Document, origin: Nanos, from: Nanos, to: Nanos) {
-    let first = from.saturating_sub(origin).as_secs_f64();
-    let last = to.saturating_sub(origin).as_secs_f64();
+fn add(seen: &mut Seen, document: Document, origin: Instant, from: Instant, to: Instant) {
+    let first = from.saturating_since(origin).as_secs_f64();
+    let last = to.saturating_since(origin).as_secs_f64();
     let streams = document.intervals.into_iter().flat_map(|interval| interval.streams);
     let mut flows: Vec<(i64, Bytes, f64)> = Vec::new();
     for stream in streams.filter(|s| s.start >= first && s.end <= last) {
@@ -371,7 +371,7 @@ mod tests {
             format!(r#"{{"start":{{}},"intervals":[{}],"end":{{}}}}"#, rows.join(","))
         };
         let (origin, from, to) =
-            (Nanos::from_secs(10), Nanos::from_millis(10_400), Nanos::from_millis(11_600));
+            (Instant::from_secs(10), Instant::from_millis(10_400), Instant::from_millis(11_600));
         let read = |text: &str| serde_json::from_str::<Document>(text).expect("a document");
         let mut seen = Seen::default();
         add(&mut seen, read(&document(r#""sender":false"#)), origin, from, to);

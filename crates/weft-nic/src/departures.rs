@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use weft_units::{Bytes, FlowId, FlowKey, Nanos, QueueId};
+use weft_units::{Bytes, FlowKey, Instant, LoggedFlowId, TxQueueId};
 
 /// Departures in a chunk: 100 KB, below the 128 KB from which glibc's allocator maps each block anew (M_MMAP_THRESHOLD).
 const CHUNK: usize = 3200;
@@ -15,13 +15,13 @@ const CHUNK: usize = 3200;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
     /// When its first bit was sent, on the link's clock (the kernel's monotonic clock, but see [`crate::link`]).
-    pub start: Nanos,
+    pub start: Instant,
     /// When its last bit was sent.
-    pub end: Nanos,
+    pub end: Instant,
     /// The hardware queue; without hardware queues the ring.
-    pub queue: QueueId,
+    pub queue: TxQueueId,
     /// The flow, by its place in [`DepartureLog::flows`].
-    pub flow: FlowId,
+    pub flow: LoggedFlowId,
     /// Frames of MTU size.
     pub segments: u32,
     /// Bytes on the wire, preamble, check sequence and gap included.
@@ -51,8 +51,8 @@ impl DepartureLog {
     }
 
     /// The place of a flow in [`flows`](Self::flows).
-    pub fn flow(&self, key: &FlowKey) -> Option<FlowId> {
-        self.flows.iter().position(|known| known.as_ref() == Some(key)).map(FlowId::from_index)
+    pub fn flow(&self, key: &FlowKey) -> Option<LoggedFlowId> {
+        self.flows.iter().position(|known| known.as_ref() == Some(key)).map(LoggedFlowId::from_index)
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Recorder {
     open: Vec<Departure>,
     spare: Vec<Vec<Departure>>,
     flows: Vec<Option<FlowKey>>,
-    numbers: BTreeMap<Option<FlowKey>, FlowId>,
+    numbers: BTreeMap<Option<FlowKey>, LoggedFlowId>,
 }
 
 /// The reading end.
@@ -78,10 +78,10 @@ pub(crate) struct Recorder {
 pub(crate) struct Departures(Receiver<Handed>);
 
 const NONE: Departure = Departure {
-    start: Nanos::ZERO,
-    end: Nanos::ZERO,
-    queue: QueueId(0),
-    flow: FlowId(0),
+    start: Instant::ZERO,
+    end: Instant::ZERO,
+    queue: TxQueueId(0),
+    flow: LoggedFlowId(0),
     segments: 0,
     wire: 0,
 };
@@ -103,20 +103,20 @@ pub(crate) fn departures(expected: usize) -> (Recorder, Departures) {
 
 impl Recorder {
     /// The number of a flow. The first packet of each may allocate.
-    pub(crate) fn flow(&mut self, key: Option<FlowKey>) -> FlowId {
+    pub(crate) fn flow(&mut self, key: Option<FlowKey>) -> LoggedFlowId {
         let flows = &mut self.flows;
         *self.numbers.entry(key).or_insert_with(|| {
             flows.push(key);
-            FlowId::from_index(flows.len() - 1)
+            LoggedFlowId::from_index(flows.len() - 1)
         })
     }
 
     /// Writes a departure down.
     pub(crate) fn record(
         &mut self,
-        (start, end): (Nanos, Nanos),
-        queue: QueueId,
-        flow: FlowId,
+        (start, end): (Instant, Instant),
+        queue: TxQueueId,
+        flow: LoggedFlowId,
         segments: u32,
         wire: Bytes,
     ) {
@@ -175,16 +175,24 @@ mod tests {
             let (mut recorder, end) = departures(expected);
             for i in 0..count {
                 let flow = recorder.flow((i % 3 > 0).then(|| key((i % 3) as u16)));
-                recorder.record((Nanos(i), Nanos(i + 1)), QueueId(i as u32 % 4), flow, 2, Bytes(i));
+                recorder.record(
+                    (Instant::from_nanos(i), Instant::from_nanos(i + 1)),
+                    TxQueueId(i as u32 % 4),
+                    flow,
+                    2,
+                    Bytes(i),
+                );
             }
             drop(recorder);
             let log = end.collect();
             assert_eq!(log.flows, [None, Some(key(1)), Some(key(2))]);
-            assert_eq!((log.flow(&key(2)), log.flow(&key(9))), (Some(FlowId(2)), None));
+            assert_eq!((log.flow(&key(2)), log.flow(&key(9))), (Some(LoggedFlowId(2)), None));
             assert_eq!(log.departures.len() as u64, count);
             assert_eq!(log.wire(), Bytes(count * (count - 1) / 2));
             let in_order = |(i, d): (usize, &Departure)| {
-                d.start == Nanos(i as u64) && d.flow.index() == i % 3 && d.queue.index() == i % 4
+                d.start == Instant::from_nanos(i as u64)
+                    && d.flow.index() == i % 3
+                    && d.queue.index() == i % 4
             };
             assert!(log.departures.iter().enumerate().all(in_order));
         }

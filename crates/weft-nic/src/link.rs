@@ -5,7 +5,7 @@
 //! pause until it is level again; limits and shares are then exact in the link's time. What lies further back than the
 //! catch-up is lost link time and is counted.
 
-use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
+use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
 /// How long what waits below the NIC may keep an urgent packet waiting, where the rate is high enough that pieces do not decide.
 const BELOW: Nanos = Nanos::from_micros(200);
@@ -29,18 +29,18 @@ pub struct Link {
     exact: ExactRate,
     catch_up: Nanos,
     /// The link's clock: everything up to here is either sent or known to have been idle.
-    free_at: Nanos,
+    free_at: Instant,
     lost: Nanos,
 }
 
 impl Link {
     /// A link that is free from `now` on.
-    pub fn new(rate: BitsPerSec, catch_up: Nanos, now: Nanos) -> Self {
+    pub fn new(rate: BitsPerSec, catch_up: Nanos, now: Instant) -> Self {
         Self { exact: ExactRate::at_least_one(rate), catch_up, free_at: now, lost: Nanos::ZERO }
     }
 
     /// The link's clock: the engine's "now".
-    pub fn now(&self) -> Nanos {
+    pub fn now(&self) -> Instant {
         self.free_at
     }
 
@@ -55,7 +55,7 @@ impl Link {
     }
 
     /// Lets the link's clock follow the wall clock as far as the catch-up demands. Call before scheduling.
-    pub fn follow(&mut self, wall: Nanos) {
+    pub fn follow(&mut self, wall: Instant) {
         let earliest = wall.saturating_sub(self.catch_up);
         if self.free_at < earliest {
             self.lost += earliest - self.free_at;
@@ -64,17 +64,17 @@ impl Link {
     }
 
     /// Nothing could be sent before `until`: the link was idle.
-    pub fn idle_until(&mut self, until: Nanos) {
+    pub fn idle_until(&mut self, until: Instant) {
         self.free_at = self.free_at.max(until);
     }
 
     /// Whether the link is free at `wall`; otherwise when it will be.
-    pub fn busy_until(&self, wall: Nanos) -> Option<Nanos> {
+    pub fn busy_until(&self, wall: Instant) -> Option<Instant> {
         (self.free_at > wall).then_some(self.free_at)
     }
 
     /// Puts `bytes` on the wire. Returns the departure: when the last bit is sent.
-    pub fn send(&mut self, bytes: Bytes) -> Nanos {
+    pub fn send(&mut self, bytes: Bytes) -> Instant {
         self.free_at += self.exact.take(bytes);
         self.free_at
     }
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn a_second_of_frames_takes_a_second() {
-        let mut link = Link::new(BitsPerSec(500_000_000), Nanos::from_millis(50), Nanos::ZERO);
+        let mut link = Link::new(BitsPerSec(500_000_000), Nanos::from_millis(50), Instant::ZERO);
         let mut sent = 0;
-        while link.now() < Nanos::from_secs(1) {
+        while link.now() < Instant::from_secs(1) {
             link.send(Bytes(1538));
             sent += 1;
         }
@@ -108,20 +108,20 @@ mod tests {
 
     #[test]
     fn a_stall_is_repaid_up_to_the_catch_up() {
-        let mut link = Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(50), Nanos::ZERO);
-        link.follow(Nanos::from_millis(30));
-        assert_eq!(link.now(), Nanos::ZERO, "30 ms behind: still to be sent");
-        link.follow(Nanos::from_millis(80));
-        assert_eq!(link.now(), Nanos::from_millis(30));
+        let mut link = Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(50), Instant::ZERO);
+        link.follow(Instant::from_millis(30));
+        assert_eq!(link.now(), Instant::ZERO, "30 ms behind: still to be sent");
+        link.follow(Instant::from_millis(80));
+        assert_eq!(link.now(), Instant::from_millis(30));
         assert_eq!(link.lost(), Nanos::from_millis(30), "beyond 50 ms it is lost, and said so");
     }
 
     #[test]
     fn idle_time_is_not_banked() {
-        let mut link = Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(50), Nanos::ZERO);
-        link.idle_until(Nanos::from_millis(20));
-        assert_eq!(link.busy_until(Nanos::from_millis(20)), None);
+        let mut link = Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(50), Instant::ZERO);
+        link.idle_until(Instant::from_millis(20));
+        assert_eq!(link.busy_until(Instant::from_millis(20)), None);
         link.send(Bytes(1250));
-        assert_eq!(link.busy_until(Nanos::from_millis(20)), Some(Nanos(20_010_000)));
+        assert_eq!(link.busy_until(Instant::from_millis(20)), Some(Instant::from_nanos(20_010_000)));
     }
 }

@@ -1,6 +1,6 @@
 //! A multiqueue NIC in a testbed: what experiments with queue assignment start.
 
-use crate::nic::{NicConfig, NicError, SoftwareNic};
+use crate::nic::{NicConfig, NicError, NicPlan, SoftwareNic};
 use crate::plan::Mode;
 use crate::testbed::{Testbed, TestbedError};
 use crate::worker::SegmentsPerTurn;
@@ -73,10 +73,9 @@ pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, Mult
         rings: crate::doorbell::RINGS,
         departures: wanted.departures,
     };
-    let plan = SoftwareNic::plan(policy, &config)?;
-    let rings = u32::try_from(plan.rings.len()).unwrap_or(u32::MAX);
-    let (port, uplink) = testbed.devices_with(rings, wanted.ring_packets, true)?;
-    let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
+    let plan = NicPlan::new(policy, config)?;
+    let (port, uplink) = testbed.devices_with(plan.ring_count(), wanted.ring_packets, true)?;
+    let nic = SoftwareNic::start(plan, port, uplink)?;
     testbed.connect()?;
     testbed.wait_running()?;
     Ok(nic)

@@ -1,10 +1,11 @@
 //! The software NIC as a whole: a port, an uplink, a policy, three threads: one sends, one receives, one tidies the flow table.
 
+mod plan;
 mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, check};
+use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError};
 use crate::link::{Link, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
@@ -15,6 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub use crate::totals::{ClassTotals, Totals};
 use crate::worker::{SegmentsPerTurn, WorkerParts};
 use core::ops::Deref;
+pub use plan::NicPlan;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,11 +26,10 @@ use std::thread::JoinHandle;
 use threads::{start_reverse, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
-use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_sched::{PolicyTree, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, QueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, RingId, TxQueueId, Weight};
 
 /// How the NIC is to run.
 #[derive(Clone, Debug)]
@@ -127,16 +128,17 @@ struct UplinkWatch {
 pub(crate) fn make_rings(
     plan: &RingPlan,
     fds: Vec<OwnedFd>,
-    mut add_flow: impl FnMut(usize) -> Result<FlowId, String>,
-) -> Result<(Vec<Ring>, Vec<u32>), NicError> {
+    mut add_flow: impl FnMut(RingId) -> Result<FlowId, String>,
+) -> Result<(Vec<Ring>, Vec<RingId>), NicError> {
     let mut rings = Vec::with_capacity(fds.len());
     let mut ring_of_flow = Vec::new();
     for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
-        let flow = add_flow(number).map_err(NicError::Engine)?;
+        let ring = RingId::from_index(number);
+        let flow = add_flow(ring).map_err(NicError::Engine)?;
         if ring_of_flow.len() <= flow.index() {
-            ring_of_flow.resize(flow.index() + 1, u32::MAX);
+            ring_of_flow.resize(flow.index() + 1, RingId(u32::MAX));
         }
-        ring_of_flow[flow.index()] = number as u32;
+        ring_of_flow[flow.index()] = ring;
         rings.push(Ring::new(fd, flow, spec.class));
     }
     Ok((rings, ring_of_flow))
@@ -149,16 +151,16 @@ enum Scheduler {
 }
 
 /// The scheduler of the plan, with a flow for each ring.
-fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<u32>), NicError> {
+fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<RingId>), NicError> {
     if let Some(queues) = plan.queues {
         let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
-        let queue = |ring: usize| QueueId::from_index(ring / queues.rings.max(1));
+        let queue = |ring: RingId| TxQueueId::from_index(ring.index() / queues.rings.max(1));
         let add = |ring| scheduler.add_flow(queue(ring)).map_err(|e| e.to_string());
         let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
         return Ok((Scheduler::Queues(scheduler), rings, ring_of_flow));
     }
     let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
-    let lane = |ring: usize| plan.rings[ring].lane;
+    let lane = |ring: RingId| plan.rings[ring.index()].lane;
     let add = |ring| tree.add_flow(lane(ring), Weight::ONE).map_err(|e| e.to_string());
     let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
     Ok((Scheduler::Policy(tree), rings, ring_of_flow))
@@ -175,13 +177,8 @@ impl Deref for SharedQueues {
 }
 
 /// Loads the doorbell's program and attaches it to the port.
-fn attach_doorbells(
-    policy: &CompiledPolicy,
-    config: &NicConfig,
-    plan: &RingPlan,
-    port: &Port,
-) -> Result<Arc<Doorbells>, NicError> {
-    let doorbells = Arc::new(Doorbells::load(policy, plan, &config.cgroups)?);
+fn attach_doorbells(config: &NicConfig, plan: &RingPlan, port: &Port) -> Result<Arc<Doorbells>, NicError> {
+    let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
     doorbells.guard().set_link_rate(config.rate);
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let ifindex = port.index()?;
@@ -195,30 +192,12 @@ fn attach_doorbells(
 }
 
 impl SoftwareNic {
-    /// The plan that a port must have rings for.
-    ///
-    /// # Errors
-    /// When the policy does not fit.
-    pub fn plan(policy: &CompiledPolicy, config: &NicConfig) -> Result<RingPlan, NicError> {
-        check(policy)?;
-        if config.rate == BitsPerSec::ZERO {
-            return Err(NicError::ZeroRate);
-        }
-        Ok(RingPlan::new(policy, config.mode, config.rings, &config.flows)?)
-    }
-
-    /// Starts the NIC on `port` and `uplink`, and brings the port up.
+    /// Starts the NIC of `plan` on `port`, which has as many rings, and `uplink`, and brings the port up.
     ///
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
-    pub fn start(
-        policy: &CompiledPolicy,
-        config: &NicConfig,
-        mut plan: RingPlan,
-        mut port: Port,
-        uplink: Uplink,
-    ) -> Result<Self, NicError> {
-        plan.bound_rings(port.ring_packets);
+    pub fn start(plan: NicPlan, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
+        let (config, plan) = plan.into_parts(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);
         let reverse_fd = fds
             .first()
@@ -226,11 +205,11 @@ impl SoftwareNic {
             .try_clone()
             .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
         let (engine, rings, ring_of_flow) = make_engine(&plan, fds)?;
-        let doorbells = attach_doorbells(policy, config, &plan, &port)?;
+        let doorbells = attach_doorbells(&config, &plan, &port)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
-        let classes = plan.classes(policy);
+        let classes = plan.classes();
         let counters = Arc::new(Counters::new(classes));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =
@@ -252,7 +231,7 @@ impl SoftwareNic {
             segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(config.window, now, classes, out),
-            default_class: ClassId::from_index(policy.classes.len().saturating_sub(1)),
+            default_class: ClassId::from_index(plan.policy().classes.len().saturating_sub(1)),
             departures: recorder,
             cut_below: uplink.counts_failed_writes(),
         };

@@ -75,9 +75,10 @@ pub struct RingSpec {
     pub class: Option<ClassId>,
 }
 
-/// The plan.
+/// The plan, with the policy that it follows from, so that nobody has to pass the two side by side.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingPlan {
+    policy: CompiledPolicy,
     /// The match table's lanes, as the eBPF program places them.
     pub lanes: Vec<LaneEntry>,
     /// The rings; queue q of the port is number q.
@@ -134,7 +135,7 @@ impl RingPlan {
                 } else if lanes == budget {
                     return Err(PlanError::Lanes { lanes: lanes + 1, rings: budget });
                 } else {
-                    with_infrastructure(loom(policy, budget - 1), policy)
+                    with_infrastructure(loom(policy, budget - 1))
                 };
                 // The program's lanes are the plan's, in the same order; infrastructure has the bound of any class.
                 for (entry, lane) in plan.lanes.iter_mut().zip(&plan.program.lanes) {
@@ -146,9 +147,14 @@ impl RingPlan {
         }
     }
 
+    /// The policy.
+    pub const fn policy(&self) -> &CompiledPolicy {
+        &self.policy
+    }
+
     /// How many classes its packets may have: the policy's, and infrastructure.
-    pub fn classes(&self, policy: &CompiledPolicy) -> usize {
-        policy.classes.len() + usize::from(self.infrastructure.is_some())
+    pub fn classes(&self) -> usize {
+        self.policy.classes.len() + usize::from(self.infrastructure.is_some())
     }
 }
 
@@ -160,8 +166,8 @@ fn loom(policy: &CompiledPolicy, budget: usize) -> RingPlan {
 
 /// Adds a lane for infrastructure, of a class of its own behind the policy's, with one ring, above the whole tree. It needs no
 /// limit there: the program at the egress lets no more into it than its share.
-fn with_infrastructure(mut plan: RingPlan, policy: &CompiledPolicy) -> RingPlan {
-    let class = ClassId::from_index(policy.classes.len());
+fn with_infrastructure(mut plan: RingPlan) -> RingPlan {
+    let class = ClassId::from_index(plan.policy.classes.len());
     let leaf = LeafId::from_index(plan.program.leaves.len());
     let lane = LaneId::from_index(plan.program.lanes.len());
     let discipline = LeafDiscipline::Fifo;
@@ -262,7 +268,7 @@ fn own_rings(
         let ring = RingSpec { lane: engine_lane(LaneId::from_index(i)), class: Some(lane.class) };
         rings.extend(core::iter::repeat_n(ring, count));
     }
-    RingPlan { lanes, rings, program, queues: None, infrastructure: None }
+    RingPlan { policy: policy.clone(), lanes, rings, program, queues: None, infrastructure: None }
 }
 
 /// All lanes share all rings.
@@ -278,6 +284,7 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         ring_bound: 0,
     };
     RingPlan {
+        policy: policy.clone(),
         lanes: policy.program.lanes.iter().map(entry).collect(),
         rings: vec![RingSpec { lane: LaneId(0), class: None }; count],
         program: turns_program(policy),

@@ -4,7 +4,7 @@ use crate::ring_accounting::RingAccounting;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use weft_packet::tap::TapPacket;
-use weft_units::{ClassId, FlowId, Nanos};
+use weft_units::{ClassId, FlowId, Instant, LoggedFlowId};
 
 /// Room for the largest frame that a macvtap hands out: the kernel's largest super-packet (`GSO_MAX_SIZE` in
 /// include/linux/netdevice.h, eight times 64 KB; more than [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) only until the port's
@@ -24,7 +24,7 @@ pub(crate) struct Fetched {
     /// Where a multiqueue NIC counts it as held, if it does.
     pub(crate) held: Option<u16>,
     /// Its flow in the departure log, once that is known.
-    pub(crate) flow: Option<FlowId>,
+    pub(crate) flow: Option<LoggedFlowId>,
 }
 
 impl Fetched {
@@ -53,9 +53,9 @@ pub(crate) struct Ring {
     /// The doorbell is ahead of its packet: the ring is looked at again soon.
     pub(crate) late: bool,
     /// What had been posted at a time: when so much is done, all that was posted before has passed.
-    pub(crate) mark: (u64, Nanos),
+    pub(crate) mark: (u64, Instant),
     /// Since when its first packet has been ready to be sent, in the link's time.
-    pub(crate) since: Nanos,
+    pub(crate) since: Instant,
 }
 
 /// What a fetch found.
@@ -81,8 +81,8 @@ impl Ring {
             fetched: None,
             buffer,
             late: false,
-            mark: (0, Nanos::ZERO),
-            since: Nanos::ZERO,
+            mark: (0, Instant::ZERO),
+            since: Instant::ZERO,
         }
     }
 

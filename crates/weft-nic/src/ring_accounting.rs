@@ -5,7 +5,7 @@
 //! keeps the count of what is done within what was posted, whichever comes first, so that a ring that was out of step once
 //! is in step again afterwards.
 
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// For how long a ring may be short of packets that were posted before they count as dropped between doorbell and ring. Far
 /// above any stall of the kernel's receive backlog; a packet that comes later still is found and taken back.
@@ -36,7 +36,7 @@ pub(crate) enum Empty {
 /// A time of being short: since when, and by how many packets at least.
 #[derive(Clone, Copy, Debug)]
 struct Shortage {
-    since: Nanos,
+    since: Instant,
     least: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct RingAccounting {
     open: bool,
     given_up: u64,
     strays: u64,
-    last_stray: Nanos,
+    last_stray: Instant,
     /// Strays whose doorbells have posted since, until they are asked for.
     matched: u64,
     shortage: Option<Shortage>,
@@ -61,7 +61,7 @@ impl RingAccounting {
     }
 
     /// A packet was taken out of the ring, of which `posted` had been posted by then.
-    pub(crate) fn came(&mut self, posted: u64, now: impl FnOnce() -> Nanos) -> Arrival {
+    pub(crate) fn came(&mut self, posted: u64, now: impl FnOnce() -> Instant) -> Arrival {
         self.open = self.done < posted;
         if self.open {
             if self.done + 1 == posted {
@@ -84,8 +84,8 @@ impl RingAccounting {
     }
 
     /// The ring was found empty when `posted` had been posted.
-    pub(crate) fn empty(&mut self, posted: u64, now: Nanos) -> Empty {
-        if now.saturating_sub(self.last_stray) > NEVER_CAME {
+    pub(crate) fn empty(&mut self, posted: u64, now: Instant) -> Empty {
+        if now.saturating_since(self.last_stray) > NEVER_CAME {
             self.strays = 0;
         }
         // The doorbell of a stray that was behind its packet.
@@ -100,7 +100,7 @@ impl RingAccounting {
         }
         let shortage = self.shortage.get_or_insert(Shortage { since: now, least: missing });
         shortage.least = shortage.least.min(missing);
-        if now.saturating_sub(shortage.since) <= NEVER_CAME {
+        if now.saturating_since(shortage.since) <= NEVER_CAME {
             return Empty::Short;
         }
         let lost = shortage.least;
@@ -130,8 +130,8 @@ impl RingAccounting {
 mod tests {
     use super::*;
 
-    const NOW: Nanos = Nanos::from_secs(5);
-    const LATER: Nanos = Nanos(5_300_000_000);
+    const NOW: Instant = Instant::from_secs(5);
+    const LATER: Instant = Instant::from_nanos(5_300_000_000);
 
     fn send(accounting: &mut RingAccounting, posted: u64) -> Arrival {
         let arrival = accounting.came(posted, || NOW);

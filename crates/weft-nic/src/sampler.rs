@@ -1,13 +1,13 @@
 //! What left when, and what waited: bytes by class in windows of the link's time.
 
 use std::sync::mpsc::Sender;
-use weft_units::{Bytes, ClassId, Nanos};
+use weft_units::{Bytes, ClassId, Instant, Nanos};
 
 /// One window of the link's time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
     /// Its start, on the kernel's monotonic clock.
-    pub start: Nanos,
+    pub start: Instant,
     /// Its length.
     pub window: Nanos,
     /// Wire bytes that departed in it, by class.
@@ -41,7 +41,7 @@ pub struct Standing {
 #[derive(Debug)]
 pub struct Sampler {
     window: Nanos,
-    start: Nanos,
+    start: Instant,
     wire: Vec<Bytes>,
     /// Classes of which the NIC has had nothing to send at some time of the window that is open.
     dry: Vec<bool>,
@@ -53,7 +53,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// Windows of length `window` from `start` on; the samples go to `out`.
-    pub fn new(window: Nanos, start: Nanos, classes: usize, out: Sender<Sample>) -> Self {
+    pub fn new(window: Nanos, start: Instant, classes: usize, out: Sender<Sample>) -> Self {
         Self {
             window,
             start,
@@ -66,7 +66,7 @@ impl Sampler {
     }
 
     /// Whether the window that is open ends at or before `now`.
-    pub fn due(&self, now: Nanos) -> bool {
+    pub fn due(&self, now: Instant) -> bool {
         now >= self.start + self.window
     }
 
@@ -92,7 +92,7 @@ impl Sampler {
     }
 
     /// Closes the windows that end at or before `now`. `standing` tells how things stand.
-    pub fn close(&mut self, now: Nanos, standing: impl FnOnce() -> Standing) {
+    pub fn close(&mut self, now: Instant, standing: impl FnOnce() -> Standing) {
         if !self.due(now) {
             return;
         }
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn a_class_has_waited_when_it_never_ran_dry() {
         let (out, samples) = channel();
-        let mut sampler = Sampler::new(Nanos::from_millis(10), Nanos::ZERO, 2, out);
+        let mut sampler = Sampler::new(Nanos::from_millis(10), Instant::ZERO, 2, out);
         let close = |sampler: &mut Sampler, ms: u64, ready| {
-            sampler.close(Nanos::from_millis(ms), || standing(ready, 0));
+            sampler.close(Instant::from_millis(ms), || standing(ready, 0));
             samples.try_iter().map(|s| s.waited).collect::<Vec<_>>()
         };
         assert_eq!(close(&mut sampler, 10, [true, true]), [[false, false]], "nothing at the beginning");
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn waits_and_lost_time_go_to_their_windows() {
         let (out, samples) = channel();
-        let mut sampler = Sampler::new(Nanos::from_millis(10), Nanos::ZERO, 2, out);
+        let mut sampler = Sampler::new(Nanos::from_millis(10), Instant::ZERO, 2, out);
         sampler.waited(B, Nanos(300));
         sampler.waited(B, Nanos(200));
-        sampler.close(Nanos::from_millis(40), || standing([true, true], 25));
-        sampler.close(Nanos::from_millis(50), || standing([true, true], 25));
+        sampler.close(Instant::from_millis(40), || standing([true, true], 25));
+        sampler.close(Instant::from_millis(50), || standing([true, true], 25));
         let samples: Vec<Sample> = samples.try_iter().collect();
         assert_eq!(samples[0].longest_wait, [Nanos::ZERO, Nanos(300)]);
         assert_eq!(samples[1].longest_wait, [Nanos::ZERO; 2]);

@@ -27,7 +27,7 @@ use weft_host::clock;
 use weft_packet::ethernet;
 use weft_packet::segment::ChunkHeader;
 use weft_packet::tap::TapPacket;
-use weft_units::{Bytes, ClassId, Nanos};
+use weft_units::{Bytes, ClassId, Instant, Nanos, RingId};
 
 /// How soon a ring whose doorbell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
 /// doorbell rings.
@@ -66,7 +66,7 @@ impl SegmentsPerTurn {
 pub(crate) struct WorkerParts {
     pub(crate) rings: Vec<Ring>,
     /// Ring number by engine flow.
-    pub(crate) ring_of_flow: Vec<u32>,
+    pub(crate) ring_of_flow: Vec<RingId>,
     pub(crate) uplink: Arc<OwnedFd>,
     pub(crate) link: Link,
     pub(crate) segments_per_turn: SegmentsPerTurn,
@@ -89,9 +89,9 @@ pub(crate) struct Worker<'a, R, E> {
     chunk: ChunkHeader,
     /// Rings whose doorbell is ahead of their packet.
     late: Vec<usize>,
-    next_late: Nanos,
+    next_late: Instant,
     late_step: Nanos,
-    next_sweep: Nanos,
+    next_sweep: Instant,
     pace: pace::Pace,
     /// Writes that failed for want of memory since one that did not.
     refusals: u32,
@@ -121,7 +121,7 @@ enum Served {
     /// The uplink has no room.
     Blocked(Room),
     /// All that waits may not go before this time.
-    Wait(Nanos),
+    Wait(Instant),
     /// Nothing waits.
     Idle,
 }
@@ -153,9 +153,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             flows,
             chunk: ChunkHeader::default(),
             late: Vec::with_capacity(RINGS),
-            next_late: Nanos::ZERO,
+            next_late: Instant::ZERO,
             late_step: LATE_RETRY,
-            next_sweep: Nanos::ZERO,
+            next_sweep: Instant::ZERO,
             refusals: 0,
             pace,
             lost,
@@ -185,7 +185,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 
     /// Sends until the link is busy or nothing may be sent. Returns what to wait for.
-    fn send_while_free(&mut self, mut wall: Nanos) -> Result<Served, Errno> {
+    fn send_while_free(&mut self, mut wall: Instant) -> Result<Served, Errno> {
         // After so many chunks the wall clock is read again, and housekeeping gets its turn.
         for _ in 0..256 {
             self.take_doorbells();
@@ -222,7 +222,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 let number = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 match self.parts.rings.get(number) {
-                    Some(ring) if ring.late => self.next_late = Nanos::ZERO,
+                    Some(ring) if ring.late => self.next_late = Instant::ZERO,
                     Some(ring) if self.engine.activate(ring.flow) => self.ready_from_now(number),
                     _ => {}
                 }
@@ -239,7 +239,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             Decision::Idle => return Ok(Served::Idle),
         };
         self.parts.counters.turns.add(1, 0);
-        let number = self.parts.ring_of_flow[flow.index()] as usize;
+        let number = self.parts.ring_of_flow[flow.index()].index();
         let sent = match self.serve_ring(number)? {
             Ok(sent) => sent,
             // The turn is not finished: the engine charges nothing and may choose another when there is room.
@@ -324,7 +324,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         known().or_else(read).unwrap_or(self.parts.default_class)
     }
 
-    fn close_windows(&mut self, now: Nanos) {
+    fn close_windows(&mut self, now: Instant) {
         if self.parts.sampler.due(now) {
             let standing = self.standing();
             self.parts.sampler.close(now, || standing);
@@ -332,7 +332,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 
     /// What is not needed for every packet: records, late rings, the sweep, samples. Returns whether it has found packets.
-    fn housekeeping(&mut self, wall: Nanos) -> bool {
+    fn housekeeping(&mut self, wall: Instant) -> bool {
         let mut found = !self.late.is_empty() && wall >= self.next_late && self.retry_late(wall);
         if wall < self.next_sweep {
             return found;
@@ -359,10 +359,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
         let now = clock::now();
         self.sleep(wait, now);
-        self.pace.slept(clock::now().saturating_sub(now));
+        self.pace.slept(clock::now().saturating_since(now));
     }
 
-    fn sleep(&mut self, wait: Served, now: Nanos) {
+    fn sleep(&mut self, wait: Served, now: Instant) {
         let (until, for_doorbells) = match wait {
             Served::Progress => return,
             Served::Blocked(room) => return self.wait_for_room(room, now),

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_nic::doorbell::{FLOW_IDLE, end_hashing};
-use weft_nic::nic::NicConfig;
+use weft_nic::nic::{NicConfig, NicPlan};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_nic::worker::SegmentsPerTurn;
@@ -167,7 +167,7 @@ fn flows_beyond_the_bound_share_rings_and_harm_nobody() {
         return;
     }
     let text = "class many = udp and dport 6000\nclass few = udp and dport 7000\nroot = wfq { fair of many: 1, fair of few: 1 }";
-    let bound = |plan: &mut RingPlan| plan.lanes[0].flow_bound = 8;
+    let bound = |plan: &mut NicPlan| plan.lanes_mut()[0].flow_bound = 8;
     let bench = Bench::start("bnd", text, &NicConfig { rings: 16, ..config(200) }, 8000, bound);
     let sink = bench.receiver(false, 6000);
     let other = bench.receiver(false, 7000);
@@ -224,7 +224,7 @@ fn a_flow_that_is_tracked_late_does_not_overtake_itself() {
     for (i, first) in first.into_iter().enumerate().skip(1) {
         // The flow that is tracked has been silent for long, and its packet is gone: there is room for one.
         packets().iter().zip(&shared.rings).for_each(|(&n, ring)| ring.done.store(n, Ordering::SeqCst));
-        table.expire(Nanos(u64::MAX)).expect("tidied");
+        table.expire(weft_units::Instant::MAX).expect("tidied");
         assert_eq!(tracked(), 0);
         assert_eq!(ring_of(i), first, "flow {i}");
         assert_eq!(tracked(), 1);
@@ -255,7 +255,7 @@ fn idle_flows_expire_once_their_packets_are_gone() {
     let mut posted = shared.rings.iter().filter(|ring| ring.packets.load(Ordering::SeqCst) > 0);
     let (one, another) = (posted.next().expect("a ring"), posted.next().expect("another ring"));
     one.done.store(one.packets.load(Ordering::SeqCst), Ordering::SeqCst);
-    another.passed.store(now.get() + 1_000_000_000, Ordering::SeqCst);
+    another.passed.store(now.as_nanos() + 1_000_000_000, Ordering::SeqCst);
     let left = 10 - [one, another].map(|ring| ring.packets.load(Ordering::SeqCst) as u32).iter().sum::<u32>();
     let tidied = table.expire(later).expect("tidied");
     assert_eq!((tidied.seen, tidied.expired, flows()), (10, 10 - left, left));

@@ -113,7 +113,7 @@ fn a_policy_may_place_infrastructure_itself() {
     assert_eq!(plan(&named).program, named.program);
     let added = plan(&forgot);
     assert_eq!(added.infrastructure.map(|lane| lane.index()), Some(forgot.program.lanes.len()));
-    assert_eq!(added.classes(&forgot), forgot.classes.len() + 1);
+    assert_eq!(added.classes(), forgot.classes.len() + 1);
     let full = weft_nic::plan::RingPlan::new(&forgot, weft_nic::plan::Mode::Loom, 2, &[]);
     assert!(full.is_err(), "two lanes and infrastructure need three rings");
 }

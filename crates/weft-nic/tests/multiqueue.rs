@@ -19,7 +19,7 @@ use weft_nic::nic::{SoftwareNic, Totals};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::{Inner, Service};
 use weft_titan::page::{Load, held_slot};
-use weft_units::{BitsPerSec, Bytes, FlowId, Nanos, QueueId};
+use weft_units::{BitsPerSec, Bytes, Instant, LoggedFlowId, Nanos, TxQueueId};
 
 /// A worker, senders and receivers are enough for two cores: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -41,7 +41,7 @@ fn finish(nic: SoftwareNic) -> (Totals, DepartureLog) {
 }
 
 /// Bytes of the first three queues that left between two times.
-fn by_queue(log: &DepartureLog, from: Nanos, to: Nanos) -> [u64; 3] {
+fn by_queue(log: &DepartureLog, from: Instant, to: Instant) -> [u64; 3] {
     let mut bytes = [0; 3];
     for d in log.departures.iter().filter(|d| d.start >= from && d.end < to) {
         bytes[d.queue.index()] += d.wire().get();
@@ -50,7 +50,7 @@ fn by_queue(log: &DepartureLog, from: Nanos, to: Nanos) -> [u64; 3] {
 }
 
 /// The queue of a flow, which it never leaves.
-fn queue_of(log: &DepartureLog, flow: FlowId) -> QueueId {
+fn queue_of(log: &DepartureLog, flow: LoggedFlowId) -> TxQueueId {
     let mut queues = log.departures.iter().filter(|d| d.flow == flow).map(|d| d.queue);
     let first = queues.next().expect("it has sent");
     assert!(queues.all(|queue| queue == first), "{flow} stays in its queue");
@@ -96,16 +96,16 @@ fn tcp_flows_keep_the_accounting_and_their_queues() {
 }
 
 /// Connects until there are `each` flows in each of `count` hardware queues of one ring; returns them with their queues.
-fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec<(Idle, QueueId)> {
+fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec<(Idle, TxQueueId)> {
     let acceptor = Acceptor::open(bed);
     let posted =
         || -> Vec<u64> { nic.doorbells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect() };
-    let (mut found, mut others) = (BTreeMap::<QueueId, Vec<Idle>>::new(), Vec::new());
+    let (mut found, mut others) = (BTreeMap::<TxQueueId, Vec<Idle>>::new(), Vec::new());
     for _ in 0..1000 {
         let before = posted();
         let idle = acceptor.connect();
         let queue = posted().iter().zip(before).position(|(now, before)| *now > before).expect("posted");
-        let queue = QueueId::from_index(queue);
+        let queue = TxQueueId::from_index(queue);
         let room = if found.contains_key(&queue) || found.len() < count { each } else { 0 };
         if found.get(&queue).map_or(0, Vec::len) < room {
             found.entry(queue).or_default().push(idle);
@@ -121,8 +121,8 @@ fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec
 }
 
 /// Changes a queue's weight as a program that assigns queues does.
-fn set_weight(nic: &SoftwareNic, queue: QueueId, weight: u64) {
-    let (page, now) = (nic.queue_page(), clock::now().get());
+fn set_weight(nic: &SoftwareNic, queue: TxQueueId, weight: u64) {
+    let (page, now) = (nic.queue_page(), clock::now().as_nanos());
     page.loads[queue.index()].set(Load { weight, flows: 1 });
     let _ = page.changed_ns[queue.index()].compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
 }
@@ -138,8 +138,8 @@ fn weights_of_the_page_are_shares_of_the_link() {
     let wanted = Multiqueue { queues: 3, departures: Some(50_000), ..Multiqueue::new(rate) };
     let nic = start(&bed, &wanted).expect("nic");
     // Three flows in a queue, so that it is backlogged also when one of them is kept from running.
-    let (idle, places): (Vec<Idle>, Vec<QueueId>) = in_queues(&bed, &nic, 3, 3).into_iter().unzip();
-    let queues = [QueueId(0), QueueId(1), QueueId(2)];
+    let (idle, places): (Vec<Idle>, Vec<TxQueueId>) = in_queues(&bed, &nic, 3, 3).into_iter().unzip();
+    let queues = [TxQueueId(0), TxQueueId(1), TxQueueId(2)];
     nic.queue_page().update_interval_ns.store(2_000_000, Ordering::SeqCst);
     nic.queue_page().use_weights.store(1, Ordering::SeqCst);
     let mut streams = Streams::start(idle);
@@ -188,7 +188,7 @@ fn queues_with_several_flows_send_pieces_when_asked_to() {
     let bed = Testbed::create("mqp").expect("testbed");
     let wanted = Multiqueue { departures: Some(50_000), ..Multiqueue::new(BitsPerSec(200_000_000)) };
     let nic = start(&bed, &wanted).expect("nic");
-    let (idle, queues): (Vec<Idle>, Vec<QueueId>) = in_queues(&bed, &nic, 2, 1).into_iter().unzip();
+    let (idle, queues): (Vec<Idle>, Vec<TxQueueId>) = in_queues(&bed, &nic, 2, 1).into_iter().unzip();
     let page = nic.queue_page();
     page.segment_bytes.store(16_000, Ordering::SeqCst);
     page.loads[queues[0].index()].set(Load { weight: 2, flows: 2 });
@@ -285,7 +285,7 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
             assert_eq!(hash & 0xffff_f000, tag, "{hash:#x} of {queues} queues");
             assert_eq!(hash % rings / per_queue, queue, "{hash:#x} of {queues} queues");
         }
-        assert!(log.departures.iter().all(|d| d.queue == QueueId(queue)));
+        assert!(log.departures.iter().all(|d| d.queue == TxQueueId(queue)));
         // Three flows at a time have rings of their own.
         assert_eq!(seen.len(), if inner == Inner::Fair { 3 } else { 1 }, "{seen:x?}");
     }

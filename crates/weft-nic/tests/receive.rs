@@ -9,7 +9,7 @@ use weft_host::{NetNs, link, testing};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveNic};
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
 use weft_packet::{Cube, Field, RssKey, Toeplitz};
-use weft_units::{FlowKey, Nanos, Packets, Protocol, QueueId};
+use weft_units::{FlowKey, Nanos, Packets, Protocol, RxQueueId};
 
 const QUEUES: u32 = 4;
 const PORT: u16 = 7000;
@@ -21,13 +21,13 @@ fn budget(rate: u32, burst: u32) -> Budget {
 
 /// A model in a few lines: UDP to port 7001 goes to queue 3, to port 7002 nowhere, to port 7003 to a queue that there is not;
 /// all else by its hash over the first three queues.
-fn steer(cube: &Cube) -> Option<QueueId> {
+fn steer(cube: &Cube) -> Option<RxQueueId> {
     let toeplitz = Toeplitz::new(&RssKey::default());
     match cube.get(Field::DstPort).0 {
-        7001 => Some(QueueId(3)),
+        7001 => Some(RxQueueId(3)),
         7002 => None,
-        7003 => Some(QueueId(99)),
-        _ => Some(QueueId(cube.flow().map_or(0, |flow| toeplitz.flow(&flow, true) % 128 % 3))),
+        7003 => Some(RxQueueId(99)),
+        _ => Some(RxQueueId(cube.flow().map_or(0, |flow| toeplitz.flow(&flow, true) % 128 % 3))),
     }
 }
 
@@ -42,7 +42,7 @@ fn socket(ns: &NetNs, address: IpAddr, port: u16) -> UdpSocket {
     socket
 }
 
-fn start(config: &ReceiveConfig, steer: fn(&Cube) -> Option<QueueId>) -> (Testbed, ReceiveNic) {
+fn start(config: &ReceiveConfig, steer: fn(&Cube) -> Option<RxQueueId>) -> (Testbed, ReceiveNic) {
     let testbed = Testbed::create(&testing::unique("rx")).expect("namespaces");
     let (wire, host) = testbed.devices(1, 4000).expect("devices");
     let nic = ReceiveNic::start(config, wire, host, Arc::new(steer)).expect("started");
@@ -104,7 +104,7 @@ fn a_queue_serves_its_budget_and_its_ring_drops_the_rest() {
     }
     // 50 packets a second: within the test's time no more than the burst and a few leave.
     let config = ReceiveConfig { queues: QUEUES, ring_packets: 10, budget: budget(50, 2) };
-    let (testbed, nic) = start(&config, |_| Some(QueueId(1)));
+    let (testbed, nic) = start(&config, |_| Some(RxQueueId(1)));
     let client = socket(&testbed.sender, SENDER, 20_000);
     for _ in 0..100 {
         client.send_to(b"burst", (RECEIVER, PORT)).expect("sent");
@@ -129,7 +129,7 @@ fn what_a_queue_still_holds_at_the_end_is_counted() {
         return;
     }
     let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(1, 3) };
-    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    let (testbed, nic) = start(&config, |_| Some(RxQueueId(0)));
     let client = socket(&testbed.sender, SENDER, 20_000);
     for _ in 0..20 {
         client.send_to(b"one a second", (RECEIVER, PORT)).expect("sent");
@@ -152,7 +152,7 @@ fn what_the_host_refuses_is_counted() {
         return;
     }
     let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(10_000, 64) };
-    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    let (testbed, nic) = start(&config, |_| Some(RxQueueId(0)));
     // A TAP that is down refuses what is written to it.
     link::set_down(&testbed.receiver, nic.host().name()).expect("down");
     let client = socket(&testbed.sender, SENDER, 20_000);
@@ -171,7 +171,7 @@ fn a_replacement_under_load_loses_nothing() {
         return;
     }
     let config = ReceiveConfig { queues: 2, ring_packets: 4096, budget: budget(200_000, 64) };
-    let (testbed, nic) = start(&config, |_| Some(QueueId(0)));
+    let (testbed, nic) = start(&config, |_| Some(RxQueueId(0)));
     let server = socket(&testbed.receiver, RECEIVER, PORT);
     let stop = AtomicBool::new(false);
     let (sent, received) = std::thread::scope(|scope| {
@@ -191,7 +191,7 @@ fn a_replacement_under_load_loses_nothing() {
             core::iter::from_fn(|| server.recv(&mut buffer).ok()).count() as u64
         });
         for round in 0..50 {
-            let queue = QueueId(round % 2);
+            let queue = RxQueueId(round % 2);
             nic.replace(Arc::new(move |_: &Cube| Some(queue)));
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -214,7 +214,7 @@ fn a_packet_sent_after_a_replacement_sees_it() {
     let (testbed, nic) = start(&config, |_| None);
     let client = socket(&testbed.sender, SENDER, 20_000);
     for round in 0..200 {
-        let queue = QueueId(round % 8);
+        let queue = RxQueueId(round % 8);
         nic.replace(Arc::new(move |_: &Cube| Some(queue)));
         client.send_to(b"new", (RECEIVER, PORT)).expect("sent");
     }

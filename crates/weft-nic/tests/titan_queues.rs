@@ -9,7 +9,7 @@ use assigned::{Assigned, Flow, alone, get, pin, slow, wait_for};
 use core::time::Duration;
 use weft_host::testing::privileged;
 use weft_titan::settings::{Parts, Pool, Settings};
-use weft_units::QueueId;
+use weft_units::TxQueueId;
 
 /// Starts `count` flows one after the other, each with `packets` datagrams, and checks that each goes to a queue that was
 /// least occupied when it came. Returns them with their queues.
@@ -163,7 +163,7 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
 }
 
 fn halves() -> Pool {
-    Pool::Given(vec![(0..4).map(QueueId).collect(), (4..8).map(QueueId).collect()])
+    Pool::Given(vec![(0..4).map(TxQueueId).collect(), (4..8).map(TxQueueId).collect()])
 }
 
 /// Starts `count` flows from a thread of `core` and returns their queues.

@@ -19,7 +19,7 @@ use weft_nic::multiqueue::Multiqueue;
 use weft_nic::testbed::RECEIVER;
 use weft_titan::settings::{Parts, Settings};
 use weft_titan::weights::WeightTable;
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Instant, Nanos};
 
 const MARKS: &str = "default = 3\n[[flow]]\nmark = \"1\"\nweight = 1\n[[flow]]\nmark = \"2\"\nweight = 2\n\
                      [[flow]]\nmark = \"0x10/0xf0\"\nweight = 4\n";
@@ -132,7 +132,7 @@ fn a_cgroup_and_a_class_have_weights() {
 }
 
 /// Bytes that left each queue from `from` to `to`.
-fn bytes_of(log: &DepartureLog, from: Nanos, to: Nanos) -> [f64; 3] {
+fn bytes_of(log: &DepartureLog, from: Instant, to: Instant) -> [f64; 3] {
     let mut bytes = [0.0; 3];
     for d in log.departures.iter().filter(|d| d.start >= from && d.end < to) {
         bytes[d.queue.index()] += d.wire().get() as f64;
@@ -275,7 +275,7 @@ impl Stream {
 }
 
 /// Looks at the queues for `millis`: from when to when, and the mean flows of each.
-fn watch(assigned: &Assigned, millis: u64) -> ((Nanos, Nanos), Vec<f64>) {
+fn watch(assigned: &Assigned, millis: u64) -> ((Instant, Instant), Vec<f64>) {
     let (begin, mut sums, mut looks) = (clock::now(), vec![0.0; assigned.queues().len()], 0.0);
     while clock::now() < begin + Nanos::from_millis(millis) {
         sums.iter_mut().zip(assigned.flows()).for_each(|(sum, flows)| *sum += flows as f64);
@@ -288,7 +288,7 @@ fn watch(assigned: &Assigned, millis: u64) -> ((Nanos, Nanos), Vec<f64>) {
 }
 
 /// The share of a queue's bytes that left in pieces of more than 16 KB, between two times.
-fn large(log: &DepartureLog, queue: usize, (from, to): (Nanos, Nanos)) -> f64 {
+fn large(log: &DepartureLog, queue: usize, (from, to): (Instant, Instant)) -> f64 {
     let of = |d: &&Departure| d.queue.index() == queue && d.start >= from && d.end < to;
     let bytes = |d: &Departure| d.wire().get() as f64;
     let all: f64 = log.departures.iter().filter(of).map(bytes).sum();

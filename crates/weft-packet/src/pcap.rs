@@ -7,6 +7,7 @@
 //! The errors do not name the file, since a reader may be anything: put `capture NAME: ` before them.
 
 use core::ops::Range;
+use core::time::Duration;
 use pcap_file::pcap::{
     PcapHeader, PcapParseError, PcapParser, PcapTsResolution, PcapWriteError, RawPcapPacket,
 };
@@ -16,7 +17,7 @@ use pcap_file::{DataLink, Endianness};
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Read, Write};
 use thiserror::Error;
-use weft_units::{Bytes, Nanos};
+use weft_units::{Bytes, Instant, Nanos};
 
 /// The longest record that is read, in bytes; Wireshark's limit for a pcapng block.
 pub const RECORD_MAX: usize = 16 << 20;
@@ -135,7 +136,7 @@ pub enum PcapError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapturedPacket<'a> {
     /// When it was captured, since 1970-01-01 00:00:00 UTC. A pcapng "simple packet" has none and repeats the last.
-    pub timestamp: Nanos,
+    pub timestamp: Instant,
     /// How long it was on the wire; never less than `data`, which a snapshot length may have cut.
     pub orig_len: Bytes,
     /// The frame from its destination MAC address on, without the check sequence.
@@ -154,7 +155,7 @@ struct Record {
     /// How many bytes it takes.
     taken: usize,
     /// The packet, where it holds one: timestamp, original length, place of the data relative to the record.
-    packet: Option<(Nanos, u64, Range<usize>)>,
+    packet: Option<(Instant, u64, Range<usize>)>,
 }
 
 /// Reads a capture packet by packet.
@@ -169,7 +170,7 @@ pub struct PcapReader<R> {
     offset: u64,
     /// How many packets were given out.
     packets: u64,
-    last_timestamp: Nanos,
+    last_timestamp: Instant,
 }
 
 /// Reads more into `buffer` behind `unread`, which it may move to the front. `Ok(false)` at the end of the source.
@@ -224,7 +225,7 @@ impl<R: Read> PcapReader<R> {
             }
         };
         unread.start += taken;
-        let (offset, packets, last_timestamp) = (taken as u64, 0, Nanos::ZERO);
+        let (offset, packets, last_timestamp) = (taken as u64, 0, Instant::ZERO);
         Ok(Self { source, format, buffer, unread, offset, packets, last_timestamp })
     }
 
@@ -336,7 +337,7 @@ fn pcap_record(parser: &PcapParser, bytes: &[u8]) -> Result<Record, Unfinished> 
                 PcapTsResolution::MicroSecond => u64::from(raw.ts_frac) * 1000,
                 PcapTsResolution::NanoSecond => u64::from(raw.ts_frac),
             };
-            let timestamp = Nanos::from_secs(u64::from(raw.ts_sec)) + Nanos(nanos);
+            let timestamp = Instant::from_secs(u64::from(raw.ts_sec)) + Nanos(nanos);
             let taken = bytes.len() - rest.len();
             Ok(Record { taken, packet: Some((timestamp, u64::from(raw.orig_len), HEADER..taken)) })
         }
@@ -346,7 +347,7 @@ fn pcap_record(parser: &PcapParser, bytes: &[u8]) -> Result<Record, Unfinished> 
 }
 
 /// A block of a pcapng file; those that hold no packet are passed over.
-fn pcapng_record(parser: &mut PcapNgParser, bytes: &[u8], last: Nanos) -> Result<Record, Unfinished> {
+fn pcapng_record(parser: &mut PcapNgParser, bytes: &[u8], last: Instant) -> Result<Record, Unfinished> {
     // Offsets of the data from the beginning of an enhanced (and obsolete) packet block and of a simple packet block
     // (draft-ietf-opsawg-pcapng, 4.3 and 4.4).
     const DATA: usize = 28;
@@ -364,9 +365,10 @@ fn pcapng_record(parser: &mut PcapNgParser, bytes: &[u8], last: Nanos) -> Result
         return Ok(Record { taken, packet: None });
     }
     let block = raw.try_into_block(parser.state()).map_err(|error| Unfinished::Failed(error.to_string()))?;
+    let time = |since_1970: Duration| Instant::after_epoch(since_1970.into());
     let (interface, timestamp, orig_len, at, len) = match block {
-        Block::EnhancedPacket(b) => (b.interface_id, b.timestamp.into(), b.original_len, DATA, b.data.len()),
-        Block::Packet(b) => (b.interface_id.into(), b.timestamp.into(), b.original_len, DATA, b.data.len()),
+        Block::EnhancedPacket(b) => (b.interface_id, time(b.timestamp), b.original_len, DATA, b.data.len()),
+        Block::Packet(b) => (b.interface_id.into(), time(b.timestamp), b.original_len, DATA, b.data.len()),
         Block::SimplePacket(b) => (0, last, b.original_len, SIMPLE_DATA, b.data.len()),
         _ => return Ok(Record { taken, packet: None }),
     };
@@ -414,17 +416,17 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// # Errors
     /// The sink cannot be written to, the time lies beyond the year 2106, or the frame is longer than [`PACKET_MAX`].
-    pub fn write(&mut self, timestamp: Nanos, orig_len: Bytes, data: &[u8]) -> Result<(), PcapError> {
+    pub fn write(&mut self, timestamp: Instant, orig_len: Bytes, data: &[u8]) -> Result<(), PcapError> {
         let packet = self.packets + 1;
         let refuse = |what| PcapError::NotWritable { packet, what };
-        let ts_sec = u32::try_from(timestamp.0 / 1_000_000_000);
+        let ts_sec = u32::try_from(timestamp.as_nanos() / 1_000_000_000);
         let ts_sec =
             ts_sec.map_err(|_| refuse("its time is beyond the 32 bits of seconds of a pcap file"))?;
         let incl_len = u32::try_from(data.len()).ok().filter(|len| *len as usize <= PACKET_MAX);
         let incl_len = incl_len.ok_or_else(|| refuse("it is longer than 256 KiB"))?;
         let raw = RawPcapPacket {
             ts_sec,
-            ts_frac: (timestamp.0 % 1_000_000_000) as u32,
+            ts_frac: (timestamp.as_nanos() % 1_000_000_000) as u32,
             incl_len,
             orig_len: u32::try_from(orig_len.0).unwrap_or(u32::MAX).max(incl_len),
             data: Cow::Borrowed(data),

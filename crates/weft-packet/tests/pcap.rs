@@ -12,9 +12,9 @@ use std::borrow::Cow;
 use std::io::Read;
 use weft_packet::mutation::mutate;
 use weft_packet::pcap::{PACKET_MAX, PcapError, PcapReader, PcapWriter, fuzz_pcap};
-use weft_units::{Bytes, Nanos};
+use weft_units::{Bytes, Instant};
 
-type Packet = (Nanos, Bytes, Vec<u8>);
+type Packet = (Instant, Bytes, Vec<u8>);
 
 fn read_all(source: impl Read) -> Result<Vec<Packet>, PcapError> {
     let mut reader = PcapReader::new(source)?;
@@ -78,8 +78,8 @@ fn classic_files_of_every_kind() {
         let file = classic(big, nanos, 1, &[(5, 7, b"first"), (6, 0, b"")]);
         let unit = if nanos { 1 } else { 1000 };
         let expected = vec![
-            (Nanos(5_000_000_000 + 7 * unit), Bytes(9), b"first".to_vec()),
-            (Nanos(6_000_000_000), Bytes(4), vec![]),
+            (Instant::from_nanos(5_000_000_000 + 7 * unit), Bytes(9), b"first".to_vec()),
+            (Instant::from_nanos(6_000_000_000), Bytes(4), vec![]),
         ];
         assert_eq!(read_all(&file[..]).expect("valid"), expected);
     }
@@ -90,9 +90,9 @@ fn pcapng_files_of_both_orders() {
     for endianness in [Endianness::Big, Endianness::Little] {
         let packets = read_all(&pcapng(endianness, DataLink::ETHERNET)[..]).expect("valid");
         let expected = vec![
-            (Nanos(1_000_000_007), Bytes(100), b"abcde".to_vec()),
-            (Nanos(2_000_003_000), Bytes(100), b"abcde".to_vec()),
-            (Nanos(2_000_003_000), Bytes(3), b"xyz".to_vec()),
+            (Instant::from_nanos(1_000_000_007), Bytes(100), b"abcde".to_vec()),
+            (Instant::from_nanos(2_000_003_000), Bytes(100), b"abcde".to_vec()),
+            (Instant::from_nanos(2_000_003_000), Bytes(3), b"xyz".to_vec()),
         ];
         assert_eq!(packets, expected);
     }
@@ -100,7 +100,10 @@ fn pcapng_files_of_both_orders() {
 
 #[test]
 fn a_cut_file_names_the_packet_and_the_byte() {
-    let file = write_all(&[(Nanos(1), Bytes(4), b"abcd".to_vec()), (Nanos(2), Bytes(4), b"abcd".to_vec())]);
+    let file = write_all(&[
+        (Instant::from_nanos(1), Bytes(4), b"abcd".to_vec()),
+        (Instant::from_nanos(2), Bytes(4), b"abcd".to_vec()),
+    ]);
     assert_eq!(file.len(), 24 + 2 * 20);
     let error = read_all(&file[..50]).expect_err("cut off");
     assert_eq!(
@@ -144,9 +147,9 @@ fn a_length_that_cannot_be_is_refused_without_reading_on() {
 fn what_a_pcap_file_cannot_hold_is_not_written() {
     let mut writer = PcapWriter::new(Vec::new()).expect("memory");
     let long = vec![0; PACKET_MAX + 1];
-    let error = writer.write(Nanos(0), Bytes(1), &long).expect_err("too long");
+    let error = writer.write(Instant::from_nanos(0), Bytes(1), &long).expect_err("too long");
     assert_eq!(error.to_string(), "packet 1 cannot be written: it is longer than 256 KiB");
-    let error = writer.write(Nanos::MAX, Bytes(1), b"").expect_err("too late");
+    let error = writer.write(Instant::MAX, Bytes(1), b"").expect_err("too late");
     assert!(matches!(error, PcapError::NotWritable { packet: 1, .. }));
     assert_eq!(writer.packets(), 0);
 }
@@ -174,7 +177,7 @@ proptest! {
     ) {
         let packets: Vec<Packet> = packets
             .into_iter()
-            .map(|(t, len)| (Nanos(t), Bytes(len as u64 + t % 3), vec![t as u8; len]))
+            .map(|(t, len)| (Instant::from_nanos(t), Bytes(len as u64 + t % 3), vec![t as u8; len]))
             .collect();
         let file = write_all(&packets);
         prop_assert_eq!(read_all(Trickle(&file, at_once)).expect("valid"), packets);

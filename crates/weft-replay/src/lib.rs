@@ -28,7 +28,7 @@ use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
 use weft_sched::{LeafDiscipline, PacketScheduler};
 use weft_sim::{Departure, Framing, Scheduler, VirtualLink};
-use weft_units::{BitsPerSec, Bytes, FlowId, FlowKey, LaneId, Nanos, PacketMeta, Weight};
+use weft_units::{BitsPerSec, Bytes, FlowId, FlowKey, Instant, LaneId, PacketMeta, Weight};
 
 mod report;
 
@@ -130,7 +130,7 @@ struct Sink<W: Write> {
     class_of_lane: Vec<usize>,
     classes: Vec<ClassReport>,
     /// The capture's first timestamp.
-    origin: Nanos,
+    origin: Instant,
     out: Count,
     error: Option<PcapError>,
 }
@@ -251,7 +251,7 @@ struct Replay<'a, S, W: Write> {
     conservation: Conservation,
     unreadable: u64,
     late_timestamps: u64,
-    last: Nanos,
+    last: Instant,
 }
 
 impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
@@ -277,7 +277,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             waiting: Waiting::default(),
             class_of_lane: policy.program.lanes.iter().map(|lane| lane.class.index()).collect(),
             classes: policy.classes.iter().map(|info| class(&info.name)).collect(),
-            origin: Nanos::ZERO,
+            origin: Instant::ZERO,
             out: Count::default(),
             error: None,
         };
@@ -290,7 +290,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             conservation,
             unreadable: 0,
             late_timestamps: 0,
-            last: Nanos::ZERO,
+            last: Instant::ZERO,
         })
     }
 
@@ -304,7 +304,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         self.conservation.in_bytes += packet.orig_len.0;
         self.late_timestamps += u64::from(packet.timestamp < self.last);
         self.last = self.last.max(packet.timestamp);
-        let at = self.last.saturating_sub(self.sink.origin);
+        let at = self.last.saturating_since(self.sink.origin);
 
         let key = match parse_headers(packet.data) {
             Ok(headers) => headers.flow_key,

@@ -9,7 +9,7 @@ use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay, re
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_sim::{Dequeue, Scheduler};
 use weft_units::{
-    BitsPerSec, Bytes, ClassId, FlowId, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
+    BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
 };
 
 /// Strict priority over lanes, one FIFO each, bounded: too simple to be wrong.
@@ -109,7 +109,7 @@ const ORIGIN: u64 = 1_700_000_000_000_000_000;
 fn capture(packets: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
     let mut writer = PcapWriter::new(Vec::new()).expect("memory");
     for (at, frame) in packets {
-        writer.write(Nanos(ORIGIN + at), Bytes(frame.len() as u64), &frame).expect("memory");
+        writer.write(Instant::from_nanos(ORIGIN + at), Bytes(frame.len() as u64), &frame).expect("memory");
     }
     writer.finish().expect("memory")
 }
@@ -122,7 +122,7 @@ fn read(file: &[u8]) -> Vec<(u64, u16, u16, u32)> {
         let key = parse_headers(packet.data).ok().and_then(|h| h.flow_key);
         let number = packet.data.get(42..46).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
         let (sport, dport) = key.map_or((0, 0), |key| (key.sport, key.dport));
-        packets.push((packet.timestamp.0 - ORIGIN, sport, dport, number));
+        packets.push((packet.timestamp.as_nanos() - ORIGIN, sport, dport, number));
     }
     packets
 }

@@ -17,8 +17,8 @@ use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::{OsError, RunId, sysctl};
-use weft_nic::nic::{NicConfig, NicError, SoftwareNic, Totals};
-use weft_nic::plan::{Mode, RingPlan};
+use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
+use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
 use weft_nic::sampler::Sample;
 use weft_nic::worker::SegmentsPerTurn;
@@ -144,8 +144,8 @@ impl Settings {
     ///
     /// # Errors
     /// When the policy does not fit the port.
-    pub fn plan(&self, policy: &CompiledPolicy) -> Result<RingPlan, SessionError> {
-        Ok(SoftwareNic::plan(policy, &self.config(policy, Vec::new()))?)
+    pub fn plan(&self, policy: &CompiledPolicy) -> Result<NicPlan, SessionError> {
+        Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?)
     }
 
     /// Looks whether the uplink's interface is there and the port's name is free.
@@ -279,7 +279,7 @@ impl Session {
         }
         let watch = cgroups::watch(policy);
         let config = settings.config(policy, cgroups::entries(&watch));
-        let plan = SoftwareNic::plan(policy, &config)?;
+        let plan = NicPlan::new(policy, config)?;
         // First, since the kernel may refuse its hardware address.
         let device = settings.uplink_device();
         let parent = (&outside, settings.uplink.as_str());
@@ -289,7 +289,7 @@ impl Session {
             nic: &namespace,
             name: &settings.name,
             mac: settings.mac,
-            rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
+            rings: plan.ring_count(),
             ring_packets: RING_PACKETS,
             // What a flow leaves behind in a ring is known by counts, which say nothing of the order of two packets that
             // different cores sent.
@@ -305,8 +305,8 @@ impl Session {
             link::add_address(&app, &settings.name, *address, *length)?;
         }
         let mut names: Vec<String> = policy.classes.iter().map(|class| class.name.clone()).collect();
-        names.extend(plan.infrastructure.map(|_| INFRASTRUCTURE.to_owned()));
-        let nic = SoftwareNic::start(policy, &config, plan, port, uplink)?;
+        names.extend(plan.rings().infrastructure.map(|_| INFRASTRUCTURE.to_owned()));
+        let nic = SoftwareNic::start(plan, port, uplink)?;
         nic.follow(state.mtu, state.running)?;
         let follower = Follower::start(watch, nic.cgroups())
             .map_err(|e| CgroupError::from(OsError::new("start the thread that watches cgroups", e)))?;

@@ -4,7 +4,7 @@ use core::num::NonZeroU32;
 use std::time::{Duration, Instant};
 use weft_host::testing::{privileged, unique};
 use weft_host::{Cgroup, Hierarchy, Spawn, link};
-use weft_nic::nic::{NicConfig, SoftwareNic};
+use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic};
 use weft_nic::plan::Mode;
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_nic::worker::SegmentsPerTurn;
@@ -57,9 +57,9 @@ fn a_service_that_starts_again_keeps_its_class() {
         rings: 16,
         departures: None,
     };
-    let plan = SoftwareNic::plan(&policy, &config).expect("plan");
-    let (port, uplink) = bed.devices(plan.rings.len() as u32, 1000).expect("devices");
-    let nic = SoftwareNic::start(&policy, &config, plan, port, uplink).expect("nic");
+    let plan = NicPlan::new(&policy, config).expect("plan");
+    let (port, uplink) = bed.devices(plan.ring_count(), 1000).expect("devices");
+    let nic = SoftwareNic::start(plan, port, uplink).expect("nic");
     bed.connect().expect("connect");
     for (ns, name) in [(&bed.sender, "port0"), (&bed.receiver, "wire0")] {
         link::wait_running(ns, name, Duration::from_secs(10)).expect("running");

@@ -7,32 +7,38 @@
 //! passes unused is worth nothing beyond the burst: a caller that comes later than the time it was told gives the
 //! difference away unless the burst covers it.
 
-use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
+use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
 /// State of one rate limit: 48 bytes, of which a charge touches all and a check only the first 8.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// `tat - burst_time`: from when on the limit allows a packet.
-    release: u64,
-    /// Theoretical arrival time, whole nanoseconds.
-    tat: u64,
+    release: Instant,
+    /// Theoretical arrival time, without its fraction.
+    tat: Instant,
     /// The rate, and the fraction of `tat`.
     exact: ExactRate,
-    /// How long the burst lasts at the rate, in nanoseconds.
-    burst_time: u64,
+    /// How long the burst lasts at the rate.
+    burst_time: Nanos,
     burst: Bytes,
 }
 
 impl Limit {
     pub(crate) fn new(rate: BitsPerSec, burst: Bytes) -> Self {
-        let burst_time = rate.time_for(burst).get();
-        Self { release: 0, tat: 0, exact: ExactRate::at_least_one(rate), burst_time, burst }
+        let burst_time = rate.time_for(burst);
+        Self {
+            release: Instant::ZERO,
+            tat: Instant::ZERO,
+            exact: ExactRate::at_least_one(rate),
+            burst_time,
+            burst,
+        }
     }
 
     /// From when on it allows a packet.
     #[inline]
-    pub(crate) fn release(&self) -> Nanos {
-        Nanos(self.release)
+    pub(crate) fn release(&self) -> Instant {
+        self.release
     }
 
     pub(crate) fn rate(&self) -> BitsPerSec {
@@ -41,25 +47,25 @@ impl Limit {
 
     /// Charges `bytes` that were sent at `now`.
     #[inline]
-    pub(crate) fn charge(&mut self, bytes: Bytes, now: Nanos) {
-        if self.tat < now.get() {
-            self.tat = now.get();
+    pub(crate) fn charge(&mut self, bytes: Bytes, now: Instant) {
+        if self.tat < now {
+            self.tat = now;
             self.exact.restart();
         }
-        self.tat = self.tat.saturating_add(self.exact.take(bytes).get());
+        self.tat += self.exact.take(bytes);
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
     /// Changes the rate at `now`. What is owed stays the same in bytes, so a limit that was set far too low by mistake
     /// does not make its lanes wait for the time that the mistake would have taken.
-    pub(crate) fn set_rate(&mut self, rate: BitsPerSec, now: Nanos) {
-        let owed = u128::from(self.tat.saturating_sub(now.get())) * u128::from(self.rate().get());
+    pub(crate) fn set_rate(&mut self, rate: BitsPerSec, now: Instant) {
+        let owed = u128::from(self.tat.saturating_since(now).get()) * u128::from(self.rate().get());
         self.exact = ExactRate::at_least_one(rate);
         if owed > 0 {
             let owed_nanos = u64::try_from(owed / u128::from(self.rate().get())).unwrap_or(u64::MAX);
-            self.tat = now.get().saturating_add(owed_nanos);
+            self.tat = now + Nanos(owed_nanos);
         }
-        self.burst_time = self.rate().time_for(self.burst).get();
+        self.burst_time = self.rate().time_for(self.burst);
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
@@ -81,14 +87,14 @@ mod tests {
                 assert!(limit.is_valid());
             }
             let exact = 64_000_000_u128 * 8_000_000_000 / u128::from(rate);
-            assert_eq!(u128::from(limit.release().get()), exact);
+            assert_eq!(u128::from(limit.release().as_nanos()), exact);
         }
     }
 
     #[test]
     fn idle_time_is_worth_the_burst_and_no_more() {
         let mut limit = Limit::new(BitsPerSec(8_000_000_000), Bytes(3000));
-        let now = Nanos::from_secs(5);
+        let now = Instant::from_secs(5);
         let mut sent = 0;
         while limit.release() <= now {
             limit.charge(Bytes(1000), now);
@@ -101,18 +107,18 @@ mod tests {
     #[test]
     fn retuning_keeps_the_debt_in_bytes() {
         let mut limit = Limit::new(BitsPerSec(8_000), Bytes::ZERO);
-        limit.charge(Bytes(1000), Nanos::ZERO);
-        assert_eq!(limit.release(), Nanos::from_secs(1));
-        limit.set_rate(BitsPerSec(80_000), Nanos::from_millis(500));
-        assert_eq!(limit.release(), Nanos::from_millis(550));
+        limit.charge(Bytes(1000), Instant::ZERO);
+        assert_eq!(limit.release(), Instant::from_secs(1));
+        limit.set_rate(BitsPerSec(80_000), Instant::from_millis(500));
+        assert_eq!(limit.release(), Instant::from_millis(550));
     }
 
     #[test]
     fn monstrous_charges_saturate() {
         let mut limit = Limit::new(BitsPerSec(1), Bytes::ZERO);
-        limit.charge(Bytes::MAX, Nanos::MAX);
-        limit.charge(Bytes::MAX, Nanos::MAX);
+        limit.charge(Bytes::MAX, Instant::MAX);
+        limit.charge(Bytes::MAX, Instant::MAX);
         assert!(limit.is_valid());
-        assert_eq!(limit.release(), Nanos::MAX);
+        assert_eq!(limit.release(), Instant::MAX);
     }
 }

@@ -6,7 +6,7 @@
 //! through a slab whose free places are used again, last freed first.
 
 use thiserror::Error;
-use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, LaneId, LimitId, Nanos, Packets, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
 
 use crate::check::ProgramError;
 use crate::program::Program;
@@ -47,7 +47,7 @@ pub enum Dequeue {
     /// Send this packet.
     Packet(Departure),
     /// All that waits is rate-limited; nothing may be sent before this time.
-    Wait(Nanos),
+    Wait(Instant),
     /// Nothing waits.
     Empty,
 }
@@ -58,7 +58,7 @@ pub enum BurstEnd {
     /// The caller's slice is full.
     Full,
     /// All that still waits is rate-limited until this time.
-    Wait(Nanos),
+    Wait(Instant),
     /// Nothing waits any more.
     Empty,
 }
@@ -225,7 +225,12 @@ impl PacketScheduler {
     /// # Errors
     /// [`EnqueueError::ClassFull`] when the lane's packet bound is reached, [`EnqueueError::UnknownFlow`].
     #[inline]
-    pub fn enqueue(&mut self, flow: FlowId, descriptor: Descriptor, now: Nanos) -> Result<(), EnqueueError> {
+    pub fn enqueue(
+        &mut self,
+        flow: FlowId,
+        descriptor: Descriptor,
+        now: Instant,
+    ) -> Result<(), EnqueueError> {
         let _ = now;
         let lane = self.tree.lane_of(flow).ok_or(EnqueueError::UnknownFlow { given: flow })?;
         let state = &mut self.lanes[lane.index()];
@@ -247,7 +252,7 @@ impl PacketScheduler {
 
     /// The packet whose turn it is at `now`; it is charged as sent at `now`.
     #[inline]
-    pub fn dequeue(&mut self, now: Nanos) -> Dequeue {
+    pub fn dequeue(&mut self, now: Instant) -> Dequeue {
         let turn = match self.tree.next(now) {
             Next::Turn(turn) => turn,
             Next::Wait(until) => return Dequeue::Wait(until),
@@ -267,7 +272,7 @@ impl PacketScheduler {
     pub fn enqueue_burst(
         &mut self,
         burst: &[Arrival],
-        now: Nanos,
+        now: Instant,
         mut refused: impl FnMut(usize, EnqueueError),
     ) -> usize {
         self.touch(burst);
@@ -282,7 +287,7 @@ impl PacketScheduler {
     }
 
     /// Fills `out` from the front, all at `now`. Returns how many packets were written and why it stopped.
-    pub fn dequeue_burst(&mut self, out: &mut [Departure], now: Nanos) -> (usize, BurstEnd) {
+    pub fn dequeue_burst(&mut self, out: &mut [Departure], now: Instant) -> (usize, BurstEnd) {
         for (at, place) in out.iter_mut().enumerate() {
             match self.dequeue(now) {
                 Dequeue::Packet(departure) => *place = departure,
@@ -360,7 +365,7 @@ impl PacketScheduler {
     ///
     /// # Errors
     /// [`RateError::UnknownLimit`], [`RateError::ZeroRate`].
-    pub fn set_rate(&mut self, limit: LimitId, rate: BitsPerSec, now: Nanos) -> Result<(), RateError> {
+    pub fn set_rate(&mut self, limit: LimitId, rate: BitsPerSec, now: Instant) -> Result<(), RateError> {
         self.tree.set_rate(limit, rate, now)
     }
 

@@ -1,6 +1,6 @@
 //! Synthetic programs and loops, used by the benchmarks, by `weft bench engine` and by tests.
 
-use weft_units::{Bytes, ClassId, FlowId, LaneId, LeafId, Nanos, NodeId, Packets, Weight};
+use weft_units::{Bytes, ClassId, FlowId, Instant, LaneId, LeafId, Nanos, NodeId, Packets, Weight};
 
 use crate::packets::{Arrival, Departure, Descriptor, PacketScheduler};
 use crate::program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
@@ -117,7 +117,7 @@ pub struct ClosedLoop {
     position: usize,
     refill: Refill,
     rng: Rng,
-    now: Nanos,
+    now: Instant,
     departures: [Departure; BURST],
     arrivals: [Arrival; BURST],
 }
@@ -145,12 +145,12 @@ impl ClosedLoop {
         scheduler.reserve(Packets(u64::from(flows)));
         let (departures, arrivals) = ([Departure::default(); BURST], [Arrival::default(); BURST]);
         let mut this =
-            Self { scheduler, order, position: 0, refill, rng, now: Nanos::ZERO, departures, arrivals };
+            Self { scheduler, order, position: 0, refill, rng, now: Instant::ZERO, departures, arrivals };
         for at in 0..this.order.len() {
             let flow = this.order[at];
             let descriptor = this.packet(at as u64);
             // A lane's bound may refuse a packet; the loop then runs with fewer.
-            let _ = this.scheduler.enqueue(flow, descriptor, Nanos::ZERO);
+            let _ = this.scheduler.enqueue(flow, descriptor, Instant::ZERO);
         }
         Ok(this)
     }
@@ -200,7 +200,7 @@ impl ClosedLoop {
     }
 
     /// The loop's time.
-    pub fn now(&self) -> Nanos {
+    pub fn now(&self) -> Instant {
         self.now
     }
 }

@@ -8,7 +8,7 @@ use weft_sched::{
     RateError,
 };
 use weft_units::{
-    BitsPerSec, Bytes, ClassId, FlowId, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
+    BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, NodeId, Packets, Weight,
 };
 
 const MEGABIT: u64 = 1_000_000;
@@ -47,12 +47,12 @@ fn wfq(weights: &[u32]) -> Discipline {
 }
 
 fn put(scheduler: &mut PacketScheduler, flow: FlowId, len: u64, handle: u64) {
-    scheduler.enqueue(flow, Descriptor { len: Bytes(len), handle }, Nanos::ZERO).unwrap();
+    scheduler.enqueue(flow, Descriptor { len: Bytes(len), handle }, Instant::ZERO).unwrap();
 }
 
 /// The handle of the packet sent at `now`.
 #[track_caller]
-fn sent(scheduler: &mut PacketScheduler, now: Nanos) -> u64 {
+fn sent(scheduler: &mut PacketScheduler, now: Instant) -> u64 {
     match scheduler.dequeue(now) {
         Dequeue::Packet(departure) => departure.descriptor.handle,
         other => panic!("at {now}: {other:?}"),
@@ -75,16 +75,20 @@ fn figures_6_and_8_only_the_limited_destination_waits() {
     let d2 = scheduler.add_flow(LaneId(0), Weight::ONE).unwrap();
     let d1 = scheduler.add_flow(LaneId(1), Weight::ONE).unwrap();
     put(&mut scheduler, d2, 1000, 20);
-    assert_eq!(sent(&mut scheduler, Nanos::ZERO), 20);
-    let release = Nanos::from_millis(1);
+    assert_eq!(sent(&mut scheduler, Instant::ZERO), 20);
+    let release = Instant::from_millis(1);
 
     put(&mut scheduler, d1, 1000, 10);
     put(&mut scheduler, d2, 1000, 21);
-    assert_eq!(sent(&mut scheduler, Nanos(1)), 10, "D1 is not held back by D2");
-    assert_eq!(scheduler.dequeue(Nanos(2)), Dequeue::Wait(release), "D2 is not sent in the place of D1");
+    assert_eq!(sent(&mut scheduler, Instant::from_nanos(1)), 10, "D1 is not held back by D2");
+    assert_eq!(
+        scheduler.dequeue(Instant::from_nanos(2)),
+        Dequeue::Wait(release),
+        "D2 is not sent in the place of D1"
+    );
     put(&mut scheduler, d1, 1000, 11);
     put(&mut scheduler, d1, 1000, 12);
-    assert_eq!(sent(&mut scheduler, Nanos(3)), 11);
+    assert_eq!(sent(&mut scheduler, Instant::from_nanos(3)), 11);
     assert_eq!(sent(&mut scheduler, release), 21, "released, D2 has its old rank: before D1");
     assert_eq!(sent(&mut scheduler, release), 12);
     assert_eq!(scheduler.dequeue(release), Dequeue::Empty);
@@ -102,12 +106,12 @@ fn a_limited_destination_does_not_block_the_fifo_it_shares() {
     for (flow, handle) in [(limited, 1), (limited, 2), (open, 3), (limited, 4), (open, 5)] {
         put(&mut scheduler, flow, 1000, handle);
     }
-    assert_eq!(sent(&mut scheduler, Nanos::ZERO), 1);
-    assert_eq!(sent(&mut scheduler, Nanos::ZERO), 3);
-    assert_eq!(sent(&mut scheduler, Nanos::from_millis(1)), 2, "released in front of what arrived later");
-    assert_eq!(sent(&mut scheduler, Nanos::from_millis(1)), 5);
-    assert_eq!(scheduler.dequeue(Nanos::from_millis(1)), Dequeue::Wait(Nanos::from_millis(2)));
-    assert_eq!(sent(&mut scheduler, Nanos::from_millis(2)), 4);
+    assert_eq!(sent(&mut scheduler, Instant::ZERO), 1);
+    assert_eq!(sent(&mut scheduler, Instant::ZERO), 3);
+    assert_eq!(sent(&mut scheduler, Instant::from_millis(1)), 2, "released in front of what arrived later");
+    assert_eq!(sent(&mut scheduler, Instant::from_millis(1)), 5);
+    assert_eq!(scheduler.dequeue(Instant::from_millis(1)), Dequeue::Wait(Instant::from_millis(2)));
+    assert_eq!(sent(&mut scheduler, Instant::from_millis(2)), 4);
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn trap_equal_ranks_leave_in_the_order_of_insertion() {
             put(&mut scheduler, *flow, 1500, round * 100 + at as u64);
         }
     }
-    let order: Vec<u64> = (0..300).map(|_| sent(&mut scheduler, Nanos::ZERO)).collect();
+    let order: Vec<u64> = (0..300).map(|_| sent(&mut scheduler, Instant::ZERO)).collect();
     assert_eq!(order, (0..300).collect::<Vec<_>>());
 }
 
@@ -135,7 +139,7 @@ fn trap_every_packet_of_a_batch_is_charged_before_the_next_is_chosen() {
         put(&mut scheduler, flows[1], 1500, handle);
     }
     let mut batch = [Departure::default(); 32];
-    assert_eq!(scheduler.dequeue_burst(&mut batch, Nanos::ZERO), (32, BurstEnd::Full));
+    assert_eq!(scheduler.dequeue_burst(&mut batch, Instant::ZERO), (32, BurstEnd::Full));
     let lanes: Vec<u32> = batch.iter().map(|departure| departure.lane.0).collect();
     assert_eq!(lanes[..6], [0, 1, 0, 1, 0, 1], "fair within the batch");
     assert!(
@@ -157,12 +161,12 @@ fn trap_limited_bulk_does_not_delay_a_later_high_priority_flow_of_the_same_limit
             put(&mut scheduler, bulk, 1000, 1000 + flow * 10 + packet);
         }
     }
-    assert!(sent(&mut scheduler, Nanos::ZERO) >= 1000);
-    assert_eq!(scheduler.dequeue(Nanos(1)), Dequeue::Wait(Nanos::from_millis(1)));
+    assert!(sent(&mut scheduler, Instant::ZERO) >= 1000);
+    assert_eq!(scheduler.dequeue(Instant::from_nanos(1)), Dequeue::Wait(Instant::from_millis(1)));
     put(&mut scheduler, kvs, 1000, 7);
-    assert_eq!(scheduler.dequeue(Nanos(2)), Dequeue::Wait(Nanos::from_millis(1)));
-    assert_eq!(sent(&mut scheduler, Nanos::from_millis(1)), 7, "the very next release is the KVS packet's");
-    assert!(sent(&mut scheduler, Nanos::from_millis(2)) >= 1000);
+    assert_eq!(scheduler.dequeue(Instant::from_nanos(2)), Dequeue::Wait(Instant::from_millis(1)));
+    assert_eq!(sent(&mut scheduler, Instant::from_millis(1)), 7, "the very next release is the KVS packet's");
+    assert!(sent(&mut scheduler, Instant::from_millis(2)) >= 1000);
 }
 
 #[test]
@@ -177,11 +181,11 @@ fn wfq_shares_are_exact_within_a_thousandth() {
     }
     for turn in 0..1_000_000_u64 {
         // Sizes differ between the classes and vary in time, so that packets are not what is shared.
-        let Next::Turn(granted) = tree.next(Nanos::ZERO) else { panic!("all are backlogged") };
+        let Next::Turn(granted) = tree.next(Instant::ZERO) else { panic!("all are backlogged") };
         let class = granted.lane().index();
         let len = [64, 1500, 594, 9000][class] + turn * 7 % 57;
         total[class] += len;
-        tree.finish(granted, Bytes(len), true, Nanos::ZERO).unwrap();
+        tree.finish(granted, Bytes(len), true, Instant::ZERO).unwrap();
     }
     let sum: u64 = total.iter().sum();
     for (at, bytes) in total.iter().enumerate() {
@@ -201,10 +205,10 @@ fn extreme_weights_share_by_bytes() {
         }
         let mut total = [0_u64; 2];
         while total[0] + total[1] < 3_000_000_000 {
-            let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("both are backlogged") };
+            let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("both are backlogged") };
             let len = [65_536, 9000][turn.flow().index()];
             total[turn.flow().index()] += len;
-            tree.finish(turn, Bytes(len), true, Nanos::ZERO).unwrap();
+            tree.finish(turn, Bytes(len), true, Instant::ZERO).unwrap();
         }
         let ratio = total[0] as f64 / total[1] as f64;
         let expected = f64::from(weights[0]) / f64::from(weights[1]);
@@ -225,15 +229,16 @@ fn rate_limits_are_exact_within_a_ten_thousandth_in_every_second() {
         tree.activate(flow);
     }
     let link = BitsPerSec(10_000_000_000);
-    let mut now = Nanos::ZERO;
+    let mut now = Instant::ZERO;
     let mut seconds: BTreeMap<u64, [u64; 4]> = BTreeMap::new();
-    while now < Nanos::from_secs(4) {
+    while now < Instant::from_secs(4) {
         match tree.next(now) {
             Next::Idle => panic!("all flows are backlogged"),
             Next::Wait(until) => now = until,
             Next::Turn(turn) => {
-                let len = Bytes(64 + now.get() % 1455);
-                seconds.entry(now.get() / 1_000_000_000).or_default()[turn.lane().index() % 4] += len.get();
+                let len = Bytes(64 + now.as_nanos() % 1455);
+                seconds.entry(now.as_nanos() / 1_000_000_000).or_default()[turn.lane().index() % 4] +=
+                    len.get();
                 tree.finish(turn, len, true, now).unwrap();
                 now += link.time_for(len);
             }
@@ -264,18 +269,18 @@ fn time_in_the_shaping_queue_earns_one_segment_and_no_more() {
     for flow in flows {
         tree.activate(flow);
     }
-    let serve = |tree: &mut PolicyTree, now: Nanos, len: u64| {
+    let serve = |tree: &mut PolicyTree, now: Instant, len: u64| {
         let Next::Turn(turn) = tree.next(now) else { panic!("both are backlogged") };
         let flow = turn.flow();
         tree.finish(turn, Bytes(len), true, now).unwrap();
         flow
     };
     // The limited flow uses its burst up at once, then waits while the other sends twice as much.
-    assert_eq!(serve(&mut tree, Nanos::ZERO, 200_000_000), flows[0]);
+    assert_eq!(serve(&mut tree, Instant::ZERO, 200_000_000), flows[0]);
     for _ in 0..400_000 {
-        assert_eq!(serve(&mut tree, Nanos(1), 1000), flows[1]);
+        assert_eq!(serve(&mut tree, Instant::from_nanos(1), 1000), flows[1]);
     }
-    let late = Nanos::from_secs(1000);
+    let late = Instant::from_secs(1000);
     let order: Vec<_> = (0..6).map(|_| serve(&mut tree, late, 1000)).collect();
     let limited = order.iter().filter(|flow| **flow == flows[0]).count();
     assert!(limited <= 4, "{order:?}");
@@ -292,13 +297,13 @@ fn a_doorbell_during_a_turn_is_not_lost() {
     let mut tree = PolicyTree::new(&program).unwrap();
     let flow = tree.add_flow(LaneId(0), Weight::ONE).unwrap();
     assert!(tree.activate(flow));
-    let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("the flow is backlogged") };
+    let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("the flow is backlogged") };
     assert!(!tree.activate(flow));
-    tree.finish(turn, Bytes(100), false, Nanos::ZERO).unwrap();
+    tree.finish(turn, Bytes(100), false, Instant::ZERO).unwrap();
     assert!(tree.is_active(flow));
-    let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("the doorbell was lost") };
-    tree.finish(turn, Bytes::ZERO, false, Nanos::ZERO).unwrap();
-    assert_eq!(tree.next(Nanos::ZERO), Next::Idle);
+    let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("the doorbell was lost") };
+    tree.finish(turn, Bytes::ZERO, false, Instant::ZERO).unwrap();
+    assert_eq!(tree.next(Instant::ZERO), Next::Idle);
 }
 
 #[test]
@@ -307,11 +312,11 @@ fn a_stale_turn_charges_nothing() {
     let mut tree = PolicyTree::new(&program).unwrap();
     let flow = tree.add_flow(LaneId(0), Weight::ONE).unwrap();
     tree.activate(flow);
-    let Next::Turn(stale) = tree.next(Nanos::ZERO) else { panic!("the flow is backlogged") };
-    let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("the flow keeps its place") };
-    let error = tree.finish(stale, Bytes(1), false, Nanos::ZERO).unwrap_err();
+    let Next::Turn(stale) = tree.next(Instant::ZERO) else { panic!("the flow is backlogged") };
+    let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("the flow keeps its place") };
+    let error = tree.finish(stale, Bytes(1), false, Instant::ZERO).unwrap_err();
     assert_eq!(error.flow, flow);
-    tree.finish(turn, Bytes(1), false, Nanos::ZERO).unwrap();
+    tree.finish(turn, Bytes(1), false, Instant::ZERO).unwrap();
 }
 
 #[test]
@@ -324,8 +329,8 @@ fn packets_are_conserved_and_refused_with_the_reason() {
     put(&mut scheduler, flow, 200, 2);
     let full = EnqueueError::ClassFull { class: ClassId(3), lane: LaneId(0), bound: Packets(2) };
     let third = Descriptor { len: Bytes(300), handle: 3 };
-    assert_eq!(scheduler.enqueue(flow, third, Nanos::ZERO), Err(full));
-    assert_eq!(sent(&mut scheduler, Nanos::ZERO), 1);
+    assert_eq!(scheduler.enqueue(flow, third, Instant::ZERO), Err(full));
+    assert_eq!(sent(&mut scheduler, Instant::ZERO), 1);
     let counters = scheduler.counters(LaneId(0)).unwrap();
     assert_eq!((counters.enqueued.bytes, counters.dequeued.bytes), (Bytes(300), Bytes(100)));
     assert_eq!((counters.refused.packets, counters.refused.bytes), (Packets(1), Bytes(300)));
@@ -333,7 +338,7 @@ fn packets_are_conserved_and_refused_with_the_reason() {
     assert_eq!(scheduler.check_invariants(), Ok(()));
     let unknown = FlowId(9);
     assert_eq!(
-        scheduler.enqueue(unknown, third, Nanos::ZERO),
+        scheduler.enqueue(unknown, third, Instant::ZERO),
         Err(EnqueueError::UnknownFlow { given: unknown })
     );
 }
@@ -345,8 +350,8 @@ fn flows_come_and_go() {
     let flow = tree.add_flow(LaneId(0), Weight::ONE).unwrap();
     tree.activate(flow);
     assert_eq!(tree.remove_flow(flow), Err(FlowError::Backlogged { given: flow }));
-    let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("the flow is backlogged") };
-    tree.finish(turn, Bytes(1), false, Nanos::ZERO).unwrap();
+    let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("the flow is backlogged") };
+    tree.finish(turn, Bytes(1), false, Instant::ZERO).unwrap();
     assert_eq!(tree.remove_flow(flow), Ok(()));
     assert_eq!(tree.remove_flow(flow), Err(FlowError::UnknownFlow { given: flow }));
     assert!(!tree.activate(flow), "a removed flow is unknown");
@@ -355,7 +360,7 @@ fn flows_come_and_go() {
     let unknown = FlowError::UnknownLane { given: LaneId(7), count: 1 };
     assert_eq!(tree.add_flow(LaneId(7), Weight::ONE), Err(unknown));
     assert_eq!(
-        tree.set_rate(LimitId(0), BitsPerSec(1), Nanos::ZERO),
+        tree.set_rate(LimitId(0), BitsPerSec(1), Instant::ZERO),
         Err(RateError::UnknownLimit { given: LimitId(0), count: 0 })
     );
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use weft_sched::queues::{DEFAULT_CREDIT, Inner, Service};
 use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
 use weft_sched::{LimitSpec, QueueScheduler, WeightUpdates};
-use weft_units::{BitsPerSec, Bytes, FlowId, LimitId, Nanos, QueueId};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LimitId, Nanos, TxQueueId};
 
 /// The system's allocator, counting what is asked of it.
 struct Counting;
@@ -78,13 +78,15 @@ fn a_multiqueue_nic_needs_no_allocation() {
     let service = Service::Deficit { credit: DEFAULT_CREDIT };
     let mut nic = QueueScheduler::new(8, service, Inner::Fair);
     let flows: Vec<FlowId> =
-        (0..256).map(|i| nic.add_flow(QueueId::from_index(i / 32)).expect("flow")).collect();
+        (0..256).map(|i| nic.add_flow(TxQueueId::from_index(i / 32)).expect("flow")).collect();
     let mut updates = WeightUpdates::new(8, Nanos(1000));
     let before = allocations();
     for turn in 0..100_000_u64 {
         nic.activate(flows[(turn * 7 % 256) as usize]);
         if turn % 50 == 0 {
-            for update in updates.take(Nanos(turn * 100), |queue| (turn / 200 % (queue.0 as u64 + 2), None)) {
+            for update in updates
+                .take(Instant::from_nanos(turn * 100), |queue| (turn / 200 % (queue.0 as u64 + 2), None))
+            {
                 nic.set_weight(update.queue, update.weight).expect("queue");
             }
         }

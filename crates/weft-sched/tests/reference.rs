@@ -10,7 +10,7 @@ use slow::packets::PacketReference;
 use slow::{Answer, Reference, random};
 use weft_sched::workload::Rng;
 use weft_sched::{Dequeue, Descriptor, Next, PacketScheduler, PolicyTree, Program, Turn};
-use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, Weight};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, Weight};
 
 /// What can be done to either layer. Numbers are taken modulo what exists.
 #[derive(Clone, Debug)]
@@ -72,14 +72,14 @@ const FLOWS: u64 = 8;
 /// What both runs keep beside the two schedulers.
 struct Bench {
     program: Program,
-    now: Nanos,
-    release: Option<Nanos>,
+    now: Instant,
+    release: Option<Instant>,
     flows: usize,
 }
 
 impl Bench {
     fn new(seed: u64) -> Self {
-        Self { program: random::program(seed), now: Nanos::ZERO, release: None, flows: 0 }
+        Self { program: random::program(seed), now: Instant::ZERO, release: None, flows: 0 }
     }
 
     fn flow(&self, number: usize) -> FlowId {
@@ -95,7 +95,7 @@ impl Bench {
         number.checked_rem(self.program.limits.len()).map(LimitId::from_index)
     }
 
-    fn advance(&mut self, to: Nanos) {
+    fn advance(&mut self, to: Instant) {
         self.now = self.now.max(to);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::link::{Dequeue, Scheduler};
 use weft_sched::{Descriptor, EnqueueError, FlowError, PacketScheduler};
-use weft_units::{Bytes, FlowId, LaneId, Nanos, Packets, Weight};
+use weft_units::{Bytes, FlowId, Instant, LaneId, Nanos, Packets, Weight};
 
 /// Why the engine refused something.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,18 +30,19 @@ impl Scheduler for PacketScheduler {
     }
 
     fn enqueue(&mut self, flow: FlowId, len: Bytes, handle: u64, now: Nanos) -> Result<(), EngineRefusal> {
-        Self::enqueue(self, flow, Descriptor { len, handle }, now).map_err(EngineRefusal::Packet)
+        Self::enqueue(self, flow, Descriptor { len, handle }, Instant::after_epoch(now))
+            .map_err(EngineRefusal::Packet)
     }
 
     fn dequeue(&mut self, now: Nanos) -> Dequeue {
-        match Self::dequeue(self, now) {
+        match Self::dequeue(self, Instant::after_epoch(now)) {
             weft_sched::Dequeue::Packet(departure) => Dequeue::Packet {
                 flow: departure.flow,
                 lane: departure.lane,
                 len: departure.descriptor.len,
                 handle: departure.descriptor.handle,
             },
-            weft_sched::Dequeue::Wait(time) => Dequeue::Wait(time),
+            weft_sched::Dequeue::Wait(time) => Dequeue::Wait(time.since_epoch()),
             weft_sched::Dequeue::Empty => Dequeue::Empty,
         }
     }

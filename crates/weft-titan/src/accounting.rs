@@ -85,13 +85,14 @@ impl Accounting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_units::{Bytes, QueueId};
+    use crate::layout::FlowEntryId;
+    use weft_units::{Bytes, TxQueueId};
 
     fn flow(queue: u32, segments: u64) -> FlowRecord {
         FlowRecord {
-            id: 1,
+            id: FlowEntryId(1),
             segments: Packets(segments),
-            queue: QueueId(queue),
+            queue: TxQueueId(queue),
             weight: 3,
             bytes: Bytes(0),
             local_port: 0,

@@ -14,7 +14,7 @@ use weft_host::link;
 use weft_host::net_shaper::{Scope, Shaper, ShaperError};
 use weft_sched::WeightUpdates;
 use weft_sched::queues::Update;
-use weft_units::{Nanos, QueueId, Weight};
+use weft_units::{Instant, Nanos, TxQueueId, Weight};
 
 /// How long no queue must have been shared before segments are large again: a limit that changes with every packet would make
 /// every socket look its route up again with every packet.
@@ -43,7 +43,7 @@ pub struct ShaperWeights {
     shaper: Shaper,
     ifindex: u32,
     /// The weights of all queues: a group is set as a whole.
-    weights: Vec<(QueueId, Weight)>,
+    weights: Vec<(TxQueueId, Weight)>,
 }
 
 impl ShaperWeights {
@@ -57,7 +57,7 @@ impl ShaperWeights {
         if !can.weight || !can.nesting {
             return Err("the driver's shapers of queues take no weights".to_owned());
         }
-        let weights = (0..queues).map(|queue| (QueueId(queue), Weight::ONE)).collect();
+        let weights = (0..queues).map(|queue| (TxQueueId(queue), Weight::ONE)).collect();
         Ok(Self { shaper, ifindex, weights })
     }
 }
@@ -86,16 +86,16 @@ impl QueueWeights for ShaperWeights {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SegmentRule {
     small: bool,
-    shared_at: Nanos,
+    shared_at: Instant,
 }
 
 impl SegmentRule {
     /// Whether they are to be small at `now`.
-    pub fn look(&mut self, now: Nanos, shared: bool) -> bool {
+    pub fn look(&mut self, now: Instant, shared: bool) -> bool {
         if shared {
             self.shared_at = now;
         }
-        self.small = shared || (self.small && now.saturating_sub(self.shared_at) < CALM);
+        self.small = shared || (self.small && now.saturating_since(self.shared_at) < CALM);
         self.small
     }
 }
@@ -188,7 +188,7 @@ impl Actuator {
         let now = clock::now();
         let page = self.titan.page();
         if let Some(weights) = &mut self.weights {
-            let read = |queue: QueueId| take_change(page, queue);
+            let read = |queue: TxQueueId| take_change(page, queue);
             let batch = self.updates.take(now, read);
             if !batch.is_empty() {
                 weights.set(batch)?;
@@ -247,9 +247,9 @@ impl Actuator {
 
 /// A queue's weight, and when it changed. The time is cleared before the weight is read, so a change in between is seen
 /// again.
-fn take_change(page: &QueuePage, queue: QueueId) -> (u64, Option<Nanos>) {
+fn take_change(page: &QueuePage, queue: TxQueueId) -> (u64, Option<Instant>) {
     let changed = page.changed_ns.get(queue.index()).map_or(0, |time| time.swap(0, Ordering::SeqCst));
-    (page.load(queue).weight, (changed != 0).then_some(Nanos(changed)))
+    (page.load(queue).weight, (changed != 0).then_some(Instant::from_nanos(changed)))
 }
 
 #[cfg(test)]
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn segments_are_small_at_once_and_large_after_a_calm() {
         let mut rule = SegmentRule::default();
-        let at = Nanos::from_millis;
+        let at = Instant::from_millis;
         assert!(!rule.look(at(1000), false), "nobody shares yet");
         assert!(rule.look(at(1010), true));
         assert!(rule.look(at(1400), false), "too soon");
@@ -275,9 +275,9 @@ mod tests {
         let page = QueuePage::default();
         page.loads[3].set(Load { weight: 5, flows: 2 });
         page.changed_ns[3].store(9, Ordering::Relaxed);
-        assert_eq!(take_change(&page, QueueId(3)), (5, Some(Nanos(9))));
-        assert_eq!(take_change(&page, QueueId(3)), (5, None));
-        assert_eq!(take_change(&page, QueueId(9999)), (0, None), "no such queue");
+        assert_eq!(take_change(&page, TxQueueId(3)), (5, Some(Instant::from_nanos(9))));
+        assert_eq!(take_change(&page, TxQueueId(3)), (5, None));
+        assert_eq!(take_change(&page, TxQueueId(9999)), (0, None), "no such queue");
         assert_eq!(device_weight(0), Weight::ONE);
         assert_eq!(device_weight(7), Weight::new(7).expect("a weight"));
         assert_eq!(device_weight(u64::MAX).get(), u32::MAX);

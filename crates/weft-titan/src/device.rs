@@ -22,7 +22,7 @@ use weft_host::link;
 use weft_host::netns::NetNs;
 use weft_host::tc_filter::{self, BpfFilter};
 use weft_host::xps;
-use weft_units::{Nanos, QueueId};
+use weft_units::{Nanos, TxQueueId};
 
 /// How long programs may take to go, and how often that is looked at.
 const UNLOAD_PATIENCE: Nanos = Nanos::from_secs(1);
@@ -396,7 +396,7 @@ fn wait_unloaded(programs: &[u32]) {
 }
 
 /// The queues that each core may choose from; empty for all.
-fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec<QueueId>>> {
+fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec<TxQueueId>>> {
     let mut pools = match pool {
         Pool::All => Vec::new(),
         Pool::Given(pools) => pools.clone(),
@@ -409,16 +409,16 @@ fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec
     Ok(pools)
 }
 
-fn by_core(queues: &xps::TxQueues) -> Vec<Vec<QueueId>> {
+fn by_core(queues: &xps::TxQueues) -> Vec<Vec<TxQueueId>> {
     let pools = queues.pools();
     let cores = pools.keys().max().map_or(0, |last| *last as usize + 1).min(CPUS);
     (0..cores as u32).map(|core| pools.get(&core).into_iter().flatten().copied().collect()).collect()
 }
 
-fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Loaded> {
+fn load(settings: &Settings, found: &Found, pools: &[Vec<TxQueueId>]) -> Result<Loaded> {
     let weights = &settings.weights;
     for (given, what, most) in [
-        (weights.rules.len(), "rows of the match table", crate::match_table::RULES),
+        (weights.rows.len(), "rows of the match table", crate::match_table::RULES),
         (weights.cgroups.len(), "cgroups", crate::match_table::CGROUPS),
     ] {
         if given > most {
@@ -429,16 +429,16 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<QueueId>]) -> Result<Lo
         queues: found.queues,
         least_occupied: settings.parts.dqa,
         pooled: pools.iter().any(|queues| !queues.is_empty()),
-        rules: weights.rules.len() as u32,
+        rules: weights.rows.len() as u32,
         cgroups: weights.cgroups.len() as u32,
         most_flows: settings.most_flows,
         with_action: found.nic_page.is_none(),
         device_holds: found.nic_page.is_some(),
-        default_weight: weights.rules.last().map_or(1, |rule| rule.lane.0),
+        default_weight: weights.rows.last().map_or(1, |row| row.weight.get()),
     };
     let loaded = Loaded::load(&config, found.nic_page.as_ref())?;
-    for (i, rule) in weights.rules.iter().enumerate() {
-        loaded.set_element("rules", i as u32, &encode(rule))?;
+    for (i, row) in weights.rows.iter().enumerate() {
+        loaded.set_element("rules", i as u32, &encode(&row.matcher, row.weight.get()))?;
     }
     for (i, path) in weights.cgroups.iter().enumerate() {
         loaded.set_element("cgroups", i as u32, &cgroup(path))?;

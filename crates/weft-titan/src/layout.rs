@@ -3,7 +3,7 @@
 use crate::flow_word;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
-use weft_units::{Bytes, Packets, QueueId};
+use weft_units::{Bytes, Packets, TxQueueId};
 
 /// Most cores whose pools are known (`WEFT_CPUS`).
 pub const CPUS: usize = 1024;
@@ -69,7 +69,7 @@ impl Config {
 }
 
 /// A core's pool as the programs read it (`struct weft_titan_pool`). Queues beyond the 256th are left out.
-pub fn pool_bytes(queues: &[QueueId]) -> [u8; POOL_BYTES] {
+pub fn pool_bytes(queues: &[TxQueueId]) -> [u8; POOL_BYTES] {
     let mut bytes = [0; POOL_BYTES];
     let known: Vec<u8> = queues.iter().filter_map(|queue| u8::try_from(queue.0).ok()).collect();
     bytes[..4].copy_from_slice(&(known.len() as u32).to_ne_bytes());
@@ -141,15 +141,19 @@ const _: () = assert!(size_of::<Totals>() == 64);
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_totals` (sizes asserted on both sides).
 unsafe impl SharedLayout for Totals {}
 
+/// An entry of the table of flows, as long as its flow has it: the address of the flow's socket.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowEntryId(pub u64);
+
 /// A flow as it was when it was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
-    /// What tells it from the others: its socket's address.
-    pub id: u64,
+    /// Whose entry it is.
+    pub id: FlowEntryId,
     /// Segments below the socket; the flow is active while there are any.
     pub segments: Packets,
     /// Its queue now, or the last one.
-    pub queue: QueueId,
+    pub queue: TxQueueId,
     /// Its weight.
     pub weight: u32,
     /// Assigned so far, since it has its entry.
@@ -172,9 +176,9 @@ impl FlowRecord {
         let segments = if flow_word::is_active(state) { flow_word::out(state) } else { 0 };
         let ports = flow.ports.load(Ordering::Relaxed);
         Some(Self {
-            id,
+            id: FlowEntryId(id),
             segments: Packets(segments),
-            queue: QueueId(flow_word::queue(state) as u32),
+            queue: TxQueueId(flow_word::queue(state) as u32),
             weight: flow_word::weight(state) as u32,
             bytes: Bytes(flow.bytes.load(Ordering::Relaxed)),
             local_port: ports as u16,
@@ -212,9 +216,9 @@ mod tests {
     #[test]
     fn an_entry_is_read_field_by_field() {
         let expected = FlowRecord {
-            id: 7,
+            id: FlowEntryId(7),
             segments: Packets(45),
-            queue: QueueId(6),
+            queue: TxQueueId(6),
             weight: 3,
             bytes: Bytes(65_000),
             local_port: 40_000,
@@ -233,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_pool_holds_what_fits_a_byte() {
-        let bytes = pool_bytes(&[QueueId(1), QueueId(255), QueueId(256)]);
+        let bytes = pool_bytes(&[TxQueueId(1), TxQueueId(255), TxQueueId(256)]);
         assert_eq!(bytes[..4], 2_u32.to_ne_bytes());
         assert_eq!(bytes[4..7], [1, 255, 0]);
     }

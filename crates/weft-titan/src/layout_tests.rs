@@ -7,8 +7,7 @@ use crate::programs::OBJECT;
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
 use weft_packet::{Match, PortRange, Prefix};
-use weft_policy::Rule;
-use weft_units::{LaneId, Protocol, QueueId};
+use weft_units::{Protocol, TxQueueId};
 
 fn of(name: &str) -> StructLayout {
     StructLayout::of(OBJECT, name).expect("the object has its types")
@@ -119,7 +118,7 @@ fn the_settings_are_the_programs_field_by_field() {
     for (field, value) in expected {
         assert_eq!(part(&bytes, &layout, field, 4), value.to_ne_bytes(), "{field}");
     }
-    let (bytes, pool) = (pool_bytes(&[QueueId(3), QueueId(4)]), of("weft_titan_pool"));
+    let (bytes, pool) = (pool_bytes(&[TxQueueId(3), TxQueueId(4)]), of("weft_titan_pool"));
     assert_eq!(bytes.len(), pool.size);
     assert_eq!(part(&bytes, &pool, "queues", 4), 2_u32.to_ne_bytes());
     assert_eq!(part(&bytes, &pool, "queue", 2), [3, 4]);
@@ -138,7 +137,7 @@ fn a_row_is_the_programs_field_by_field() {
         priority: Some(7),
         cgroup: Some(8),
     };
-    let (bytes, layout) = (encode(&Rule { matcher, lane: LaneId(9) }), of("weft_rule"));
+    let (bytes, layout) = (encode(&matcher, 9), of("weft_rule"));
     assert_eq!((bytes.len(), RULE_BYTES), (layout.size, layout.size));
     let field = |name: &str, size| part(&bytes, &layout, name, size);
     assert_eq!(field("tests", 1), [127], "all of WEFT_TEST_*");

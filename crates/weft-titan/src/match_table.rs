@@ -1,8 +1,7 @@
 //! The match table as the eBPF program reads it (`struct weft_rule`, bpf/match.h).
 
 use core::net::IpAddr;
-use weft_packet::Prefix;
-use weft_policy::Rule;
+use weft_packet::{Match, Prefix};
 
 /// Most rows of the match table.
 pub const RULES: usize = 512;
@@ -41,9 +40,8 @@ pub fn cgroup_bytes(id: u64, level: u32) -> [u8; CGROUP_BYTES] {
     element
 }
 
-/// One row as the program reads it.
-pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
-    let m = &rule.matcher;
+/// One row as the program reads it. What `m` matches gets `given`: a lane of the software NIC, or a flow's weight.
+pub fn encode(m: &Match, given: u32) -> [u8; RULE_BYTES] {
     let mut out = [0; RULE_BYTES];
     let mut tests = 0;
     if let Some(protocol) = m.protocol {
@@ -54,7 +52,7 @@ pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
         tests |= TEST_CGROUP;
         out[2] = cgroup;
     }
-    out[4..6].copy_from_slice(&(rule.lane.0 as u16).to_ne_bytes());
+    out[4..6].copy_from_slice(&(given as u16).to_ne_bytes());
     for (prefix, at) in [(m.src, 8), (m.dst, 40)] {
         if let Some(prefix) = prefix {
             tests |= TEST_ADDRESS | if prefix.addr.is_ipv6() { TEST_IPV6 } else { 0 };
@@ -87,8 +85,6 @@ pub fn encode(rule: &Rule) -> [u8; RULE_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_packet::Match;
-    use weft_units::LaneId;
 
     #[test]
     fn an_ipv4_prefix_is_a_mapped_ipv6_prefix() {
@@ -104,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_row_without_tests_matches_everything() {
-        let row = encode(&Rule { matcher: Match::default(), lane: LaneId(3) });
+        let row = encode(&Match::default(), 3);
         assert_eq!(row[0], 0);
         assert_eq!(u16::from_ne_bytes([row[4], row[5]]), 3);
     }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
-use weft_units::{FlowKey, QueueId};
+use weft_units::{FlowKey, TxQueueId};
 
 /// Most queues of a device that are assigned (`WEFT_QUEUES`).
 pub const QUEUES: usize = 256;
@@ -111,7 +111,7 @@ impl QueuePage {
     }
 
     /// The load of a queue; none of one that there is not.
-    pub fn load(&self, queue: QueueId) -> Load {
+    pub fn load(&self, queue: TxQueueId) -> Load {
         self.loads.get(queue.index()).map_or_else(Load::default, LoadWord::get)
     }
 

@@ -1,7 +1,7 @@
 //! What is to be switched on at a device.
 
 use crate::weights::WeightTable;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// How many flows may be active at a time: as many as the table has entries (64 bytes each, 16 MB).
 pub const MOST_FLOWS: u32 = crate::layout::FLOWS as u32;
@@ -37,7 +37,7 @@ pub enum Pool {
     /// Those that the sending core has in the device's XPS map; all, for a core that has none.
     Xps,
     /// Those that are given for each core.
-    Given(Vec<Vec<QueueId>>),
+    Given(Vec<Vec<TxQueueId>>),
 }
 
 /// What is to be attached.

@@ -2,21 +2,21 @@
 
 use crate::device::Titan;
 use crate::error::TitanError;
-use crate::layout::FlowRecord;
+use crate::layout::{FlowEntryId, FlowRecord};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use weft_host::clock;
 use weft_report::stats;
 use weft_report::titan::{TitanDevice, TitanEvents, TitanQueue};
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Instant, TxQueueId};
 
 /// Looks at a device again and again: rates are those between two looks.
 #[derive(Debug)]
 pub struct Watch {
     titan: Titan,
-    at: Nanos,
+    at: Instant,
     queue_bytes: Vec<u64>,
-    flow_bytes: HashMap<u64, Bytes>,
+    flow_bytes: HashMap<FlowEntryId, Bytes>,
 }
 
 fn read(count: &AtomicU64) -> u64 {
@@ -29,7 +29,8 @@ impl Watch {
     /// # Errors
     /// When the flows cannot be read.
     pub fn new(titan: Titan) -> Result<Self, TitanError> {
-        let mut watch = Self { titan, at: Nanos::ZERO, queue_bytes: Vec::new(), flow_bytes: HashMap::new() };
+        let mut watch =
+            Self { titan, at: Instant::ZERO, queue_bytes: Vec::new(), flow_bytes: HashMap::new() };
         let flows = watch.titan.flows();
         watch.remember(&flows);
         Ok(watch)
@@ -53,7 +54,7 @@ impl Watch {
     /// When the flows or the programs' statistics cannot be read.
     pub fn look(&mut self) -> Result<TitanDevice, TitanError> {
         let flows = self.titan.flows();
-        let window = clock::now().saturating_sub(self.at);
+        let window = clock::now().saturating_since(self.at);
         let seconds = window.as_secs_f64().max(1e-9);
         let state = self.titan.state().clone();
         let queues = self.queues(seconds);
@@ -94,7 +95,7 @@ impl Watch {
         queues
             .map(|(number, (queue, before))| {
                 let bytes = read(&queue.bytes);
-                let load = self.titan.page().load(QueueId::from_index(number));
+                let load = self.titan.page().load(TxQueueId::from_index(number));
                 TitanQueue {
                     queue: number as u32,
                     flows: load.flows,

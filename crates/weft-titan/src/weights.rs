@@ -26,9 +26,9 @@ use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
 use weft_packet::Match;
-use weft_policy::{CompileOptions, CompiledPolicy, Rule, Source, compile};
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_text::{LocatedError, ParseError, Span, hint, quoted};
-use weft_units::LaneId;
+use weft_units::Weight;
 
 /// The largest weight of a flow. A queue's weight is a sum of up to 262,144 of them, for which the page has 44 bits; a
 /// row of the match table has 16 bits.
@@ -53,23 +53,28 @@ pub enum WeightsError {
     Policy(String),
 }
 
-/// The weights as rows of a match table: a row's lane is the weight. The last row matches everything.
+/// The flows that a row matches, and their weight.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WeightRow {
+    /// What a packet must pass.
+    pub matcher: Match,
+    /// The weight of its flow, at most [`LARGEST`].
+    pub weight: Weight,
+}
+
+/// The weights as rows of a match table. The last row matches everything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WeightTable {
     /// The rows, in order.
-    pub rules: Vec<Rule>,
+    pub rows: Vec<WeightRow>,
     /// The cgroups that rows name, by their paths below the root of the hierarchy.
     pub cgroups: Vec<String>,
 }
 
 impl Default for WeightTable {
     fn default() -> Self {
-        Self { rules: vec![row(Match::default(), 1)], cgroups: Vec::new() }
+        Self { rows: vec![WeightRow { matcher: Match::default(), weight: Weight::ONE }], cgroups: Vec::new() }
     }
-}
-
-fn row(matcher: Match, weight: u32) -> Rule {
-    Rule { matcher, lane: LaneId(weight) }
 }
 
 #[derive(Deserialize)]
@@ -90,9 +95,9 @@ struct Entry {
     weight: Spanned<i64>,
 }
 
-fn weight(given: &Spanned<i64>) -> Result<u32, ParseError> {
+fn weight(given: &Spanned<i64>) -> Result<Weight, ParseError> {
     let value = *given.as_ref();
-    let fits = u32::try_from(value).ok().filter(|weight| (1..=LARGEST).contains(weight));
+    let fits = u32::try_from(value).ok().filter(|weight| *weight <= LARGEST).and_then(Weight::new);
     fits.ok_or_else(|| {
         ParseError::new(given.span(), format!("a weight is a number from 1 to {LARGEST}, not {value}"), "")
     })
@@ -172,8 +177,8 @@ impl WeightTable {
             let what = e.message().lines().collect::<Vec<_>>().join(" ");
             here(ParseError::new(e.span().unwrap_or(0..0), what, ""))
         })?;
-        let default = document.default.as_ref().map_or(Ok(1), weight).map_err(here)?;
-        let mut table = Self { rules: Vec::new(), cgroups: Vec::new() };
+        let default = document.default.as_ref().map_or(Ok(Weight::ONE), weight).map_err(here)?;
+        let mut table = Self { rows: Vec::new(), cgroups: Vec::new() };
         let mut classes = Vec::new();
         for entry in &document.flow {
             table.entry(entry, &mut classes).map_err(here)?;
@@ -187,7 +192,7 @@ impl WeightTable {
                 let what = "a class needs `policy = \"FILE\"` to come from";
                 return Err(here(ParseError::new(class.span(), what, "")).into());
             }
-            (None, None) => table.rules.push(row(Match::default(), default)),
+            (None, None) => table.rows.push(WeightRow { matcher: Match::default(), weight: default }),
         }
         Ok(table)
     }
@@ -195,7 +200,7 @@ impl WeightTable {
     fn entry(
         &mut self,
         entry: &Spanned<Entry>,
-        classes: &mut Vec<(Spanned<String>, u32)>,
+        classes: &mut Vec<(Spanned<String>, Weight)>,
     ) -> Result<(), ParseError> {
         let place = entry.span();
         let entry = entry.as_ref();
@@ -225,7 +230,7 @@ impl WeightTable {
         if matcher == Match::default() {
             return Err(ParseError::new(place, "say whose weight this is: cgroup, mark or class", ""));
         }
-        self.rules.push(row(matcher, weight));
+        self.rows.push(WeightRow { matcher, weight });
         Ok(())
     }
 
@@ -243,8 +248,8 @@ impl WeightTable {
         &mut self,
         place: Span,
         policy: &CompiledPolicy,
-        classes: &[(Spanned<String>, u32)],
-        default: u32,
+        classes: &[(Spanned<String>, Weight)],
+        default: Weight,
     ) -> Result<(), ParseError> {
         for (class, _) in classes {
             if !policy.classes.iter().any(|known| known.name == *class.as_ref()) {
@@ -263,12 +268,12 @@ impl WeightTable {
                 let path = policy.cgroups.get(usize::from(number)).cloned().unwrap_or_default();
                 matcher.cgroup = Some(self.cgroup(&path).ok_or_else(|| too_many(place))?);
             }
-            self.rules.push(row(matcher, weight.unwrap_or(default)));
+            self.rows.push(WeightRow { matcher, weight: weight.unwrap_or(default) });
         }
-        if self.rules.len() > crate::match_table::RULES {
+        if self.rows.len() > crate::match_table::RULES {
             let most = crate::match_table::RULES;
             let what =
-                format!("{} rows of the match table are needed, and there are {most}", self.rules.len());
+                format!("{} rows of the match table are needed, and there are {most}", self.rows.len());
             return Err(ParseError::new(place, what, ""));
         }
         Ok(())
@@ -299,9 +304,8 @@ pub fn fuzz_weights(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     match WeightTable::read(text, "fuzz", |_| compiled("p.weft", POLICY)) {
         Ok(table) => {
-            assert!(table.rules.iter().all(|rule| rule.lane.0 > 0), "{text:?}");
-            let last =
-                table.rules.last().map(|rule| rule.matcher.matches(&weft_units::PacketMeta::default()));
+            assert!(table.rows.iter().all(|row| row.weight.get() > 0), "{text:?}");
+            let last = table.rows.last().map(|row| row.matcher.matches(&weft_units::PacketMeta::default()));
             assert_eq!(last, Some(true), "every packet has a weight: {text:?}");
         }
         Err(error) => {
@@ -350,7 +354,7 @@ mod tests {
     }
 
     fn weight(table: &WeightTable, meta: &PacketMeta) -> u32 {
-        table.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(0, |rule| rule.lane.0)
+        table.rows.iter().find(|row| row.matcher.matches(meta)).map_or(0, |row| row.weight.get())
     }
 
     #[test]

@@ -34,12 +34,24 @@ macro_rules! id {
 }
 
 id!(
-    /// A transmit queue (descriptor ring) of a port.
-    QueueId, "queue"
+    /// A transmit queue of a NIC.
+    TxQueueId, "queue"
+);
+id!(
+    /// A receive queue of a NIC: what receive-side scaling and receive rules choose.
+    RxQueueId, "queue"
+);
+id!(
+    /// A descriptor ring of the software NIC's port.
+    RingId, "ring"
 );
 id!(
     /// A flow as the engine knows it: one FIFO of descriptors, or one descriptor ring of a port.
     FlowId, "flow"
+);
+id!(
+    /// A flow of a departure log: its place in the log's list of five-tuples.
+    LoggedFlowId, "flow"
 );
 id!(
     /// An inner node of the policy tree.

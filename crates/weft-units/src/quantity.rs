@@ -13,6 +13,7 @@ macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+        #[repr(transparent)]
         pub struct $name(pub u64);
 
         impl $name {
@@ -22,11 +23,13 @@ macro_rules! quantity {
             pub const MAX: Self = Self(u64::MAX);
 
             /// The bare number, for formatting and for foreign interfaces.
+            #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
             /// `self - other`, or zero when `other` is larger.
+            #[inline]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
@@ -34,23 +37,27 @@ macro_rules! quantity {
 
         impl Add for $name {
             type Output = Self;
+            #[inline]
             fn add(self, other: Self) -> Self {
                 Self(self.0.saturating_add(other.0))
             }
         }
         impl AddAssign for $name {
+            #[inline]
             fn add_assign(&mut self, other: Self) {
                 *self = *self + other;
             }
         }
         impl Sub for $name {
             type Output = Self;
+            #[inline]
             fn sub(self, other: Self) -> Self {
                 debug_assert!(self.0 >= other.0, "{self:?} - {other:?} is negative");
                 self.saturating_sub(other)
             }
         }
         impl SubAssign for $name {
+            #[inline]
             fn sub_assign(&mut self, other: Self) {
                 *self = *self - other;
             }
@@ -68,8 +75,7 @@ quantity!(
     Bytes
 );
 quantity!(
-    /// A point in time or a span of time, in nanoseconds. Points count from an origin that the caller chose and passes in;
-    /// nothing in the engine reads a clock.
+    /// A span of time, in nanoseconds. A point in time is an [`Instant`](crate::Instant).
     Nanos
 );
 quantity!(

@@ -7,6 +7,7 @@ pub mod documents;
 pub mod literals;
 pub mod manifests;
 pub mod mask;
+pub mod prose;
 pub mod skips;
 pub mod sources;
 pub mod unsafe_code;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 use super::layout::{put, put_u32, put_u64, rxnfc};
 use super::rss::ContextId;
@@ -55,7 +55,7 @@ pub enum DecodeError {
 /// ```
 /// use weft_host::ethtool::{Action, Flow, L4, Masked, Ports, RxRule, decode_rule, encode_rule};
 /// let flow = Flow::Ports4(Ports { destination_port: Masked::exact(80), ..Ports::any(L4::Tcp) });
-/// let rule = RxRule::new(flow, Action::Queue(weft_units::QueueId(2))).at(7);
+/// let rule = RxRule::new(flow, Action::Queue(weft_units::RxQueueId(2))).at(7);
 /// assert_eq!(rule.to_string(), "flow-type tcp4 dst-port 80 action 2 loc 7");
 /// assert_eq!(decode_rule(&encode_rule(&rule)), Ok(rule));
 /// ```
@@ -277,7 +277,7 @@ fn decode_extension(bytes: &[u8]) -> Extension {
 
 fn decode_action(bytes: &[u8], to_context: bool) -> Result<Action, DecodeError> {
     let cookie = u64_at(bytes, rxnfc::COOKIE);
-    let queue = QueueId(cookie as u32);
+    let queue = RxQueueId(cookie as u32);
     let function = u8::try_from(cookie >> COOKIE_FUNCTION_SHIFT);
     match cookie {
         COOKIE_DROP => Ok(Action::Drop),

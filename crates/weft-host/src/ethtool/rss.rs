@@ -5,7 +5,7 @@
 use std::fmt;
 
 use rustix::io::Errno;
-use weft_units::{QueueId, Weight};
+use weft_units::{RxQueueId, Weight};
 
 use super::error::{EthtoolError, Result};
 use super::genl::TYPE_MASK;
@@ -82,7 +82,7 @@ impl HashFunction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rss {
     /// The queue of each entry; a packet takes the entry of its hash modulo their number.
-    pub table: Vec<QueueId>,
+    pub table: Vec<RxQueueId>,
     /// The hash's key; empty if the driver does not show it, or contexts share that of the device.
     pub key: Vec<u8>,
     /// The hash function, if the driver names it.
@@ -95,7 +95,7 @@ pub struct Rss {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RssChange {
     /// The queue of each entry, as many as the table has.
-    pub table: Option<Vec<QueueId>>,
+    pub table: Option<Vec<RxQueueId>>,
     /// The key.
     pub key: Option<Vec<u8>>,
     /// The function.
@@ -104,19 +104,19 @@ pub struct RssChange {
 
 impl RssChange {
     /// Changes the table only.
-    pub fn table(table: Vec<QueueId>) -> RssChange {
+    pub fn table(table: Vec<RxQueueId>) -> RssChange {
         RssChange { table: Some(table), ..RssChange::default() }
     }
 }
 
 /// A table that goes round the first `queues` queues, as `ethtool -X DEVICE equal QUEUES` makes it.
-pub fn equal_table(entries: usize, queues: u32) -> Vec<QueueId> {
-    (0..entries).map(|entry| QueueId((entry % queues.max(1) as usize) as u32)).collect()
+pub fn equal_table(entries: usize, queues: u32) -> Vec<RxQueueId> {
+    (0..entries).map(|entry| RxQueueId((entry % queues.max(1) as usize) as u32)).collect()
 }
 
 /// A table in which queues have entries in proportion to their weights, as `ethtool -X DEVICE weight W...` makes it: one after
 /// the other, each up to its share of the sum, rounded down. Empty without any queue.
-pub fn weighted_table(entries: usize, weights: &[(QueueId, Weight)]) -> Vec<QueueId> {
+pub fn weighted_table(entries: usize, weights: &[(RxQueueId, Weight)]) -> Vec<RxQueueId> {
     let sum: u64 = weights.iter().map(|(_, weight)| u64::from(weight.get())).sum();
     let mut table = Vec::with_capacity(entries);
     let mut reached = 0;
@@ -341,12 +341,12 @@ fn change_attributes(mut attributes: Attributes, change: &RssChange) -> Attribut
     attributes
 }
 
-fn table_bytes(table: &[QueueId]) -> Vec<u8> {
+fn table_bytes(table: &[RxQueueId]) -> Vec<u8> {
     table.iter().flat_map(|queue| queue.0.to_ne_bytes()).collect()
 }
 
-fn read_table(bytes: &[u8]) -> Vec<QueueId> {
-    bytes.chunks_exact(4).map(|entry| QueueId(u32_at(entry, 0))).collect()
+fn read_table(bytes: &[u8]) -> Vec<RxQueueId> {
+    bytes.chunks_exact(4).map(|entry| RxQueueId(u32_at(entry, 0))).collect()
 }
 
 /// Reads an answer to RSS_GET or RSS_CREATE_ACT.

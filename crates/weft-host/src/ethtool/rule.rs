@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
 
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 use super::rss::ContextId;
 use crate::link::Mac;
@@ -204,20 +204,20 @@ pub enum Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// They go to a receive queue.
-    Queue(QueueId),
+    Queue(RxQueueId),
     /// They go to a receive queue of a virtual function (1 is the first one).
     Function {
         /// The virtual function, from 1.
         function: NonZeroU8,
         /// Its queue.
-        queue: QueueId,
+        queue: RxQueueId,
     },
     /// They are hashed into the table of an RSS context.
     Context {
         /// The context.
         context: ContextId,
         /// Added to the table's entries.
-        first: QueueId,
+        first: RxQueueId,
     },
     /// They are dropped (`RX_CLS_FLOW_DISC`).
     Drop,

@@ -1,7 +1,7 @@
 //! The attributes of the generic netlink family "net-shaper": `include/uapi/linux/net_shaper.h`, whose source is
 //! Documentation/netlink/specs/net_shaper.yaml.
 
-use weft_units::{BitsPerSec, QueueId, Weight};
+use weft_units::{BitsPerSec, TxQueueId, Weight};
 
 use super::{Capabilities, Handle, Scope, ShaperInfo};
 use crate::ethtool::genl::{NESTED, TYPE_MASK};
@@ -85,7 +85,7 @@ pub(super) fn capabilities(ifindex: u32, scope: Scope) -> Vec<u8> {
 
 /// A request that puts the queues with their weights under one node below the device's own shaper: the node `node`, or a new
 /// one. The parent is named since leaves that come from different parents leave it open (`net_shaper_parent_from_leaves`).
-pub(super) fn group(ifindex: u32, node: Option<u32>, weights: &[(QueueId, Weight)]) -> Vec<u8> {
+pub(super) fn group(ifindex: u32, node: Option<u32>, weights: &[(TxQueueId, Weight)]) -> Vec<u8> {
     let mut request = Attributes::default()
         .with(A_IFINDEX, &ifindex.to_ne_bytes())
         .with(NESTED | A_HANDLE, &handle(Scope::Node, node))
@@ -169,8 +169,10 @@ mod tests {
 
     use super::*;
 
-    fn weights(list: &[(u32, u32)]) -> Vec<(QueueId, Weight)> {
-        list.iter().map(|(queue, weight)| (QueueId(*queue), Weight::new(*weight).expect("weight"))).collect()
+    fn weights(list: &[(u32, u32)]) -> Vec<(TxQueueId, Weight)> {
+        list.iter()
+            .map(|(queue, weight)| (TxQueueId(*queue), Weight::new(*weight).expect("weight")))
+            .collect()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::io::Errno;
 
-use weft_units::{BitsPerSec, QueueId, Weight};
+use weft_units::{BitsPerSec, TxQueueId, Weight};
 
 use crate::error::OsError;
 use crate::ethtool::Refused;
@@ -174,7 +174,7 @@ impl Shaper {
     /// # Errors
     /// [`ShaperError::NotSupported`] if the driver has no weights of queues, and what the kernel says, such as of a queue that
     /// is not there (ENOENT). The weights are then as they were.
-    pub fn set_weights(&mut self, ifindex: u32, weights: &[(QueueId, Weight)]) -> Result<()> {
+    pub fn set_weights(&mut self, ifindex: u32, weights: &[(TxQueueId, Weight)]) -> Result<()> {
         let mut queues = BTreeSet::new();
         if let Some((twice, _)) = weights.iter().find(|(queue, _)| !queues.insert(queue.0)) {
             return Err(ShaperError::Twice { ifindex, queue: twice.0 });
@@ -318,10 +318,10 @@ mod tests {
                 let begin = "the driver of interface 1 cannot schedule its queues by net-shaper (Operation not supported";
                 assert!(error.starts_with(begin), "{error}");
                 assert!(shaper.list(lo).is_err());
-                let weight = [(QueueId(0), Weight::ONE)];
+                let weight = [(TxQueueId(0), Weight::ONE)];
                 assert!(matches!(shaper.set_weights(lo, &weight), Err(ShaperError::NotSupported { .. })));
                 assert!(matches!(shaper.set_weights(lo, &[]), Err(ShaperError::NoQueues { .. })));
-                let twice = [(QueueId(3), Weight::ONE), (QueueId(3), Weight::ONE)];
+                let twice = [(TxQueueId(3), Weight::ONE), (TxQueueId(3), Weight::ONE)];
                 assert!(matches!(shaper.set_weights(lo, &twice), Err(ShaperError::Twice { queue: 3, .. })));
                 shaper.delete_weights(lo).expect("no weights are no error");
             }

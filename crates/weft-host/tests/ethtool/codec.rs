@@ -10,7 +10,7 @@ use weft_host::ethtool::{
     decode_rule, encode_rule, fuzz_rule,
 };
 use weft_host::{Mac, testing};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 const fn masked<T>(value: T, mask: T) -> Masked<T> {
     Masked { value, mask }
@@ -55,7 +55,7 @@ fn examples() -> Vec<(&'static str, RxRule, &'static str)> {
         vlan_tci: masked(100, 0x0fff),
         user: [exact(0x1111_1111), masked(0x2222_2222, 0x0000_ffff)],
     };
-    let function = Action::Function { function: NonZeroU8::new(2).expect("not zero"), queue: QueueId(5) };
+    let function = Action::Function { function: NonZeroU8::new(2).expect("not zero"), queue: RxQueueId(5) };
     let ip6 = Flow::Ip6(Ip {
         source: Masked::any(),
         destination: masked(0x2001_0db8 << 96 | 3, 0xffff_ffff_ffff << 80),
@@ -72,11 +72,11 @@ fn examples() -> Vec<(&'static str, RxRule, &'static str)> {
     value[8..12].copy_from_slice(&[0, 0, 0x12, 0x34]);
     mask[8..12].fill(0xff);
     let esp4 = Flow::Other { kind: 0x0a, value, mask };
-    let to_context = Action::Context { context: ContextId(3), first: QueueId(4) };
+    let to_context = Action::Context { context: ContextId(3), first: RxQueueId(4) };
     vec![
         (
             "tcp4",
-            rule(tcp4, Action::Queue(QueueId(2)), Location::At(7)),
+            rule(tcp4, Action::Queue(RxQueueId(2)), Location::At(7)),
             "flow-type tcp4 src-ip 10.1.2.3 m 0.0.0.255 dst-ip 192.168.0.1 tos 0x2e m 0x3 src-port 1024 m 1023 \
              dst-port 443 action 2 loc 7",
         ),
@@ -105,11 +105,11 @@ fn examples() -> Vec<(&'static str, RxRule, &'static str)> {
         ),
         (
             "ether",
-            rule(ether, Action::Queue(QueueId(0)), Location::At(0)),
+            rule(ether, Action::Queue(RxQueueId(0)), Location::At(0)),
             "flow-type ether src 02:00:00:00:00:02 m 00:00:00:ff:ff:ff dst 02:00:00:00:00:01 proto 0x88f7 \
              action 0 loc 0",
         ),
-        ("esp4", rule(esp4, Action::Queue(QueueId(1)), Location::At(9)), "flow-type 0xa action 1 loc 9"),
+        ("esp4", rule(esp4, Action::Queue(RxQueueId(1)), Location::At(9)), "flow-type 0xa action 1 loc 9"),
     ]
 }
 
@@ -226,12 +226,12 @@ fn any_rule() -> impl Strategy<Value = RxRule> {
     let extension = (any_masked(), any_masked(), any_masked(), any_masked())
         .prop_map(|(vlan_ethertype, vlan_tci, a, b)| Extension { vlan_ethertype, vlan_tci, user: [a, b] });
     let action = prop_oneof![
-        any::<u32>().prop_map(|queue| Action::Queue(QueueId(queue))),
+        any::<u32>().prop_map(|queue| Action::Queue(RxQueueId(queue))),
         (any::<NonZeroU8>(), any::<u32>())
-            .prop_map(|(function, queue)| Action::Function { function, queue: QueueId(queue) }),
+            .prop_map(|(function, queue)| Action::Function { function, queue: RxQueueId(queue) }),
         any::<(u32, u32)>().prop_map(|(context, first)| Action::Context {
             context: ContextId(context),
-            first: QueueId(first)
+            first: RxQueueId(first)
         }),
         Just(Action::Drop),
         Just(Action::Wake),

@@ -4,14 +4,14 @@ use rustix::io::Errno;
 use weft_host::ethtool::{
     ContextId, EthtoolError, HashFields, HashFlow, HashFunction, RssChange, equal_table, weighted_table,
 };
-use weft_units::{QueueId, Weight};
+use weft_units::{RxQueueId, Weight};
 
 use crate::fake::{Age, ENTRIES, Fake, KEY};
 
 const BOTH: [Age; 2] = [Age::Old, Age::New];
 
-fn queues(numbers: &[u32]) -> Vec<QueueId> {
-    numbers.iter().copied().map(QueueId).collect()
+fn queues(numbers: &[u32]) -> Vec<RxQueueId> {
+    numbers.iter().copied().map(RxQueueId).collect()
 }
 
 fn weight(value: u32) -> Weight {
@@ -21,11 +21,13 @@ fn weight(value: u32) -> Weight {
 #[test]
 fn tables_are_those_of_ethtool() {
     assert_eq!(equal_table(5, 2), queues(&[0, 1, 0, 1, 0]));
-    let weighted = weighted_table(8, &[(QueueId(1), weight(1)), (QueueId(3), weight(3))]);
+    let weighted = weighted_table(8, &[(RxQueueId(1), weight(1)), (RxQueueId(3), weight(3))]);
     assert_eq!(weighted, queues(&[1, 1, 3, 3, 3, 3, 3, 3]));
     // `ethtool -X DEVICE weight 6 2 5` of a table of 16: up to 16*6/13 = 7.4, 16*8/13 = 9.8, 16.
-    let weighted =
-        weighted_table(16, &[(QueueId(0), weight(6)), (QueueId(1), weight(2)), (QueueId(2), weight(5))]);
+    let weighted = weighted_table(
+        16,
+        &[(RxQueueId(0), weight(6)), (RxQueueId(1), weight(2)), (RxQueueId(2), weight(5))],
+    );
     assert_eq!(weighted, queues(&[0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2]));
     assert_eq!(weighted_table(4, &[]), []);
 }
@@ -104,7 +106,7 @@ fn what_the_nic_cannot_have_is_refused_before_it_is_asked() {
             short.to_string(),
             "eth7: the receive hash table has 16 entries, not 4; give one queue for each entry"
         );
-        let far = RssChange::table(vec![QueueId(8); ENTRIES]);
+        let far = RssChange::table(vec![RxQueueId(8); ENTRIES]);
         let far = nic.set_rss(ContextId::MAIN, &far).expect_err("far");
         assert!(matches!(far, EthtoolError::NoSuchQueue { queue: 8, queues: 8, .. }), "{far}");
         assert!(!nic.transport().calls.iter().any(|call| [0x47, 1048].contains(call)));

@@ -4,13 +4,13 @@ use rustix::io::Errno;
 use weft_host::ethtool::{
     Action, ContextId, EthtoolError, Flow, L4, Location, Masked, Ports, RssChange, RxRule,
 };
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 use crate::fake::{Age, Fake};
 
 fn to_port(port: u16, queue: u32) -> RxRule {
     let flow = Flow::Ports4(Ports { destination_port: Masked::exact(port), ..Ports::any(L4::Tcp) });
-    RxRule::new(flow, Action::Queue(QueueId(queue)))
+    RxRule::new(flow, Action::Queue(RxQueueId(queue)))
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn refusals_say_what_to_do() {
 fn a_context_in_use_stays() {
     let mut nic = Fake::new(Age::New).nic();
     let context = nic.create_context(&RssChange::default()).expect("created");
-    let action = Action::Context { context, first: QueueId(0) };
+    let action = Action::Context { context, first: RxQueueId(0) };
     let rule = RxRule { action, ..to_port(80, 0) };
     let location = nic.insert_rule(&rule).expect("inserted");
     assert_eq!(nic.rule(location).expect("rule").action, action);

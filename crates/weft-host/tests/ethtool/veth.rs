@@ -5,7 +5,7 @@ use weft_host::ethtool::{
 };
 use weft_host::link::{self, LinkError, VethOptions};
 use weft_host::{NetNs, testing};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 #[test]
 fn a_veth_says_what_it_lacks() {
@@ -34,7 +34,7 @@ fn a_veth_says_what_it_lacks() {
     for error in [
         nic.contexts().map(drop),
         nic.create_context(&RssChange::default()).map(drop),
-        nic.set_rss(ContextId::MAIN, &RssChange::table(vec![QueueId(0)])),
+        nic.set_rss(ContextId::MAIN, &RssChange::table(vec![RxQueueId(0)])),
         nic.hash_fields(HashFlow::Tcp4, ContextId::MAIN).map(drop),
     ] {
         assert!(matches!(error, Err(EthtoolError::NoHashTable { .. })), "{error:?}");

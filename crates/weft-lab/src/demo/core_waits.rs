@@ -4,7 +4,7 @@ use crate::schedstat::{TRANSMIT_WORKER, threads_named, waited};
 use std::fs;
 use std::path::Path;
 use weft_report::demo::CoreWaits;
-use weft_units::Nanos;
+use weft_units::Instant;
 
 /// The kernel's threads that do what interrupts have left, one for each core.
 const SOFTIRQ: &str = "ksoftirqd/";
@@ -14,13 +14,13 @@ const TICK_S: f64 = 0.01;
 /// A reading of the counts.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
-    at: Nanos,
+    at: Instant,
     waits: CoreWaits,
 }
 
 impl Reading {
     /// Reads now. `probe` are T0's processes. `None` where the kernel keeps no such counts (no `CONFIG_SCHED_INFO`).
-    pub(super) fn take(at: Nanos, probe: &[i32]) -> Option<Self> {
+    pub(super) fn take(at: Instant, probe: &[i32]) -> Option<Self> {
         let waits = CoreWaits {
             span_s: 0.0,
             worker_s: sum_of_named("/proc/self/task", TRANSMIT_WORKER)?,
@@ -35,7 +35,7 @@ impl Reading {
     pub(super) fn until(&self, later: &Self) -> CoreWaits {
         let (a, b) = (&self.waits, &later.waits);
         CoreWaits {
-            span_s: (later.at.saturating_sub(self.at)).as_secs_f64(),
+            span_s: (later.at.saturating_since(self.at)).as_secs_f64(),
             worker_s: b.worker_s - a.worker_s,
             // A process that has ended is not counted any more.
             probe_s: (b.probe_s - a.probe_s).max(0.0),

@@ -2,10 +2,9 @@
 //! is HTB: a class for each class of the policy with equal parts, each of which may borrow up to the link's rate.
 
 use weft_host::htb::{self, Htb, HtbClass, HtbError};
-use weft_nic::plan::RingPlan;
+use weft_nic::nic::NicPlan;
 use weft_nic::port::Port;
 use weft_packet::ethernet;
-use weft_policy::CompiledPolicy;
 use weft_run::accounting::QdiscDrops;
 use weft_units::{BitsPerSec, Bytes, Packets};
 
@@ -21,16 +20,11 @@ const LIMIT: Packets = Packets(20_000);
 const QUANTUM: Bytes = Bytes(66_000);
 
 /// Puts HTB on the port and its classes into the plan.
-pub(super) fn install(
-    policy: &CompiledPolicy,
-    plan: &mut RingPlan,
-    rate: BitsPerSec,
-    port: &Port,
-) -> Result<(), HtbError> {
+pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
     // A veth gives a qdisc no back-pressure, so the qdisc must be the slower of the two to hold the queue: operators of such
     // hosts shape to a little below the link, and so does this.
-    let rate = BitsPerSec(rate.get() / WIRE.get() * FRAME.get() / 100 * PERCENT_OF_LINK);
-    let count = policy.classes.len() as u64;
+    let rate = BitsPerSec(plan.config().rate.get() / WIRE.get() * FRAME.get() / 100 * PERCENT_OF_LINK);
+    let count = plan.policy().classes.len() as u64;
     let class = |i: u64| HtbClass {
         minor: i as u16 + 1,
         rate: BitsPerSec((rate.get() / count).max(8)),
@@ -42,7 +36,7 @@ pub(super) fn install(
     let htb =
         Htb { rate, overhead: 0, default_class: count as u16, classes: (0..count).map(class).collect() };
     htb::install(port.app(), port.name(), &htb)?;
-    for lane in &mut plan.lanes {
+    for lane in plan.lanes_mut() {
         lane.qdisc_class = htb::class_id(lane.class + 1);
     }
     Ok(())

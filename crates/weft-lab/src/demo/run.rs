@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use weft_host::bpf_stats::BpfStats;
 use weft_host::{Cgroup, Hierarchy, clock};
-use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
+use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::sampler::Sample;
 use weft_nic::testbed::Testbed;
@@ -19,7 +19,7 @@ use weft_policy::CompiledPolicy;
 use weft_report::demo::{CoreWaits, FineSamples};
 use weft_run::accounting::QdiscDrops;
 use weft_run::cgroups::resolve;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
 /// Length of the windows in which the NIC reports what left and what waited.
 const FINE: Nanos = Nanos::from_millis(10);
@@ -119,12 +119,12 @@ impl Bench<'_> {
             rings: RINGS,
             departures: None,
         };
-        let mut plan = SoftwareNic::plan(self.policy, &config)?;
-        let (port, uplink) = self.testbed.devices_with(plan.rings.len() as u32, RING_PACKETS, true)?;
+        let mut plan = NicPlan::new(self.policy, config)?;
+        let (port, uplink) = self.testbed.devices_with(plan.ring_count(), RING_PACKETS, true)?;
         if mode == Mode::Sq && options.sq_qdisc {
-            qdisc::install(self.policy, &mut plan, rate, &port)?;
+            qdisc::install(&mut plan, &port)?;
         }
-        let nic = SoftwareNic::start(self.policy, &config, plan, port, uplink)?;
+        let nic = SoftwareNic::start(plan, port, uplink)?;
         self.testbed.connect()?;
         Ok(nic)
     }
@@ -145,7 +145,7 @@ impl Bench<'_> {
         let mut run = Run::prepare(self, scenario, options, &nic)?;
         let result = run.play(self, scenario, mode, options, on_event);
         let requests = run.end(result.is_ok());
-        let (origin, worker_cpu) = (run.origin, run.worker_cpu);
+        let worker_cpu = run.worker_cpu;
         let core_waits = run.core_waits();
         let fine = run.fine_samples(self, scenario, options);
         let windows = windows(&fine, &run.fine);
@@ -154,18 +154,14 @@ impl Bench<'_> {
         let (qdisc, qdisc_drops) = qdisc::read(nic.port());
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
-        let elapsed = clock::now().saturating_sub(started);
-        let requests = requests?
-            .into_iter()
-            .filter(|r| r.at >= origin)
-            .map(|r| Request { at: r.at.saturating_sub(origin), ..r });
+        let elapsed = clock::now().saturating_since(started);
         Ok(Outcome {
             mode,
             rate,
             fine,
             windows,
             core_waits,
-            requests: requests.collect(),
+            requests: requests?,
             worker_share: match worker_cpu {
                 [Some(begin), Some(end)] => {
                     (end.as_secs_f64() - begin.as_secs_f64()) / scenario.duration.as_secs_f64()
@@ -186,7 +182,7 @@ struct Run<'a> {
     nic: &'a SoftwareNic,
     bulk: Vec<BulkRun>,
     latency: Option<LatencyRun>,
-    origin: Nanos,
+    origin: Instant,
     /// Windows of the NIC since the beginning.
     fine: Vec<Sample>,
     /// The first of them that nobody has been shown.
@@ -243,7 +239,7 @@ impl<'a> Run<'a> {
             if (bench.stop)() {
                 return Err(DemoError::Interrupted);
             }
-            let at = clock::now().saturating_sub(self.origin);
+            let at = clock::now().saturating_since(self.origin);
             self.follow_time_line(bench, at, options)?;
             self.fine.extend(self.nic.samples().try_iter());
             self.show(mode, on_event);
@@ -267,7 +263,7 @@ impl<'a> Run<'a> {
     fn show(&mut self, mode: Mode, on_event: &mut dyn FnMut(DemoEvent<'_>)) {
         while let Some(five) = self.fine.get(self.shown..self.shown + FINE_PER_LIVE) {
             let sample = together(five);
-            let at = sample.start.saturating_sub(self.origin);
+            let at = sample.start.saturating_since(self.origin);
             on_event(DemoEvent::Live(Live { mode, at, sample: &sample }));
             self.shown += FINE_PER_LIVE;
         }
@@ -301,7 +297,7 @@ impl<'a> Run<'a> {
         let lost = self.fine.iter().enumerate().filter(|(_, fine)| fine.lost > Nanos::ZERO);
         FineSamples {
             window_s: FINE.as_secs_f64(),
-            from_s: self.fine.first().map_or(0.0, |f| f.start.saturating_sub(origin).as_secs_f64()),
+            from_s: self.fine.first().map_or(0.0, |f| f.start.saturating_since(origin).as_secs_f64()),
             chunk_bytes: match options.segments_per_turn {
                 SegmentsPerTurn::AtMost(n) => (u64::from(n.get()) * SEGMENT_WIRE).min(WHOLE_WIRE),
                 SegmentsPerTurn::Whole => WHOLE_WIRE,
@@ -346,7 +342,7 @@ impl<'a> Run<'a> {
     fn end(&mut self, complete: bool) -> Result<Vec<Request>, DemoError> {
         self.bulk.iter_mut().for_each(BulkRun::stop);
         match self.latency.take() {
-            Some(latency) if complete => latency.finish(Duration::from_secs(4)),
+            Some(latency) if complete => latency.finish(self.origin, Duration::from_secs(4)),
             _ => Ok(Vec::new()),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_host::process::Output;
 use weft_host::{Cgroup, NetNs, Process, Spawn};
 use weft_nic::testbed::{RECEIVER, Testbed};
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// The first TCP port of the iperf3 servers.
 const IPERF_PORT: u32 = 5201;
@@ -100,13 +100,13 @@ pub(super) struct LatencyRun {
     client: Process,
     log: PathBuf,
     /// When the client was started: its log's times count from then.
-    origin: Nanos,
+    origin: Instant,
 }
 
-/// One request: when it was sent, on the caller's clock, and how long its answer took to come.
+/// One request: when it was sent, and how long its answer took to come.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Request {
-    /// When it was sent.
+    /// When it was sent, since the beginning of the run.
     pub at: Nanos,
     /// Round trip, in seconds.
     pub round_trip_s: f64,
@@ -121,7 +121,7 @@ impl LatencyRun {
         rate: u32,
         size: u32,
         span: Nanos,
-        now: Nanos,
+        now: Instant,
     ) -> Result<Self, DemoError> {
         let address = RECEIVER.to_string();
         let server = Spawn::new("sockperf")
@@ -150,8 +150,8 @@ impl LatencyRun {
         [&self.client, &self.server].map(|process| process.pid().as_raw_nonzero().get()).to_vec()
     }
 
-    /// Waits for the client to write its log, and reads it.
-    pub(super) fn finish(mut self, grace: Duration) -> Result<Vec<Request>, DemoError> {
+    /// Waits for the client to write its log, and reads the requests of the run that began at `begin`.
+    pub(super) fn finish(mut self, begin: Instant, grace: Duration) -> Result<Vec<Request>, DemoError> {
         let ended = self.client.wait_timeout(grace)?;
         if ended.is_none() {
             // It writes its log when it is interrupted, as at a terminal.
@@ -164,18 +164,20 @@ impl LatencyRun {
             program: "sockperf",
             said: said.lines().rfind(|l| l.contains("ERROR")).unwrap_or("no log was written").to_owned(),
         })?;
-        Ok(parse_log(&text, self.origin))
+        Ok(parse_log(&text, self.origin, begin))
     }
 }
 
-/// Reads sockperf's log: lines of `packet, txTime(sec), rxTime(sec), rtt(usec)`, times since the start of the process.
-pub(super) fn parse_log(text: &str, origin: Nanos) -> Vec<Request> {
+/// Reads sockperf's log: lines of `packet, txTime(sec), rxTime(sec), rtt(usec)`, times since `origin`, the start of the process. Requests from
+/// before `begin`, the beginning of the run, are left out.
+pub(super) fn parse_log(text: &str, origin: Instant, begin: Instant) -> Vec<Request> {
     let row = |line: &str| -> Option<Request> {
         let mut fields = line.split(',').map(str::trim);
         let _number: u64 = fields.next()?.parse().ok()?;
         let sent: f64 = fields.next()?.parse().ok()?;
         let received: f64 = fields.next()?.parse().ok()?;
-        Some(Request { at: origin + Nanos((sent * 1e9) as u64), round_trip_s: received - sent })
+        let at = origin + Nanos((sent * 1e9) as u64);
+        (at >= begin).then(|| Request { at: at - begin, round_trip_s: received - sent })
     };
     text.lines().filter_map(row).collect()
 }
@@ -190,7 +192,7 @@ mod tests {
                     packet, txTime(sec), rxTime(sec), rtt(usec)\n\
                     0, 2.401699119, 2.401779178, 80.059\n1, 2.402699116, 2.402759456, 60.340\n\
                     ------------------------------\n";
-        let requests = parse_log(text, Nanos::from_secs(100));
+        let requests = parse_log(text, Instant::from_secs(100), Instant::ZERO);
         assert_eq!(requests.len(), 2);
         assert_eq!(requests[0].at, Nanos(102_401_699_119));
         assert!((requests[1].round_trip_s - 60.34e-6).abs() < 1e-9);
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_torn_log_gives_what_it_has() {
-        assert_eq!(parse_log("0, 2.4, 2.5, 1\n1, 2.4", Nanos::ZERO).len(), 1);
-        assert!(parse_log("", Nanos::ZERO).is_empty());
+        assert_eq!(parse_log("0, 2.4, 2.5, 1\n1, 2.4", Instant::ZERO, Instant::ZERO).len(), 1);
+        assert!(parse_log("", Instant::ZERO, Instant::ZERO).is_empty());
     }
 }

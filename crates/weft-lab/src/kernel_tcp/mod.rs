@@ -19,7 +19,7 @@ use weft_host::{
 };
 use weft_packet::ethernet;
 use weft_report::stats;
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 
 /// IPv4 header 20, TCP header 20, and the timestamps option with its padding 12 (RFC 7323, appendix A).
 pub const TCP_IP_HEADERS: Bytes = Bytes(52);
@@ -297,7 +297,7 @@ pub fn measure(
     if to > flows.first_start() + Nanos::from_secs(sending) {
         return Err(KernelTcpError::Late("the last flows to connect"));
     }
-    std::thread::sleep(from.saturating_sub(clock::now()).into());
+    std::thread::sleep(from.saturating_since(clock::now()).into());
     let frame = ethernet::frame_of(Bytes(bottleneck.mtu.into()));
     let lost = LostTime::new(bottleneck.rate);
     let steady = sample((&mut reader, frame), lost, &mut flows, (from, to), progress)?;
@@ -333,7 +333,7 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
 /// The queue's samples, and the counters with their times at both ends of the steady part.
 struct Steady {
     samples: Vec<QueueSample>,
-    ends: [(Nanos, TbfStats); 2],
+    ends: [(Instant, TbfStats); 2],
     lost: LostTime,
 }
 
@@ -354,8 +354,8 @@ impl LostTime {
         Self { rate, stretch: (Bytes(0), Bytes(0)), lost: Bytes(0) }
     }
 
-    fn read(&mut self, before: &(Nanos, TbfStats), now: &(Nanos, TbfStats)) {
-        let span = now.0.saturating_sub(before.0);
+    fn read(&mut self, before: &(Instant, TbfStats), now: &(Instant, TbfStats)) {
+        let span = now.0.saturating_since(before.0);
         let worth = self.rate.bytes_in(span);
         let late = span.get() > Self::LATE * SAMPLE_INTERVAL.get() && before.1.waiting.get() > 0;
         if before.1.backlog < worth && !late {
@@ -387,7 +387,7 @@ fn on_the_wire(before: &TbfStats, now: &TbfStats) -> Bytes {
 /// The queue's counters, and when they were read. The kernel reads bytes and packets one after the other while packets leave: a reading
 /// with more bytes than its packets can have, of at most `frame` bytes each, was torn and is taken anew. One that is so each time
 /// is no torn one.
-fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Nanos, TbfStats), KernelTcpError> {
+fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Instant, TbfStats), KernelTcpError> {
     const READINGS: usize = 3;
     let mut reading = (clock::now(), reader.read()?);
     for _ in 1..READINGS {
@@ -404,7 +404,7 @@ fn sample(
     (reader, frame): (&mut Reader, Bytes),
     lost: LostTime,
     flows: &mut Flows,
-    (from, to): (Nanos, Nanos),
+    (from, to): (Instant, Instant),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Steady, KernelTcpError> {
     const SAMPLES_PER_REPORT: usize = 250;
@@ -413,14 +413,14 @@ fn sample(
     let mut next = first.0;
     loop {
         next = (next + SAMPLE_INTERVAL).max(clock::now());
-        std::thread::sleep(Duration::from(next.saturating_sub(clock::now())));
+        std::thread::sleep(Duration::from(next.saturating_since(clock::now())));
         let (at, stats) = whole_reading(reader, frame)?;
         if at >= to {
             return Ok(steady);
         }
         steady.lost.read(&steady.ends[1], &(at, stats));
         steady.ends[1] = (at, stats);
-        let passed = at.saturating_sub(from);
+        let passed = at.saturating_since(from);
         let sample = QueueSample { at: passed, backlog: stats.backlog, waiting: stats.waiting };
         steady.samples.push(sample);
         if steady.samples.len().is_multiple_of(SAMPLES_PER_REPORT) {

@@ -70,7 +70,7 @@ fn the_queues_figures_are_those_of_its_samples() {
 fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
     let rate = BitsPerSec(100_000_000);
     let mut lost = LostTime::new(rate);
-    let mut before = (Nanos::ZERO, TbfStats::default());
+    let mut before = (Instant::ZERO, TbfStats::default());
     for &(waiting, part) in readings {
         let bytes = (rate.bytes_in(interval).get() as f64 * part) as u64;
         // Frames of 1538 bytes on the wire, of which the kernel counts 1514.
@@ -86,7 +86,7 @@ fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
         lost.read(&before, &now);
         before = now;
     }
-    lost.part_of(before.0)
+    lost.part_of(before.0.since_epoch())
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn flow(seen: &FlowSeen, differs: Option<String>) -> VerifiedFlow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_units::QueueId;
+    use weft_units::RxQueueId;
 
     fn walked(prediction: Prediction) -> Expected {
         let flow = weft_run::steering::input::flow("udp,192.0.2.1,1,192.0.2.2,2").expect("a flow");
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_planner_that_is_wrong_about_a_flow_is_found() {
-        let (one, two) = (QueueId(1), QueueId(2));
+        let (one, two) = (RxQueueId(1), RxQueueId(2));
         let queue = walked(Prediction::Queue(one));
         assert_eq!(differs(Placement::Rule(one), &queue), None);
         for placement in [Placement::Rule(two), Placement::Hash(two), Placement::Default(two)] {
@@ -120,7 +120,7 @@ mod tests {
             (differs(Placement::Spread, &spread), differs(Placement::Rule(two), &spread)),
             (None, None)
         );
-        assert!(differs(Placement::Rule(QueueId(3)), &spread).is_some());
+        assert!(differs(Placement::Rule(RxQueueId(3)), &spread).is_some());
         assert!(differs(Placement::Rule(one), &walked(Prediction::Dropped)).is_some());
     }
 }

@@ -16,7 +16,7 @@ use weft_nic::testbed::{Testbed, TestbedError};
 use weft_packet::Cube;
 use weft_packet::vnet::VnetHeader;
 use weft_steer::Flow;
-use weft_units::{Nanos, Packets, QueueId};
+use weft_units::{Nanos, Packets, RxQueueId};
 
 /// What may wait in the wire and in a queue's ring: nothing that is sent here may be dropped for want of room.
 const ROOM: u32 = 4096;
@@ -40,11 +40,11 @@ const fn const_u32(value: u32) -> NonZeroU32 {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Prediction {
     /// To this queue.
-    Queue(QueueId),
+    Queue(RxQueueId),
     /// Each packet to one of these: a flow with wildcards that RSS spreads.
-    OneOf(Vec<QueueId>),
+    OneOf(Vec<RxQueueId>),
     /// Each packet to one of these, or nowhere.
-    OneOfOrDropped(Vec<QueueId>),
+    OneOfOrDropped(Vec<RxQueueId>),
     /// Nowhere: a rule drops them.
     Dropped,
 }
@@ -257,7 +257,7 @@ fn one_flow(
 
 /// Whether all of `sent` packets went where they should.
 fn went_as(prediction: &Prediction, queues: &[Packets], dropped: Packets, sent: Packets) -> bool {
-    let at = |some: &[QueueId]| -> Packets {
+    let at = |some: &[RxQueueId]| -> Packets {
         let distinct: BTreeSet<_> = some.iter().collect();
         distinct.into_iter().filter_map(|queue| queues.get(queue.index())).copied().sum()
     };
@@ -319,16 +319,18 @@ mod tests {
     const QUEUES: u32 = 8;
 
     /// RSS over six queues, one exact rule, a VLAN that is dropped, a type with a queue of its own.
-    fn model(cube: &Cube) -> Option<QueueId> {
+    fn model(cube: &Cube) -> Option<RxQueueId> {
         let ssh = Cube::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22);
         if cube.ether_type() == Some(0x8906) || ssh.covers(cube) {
-            return Some(QueueId(7));
+            return Some(RxQueueId(7));
         }
         if cube.get(Field::Vlan).0 & 0xfff == 13 {
             return None;
         }
         let toeplitz = Toeplitz::new(&RssKey::default());
-        Some(QueueId(cube.flow().map_or(0, |flow| toeplitz.flow(&flow, flow.protocol != Protocol::SCTP) % 6)))
+        Some(RxQueueId(
+            cube.flow().map_or(0, |flow| toeplitz.flow(&flow, flow.protocol != Protocol::SCTP) % 6),
+        ))
     }
 
     fn key(i: u16, v6: bool, protocol: Protocol) -> FlowKey {
@@ -340,7 +342,7 @@ mod tests {
     /// The same model over five-tuples: what a plan would say.
     fn of_flow(key: &FlowKey) -> Prediction {
         let hash = Toeplitz::new(&RssKey::default()).flow(key, key.protocol != Protocol::SCTP);
-        Prediction::Queue(QueueId(hash % 6))
+        Prediction::Queue(RxQueueId(hash % 6))
     }
 
     fn some_flow(cube: Cube) -> Flow {
@@ -356,12 +358,15 @@ mod tests {
             }
         }
         let special = [
-            (Cube::ALL.exact(Field::EtherType, 0x8906), Prediction::Queue(QueueId(7))),
-            (Cube::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22), Prediction::Queue(QueueId(7))),
+            (Cube::ALL.exact(Field::EtherType, 0x8906), Prediction::Queue(RxQueueId(7))),
+            (
+                Cube::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22),
+                Prediction::Queue(RxQueueId(7)),
+            ),
             (Cube::ALL.exact(Field::Vlan, 13), Prediction::Dropped),
             (
                 Cube::ALL.prefix(Field::SrcIp, Prefix::host("192.0.2.7".parse().expect("address"))),
-                Prediction::OneOf((0..6).map(QueueId).collect()),
+                Prediction::OneOf((0..6).map(RxQueueId).collect()),
             ),
         ];
         flows.extend(special.map(|(cube, prediction)| Expected { flow: some_flow(cube), prediction }));
@@ -377,7 +382,7 @@ mod tests {
         let mut flows = flows();
         // Two wrong statements: another queue, and a drop that does not happen.
         let wrong = [4, 5];
-        flows[wrong[0]].prediction = Prediction::Queue(QueueId(6));
+        flows[wrong[0]].prediction = Prediction::Queue(RxQueueId(6));
         flows[wrong[1]].prediction = Prediction::Dropped;
         let mut told = 0;
         let report =

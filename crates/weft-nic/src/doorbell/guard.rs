@@ -5,7 +5,6 @@ use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
-use weft_policy::CompiledPolicy;
 use weft_titan::match_table::{CGROUP_BYTES, cgroup_bytes};
 use weft_units::BitsPerSec;
 
@@ -65,8 +64,9 @@ pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
 }
 
 impl Guard {
-    /// Sets it for `policy` and `plan`, before the programs are attached.
-    pub(super) fn set(&self, policy: &CompiledPolicy, plan: &RingPlan) {
+    /// Sets it for `plan`, before the programs are attached.
+    pub(super) fn set(&self, plan: &RingPlan) {
+        let policy = plan.policy();
         // Keyed by the kernel's random source, and told to nobody.
         self.token.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed);
         // In rings that classes share there is nothing to escape from: those modes do not know the policy.

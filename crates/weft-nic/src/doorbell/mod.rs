@@ -19,9 +19,8 @@ use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
 use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
-use weft_policy::CompiledPolicy;
 use weft_titan::page::QueuePage;
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"));
@@ -61,20 +60,17 @@ impl Doorbells {
     ///
     /// # Errors
     /// When the kernel refuses the program. The policy's size is to be checked first, by [`check`].
-    pub fn load(
-        policy: &CompiledPolicy,
-        plan: &RingPlan,
-        cgroups: &[Option<CgroupEntry>],
-    ) -> Result<Self, BpfError> {
+    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Self, BpfError> {
+        let rules = &plan.policy().rules;
         let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
-        let counts = [policy.rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
+        let counts = [rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
         let mut config = [0; 16];
         for (slot, count) in config.chunks_exact_mut(4).zip(counts) {
             slot.copy_from_slice(&(count as u32).to_ne_bytes());
         }
         let object = Object::load(OBJECT, &config)?;
-        for (i, rule) in policy.rules.iter().enumerate() {
-            object.set_element("rules", i as u32, &encode(rule))?;
+        for (i, rule) in rules.iter().enumerate() {
+            object.set_element("rules", i as u32, &encode(&rule.matcher, rule.lane.0))?;
         }
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
@@ -85,7 +81,7 @@ impl Doorbells {
         let shared = object.shared("doorbells")?;
         let queues = object.shared(weft_titan::page::MAP)?;
         let guard: SharedValue<Guard> = object.shared("guard")?;
-        guard.set(policy, plan);
+        guard.set(plan);
         Ok(Self { object, shared, queues, guard })
     }
 
@@ -194,10 +190,10 @@ impl FlowTable {
     ///
     /// # Errors
     /// When the kernel refuses to run the program.
-    pub fn expire(&self, now: Nanos) -> Result<Tidied, BpfError> {
+    pub fn expire(&self, now: Instant) -> Result<Tidied, BpfError> {
         let [now_at, idle_at, seen_at, expired_at] = EXPIRY_AT;
         let mut walk = [0; EXPIRY];
-        walk[now_at..now_at + 8].copy_from_slice(&now.get().to_ne_bytes());
+        walk[now_at..now_at + 8].copy_from_slice(&now.as_nanos().to_ne_bytes());
         walk[idle_at..idle_at + 8].copy_from_slice(&FLOW_IDLE.get().to_ne_bytes());
         self.expire.run(&mut walk)?;
         let number =
@@ -208,11 +204,11 @@ impl FlowTable {
 
 /// Lets new flows of lanes choose their rings freely again when nothing can be left of the flows beyond their bounds: when all
 /// that was posted in the lane's rings until a fifth of a second after the last of their packets is done.
-pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Nanos) {
+pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Instant) {
     for (lane, flows) in lanes.iter().zip(&shared.lanes) {
         let last = flows.untracked.load(Ordering::Acquire);
         let until = last.saturating_add(NEVER_CAME.get());
-        if last == 0 || now.get() <= until {
+        if last == 0 || now.as_nanos() <= until {
             continue;
         }
         let first = usize::from(lane.first_ring);

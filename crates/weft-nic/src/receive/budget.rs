@@ -1,7 +1,7 @@
 //! What a receive queue can serve: so many packets a second, by a token bucket that is exact over any time.
 
 use core::num::NonZeroU32;
-use weft_units::Nanos;
+use weft_units::Instant;
 
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
@@ -31,15 +31,15 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A bucket that is full at `now`.
-    pub fn new(budget: Budget, now: Nanos) -> Self {
+    pub fn new(budget: Budget, now: Instant) -> Self {
         let rate = u128::from(budget.packets_per_s.get());
         let depth = u128::from(budget.burst.get()) * SECOND;
-        Self { rate, depth, full_at: u128::from(now.get()) * rate }
+        Self { rate, depth, full_at: u128::from(now.as_nanos()) * rate }
     }
 
     /// Takes a token, if there is one at `now`.
-    pub fn take(&mut self, now: Nanos) -> bool {
-        let now = u128::from(now.get()) * self.rate;
+    pub fn take(&mut self, now: Instant) -> bool {
+        let now = u128::from(now.as_nanos()) * self.rate;
         let full_at = self.full_at.max(now) + SECOND;
         if full_at > now + self.depth {
             return false;
@@ -49,9 +49,9 @@ impl TokenBucket {
     }
 
     /// When the next token will be there: now or earlier when there is one.
-    pub fn ready_at(&self) -> Nanos {
+    pub fn ready_at(&self) -> Instant {
         let scaled = (self.full_at + SECOND).saturating_sub(self.depth);
-        Nanos(u64::try_from(scaled.div_ceil(self.rate)).unwrap_or(u64::MAX))
+        Instant::from_nanos(u64::try_from(scaled.div_ceil(self.rate)).unwrap_or(u64::MAX))
     }
 }
 
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn a_backlogged_queue_is_served_at_its_rate() {
-        let mut bucket = TokenBucket::new(budget(3000, 4), Nanos::ZERO);
-        let (mut now, mut served) = (Nanos::ZERO, 0);
-        while now < Nanos::from_secs(7) {
+        let mut bucket = TokenBucket::new(budget(3000, 4), Instant::ZERO);
+        let (mut now, mut served) = (Instant::ZERO, 0);
+        while now < Instant::from_secs(7) {
             while bucket.take(now) {
                 served += 1;
             }
@@ -92,7 +92,7 @@ mod tests {
             burst in 1u32..100,
             gaps in proptest::collection::vec(prop_oneof![Just(0u64), 1..1000u64, 0..3_000_000_000u64], 1..200),
         ) {
-            let mut bucket = TokenBucket::new(budget(rate, burst), Nanos(5));
+            let mut bucket = TokenBucket::new(budget(rate, burst), Instant::from_nanos(5));
             let depth = u128::from(burst) * SECOND;
             let mut slow = Slow { level: depth, last: 5 };
             let mut now = 5;
@@ -101,8 +101,8 @@ mod tests {
                 slow.level = depth.min(slow.level + u128::from(now - slow.last) * u128::from(rate));
                 slow.last = now;
                 let allowed = slow.level >= SECOND;
-                prop_assert_eq!(bucket.ready_at() <= Nanos(now), allowed);
-                prop_assert_eq!(bucket.take(Nanos(now)), allowed);
+                prop_assert_eq!(bucket.ready_at() <= Instant::from_nanos(now), allowed);
+                prop_assert_eq!(bucket.take(Instant::from_nanos(now)), allowed);
                 if allowed {
                     slow.level -= SECOND;
                 }

@@ -5,7 +5,7 @@
 use super::budget::{Budget, TokenBucket};
 use super::counters::QueueCounters;
 use std::collections::VecDeque;
-use weft_units::Nanos;
+use weft_units::Instant;
 
 /// A frame in a ring, with the virtio-net header before it.
 pub(super) type Frame = Vec<u8>;
@@ -40,7 +40,7 @@ pub(super) struct Queues {
 
 impl Queues {
     /// `count` queues of `capacity` packets each.
-    pub(super) fn new(count: u32, capacity: u32, budget: Budget, now: Nanos) -> Self {
+    pub(super) fn new(count: u32, capacity: u32, budget: Budget, now: Instant) -> Self {
         let queue = |_| Queue { frames: VecDeque::new(), bucket: TokenBucket::new(budget, now) };
         Self { queues: (0..count).map(queue).collect(), capacity: capacity as usize, spare: Vec::new() }
     }
@@ -66,7 +66,7 @@ impl Queues {
     /// host took it. Returns whether any was served.
     pub(super) fn serve(
         &mut self,
-        now: Nanos,
+        now: Instant,
         counters: &[QueueCounters],
         mut deliver: impl FnMut(&[u8]) -> bool,
     ) -> bool {
@@ -90,7 +90,7 @@ impl Queues {
     }
 
     /// When something may be served next; `None` when nothing is held.
-    pub(super) fn ready_at(&self) -> Option<Nanos> {
+    pub(super) fn ready_at(&self) -> Option<Instant> {
         let waiting = self.queues.iter().filter(|queue| !queue.frames.is_empty());
         waiting.map(|queue| queue.bucket.ready_at()).min()
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use core::num::NonZeroU32;
     use proptest::prelude::*;
-    use weft_units::Packets;
+    use weft_units::{Nanos, Packets};
 
     fn budget(rate: u32, burst: u32) -> Budget {
         let some = |n| NonZeroU32::new(n).expect("not zero");
@@ -144,9 +144,9 @@ mod tests {
         /// Each packet is delivered once, refused, dropped or held, each queue's in its order, and the counters say so.
         #[test]
         fn every_packet_is_somewhere(steps in steps(), capacity in 1u32..20, rate in 1u32..10_000, burst in 1u32..10) {
-            let mut queues = Queues::new(3, capacity, budget(rate, burst), Nanos::ZERO);
+            let mut queues = Queues::new(3, capacity, budget(rate, burst), Instant::ZERO);
             let counters = counters(3);
-            let (mut now, mut number) = (Nanos::ZERO, 0u64);
+            let (mut now, mut number) = (Instant::ZERO, 0u64);
             let mut waiting: [VecDeque<u64>; 3] = Default::default();
             for step in steps {
                 match step {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_queue_in_need_does_not_take_from_another() {
-        let mut queues = Queues::new(2, 1000, budget(1000, 1), Nanos::ZERO);
+        let mut queues = Queues::new(2, 1000, budget(1000, 1), Instant::ZERO);
         let counters = counters(2);
         let frame = [0; super::super::VNET + 60];
         for _ in 0..1000 {
@@ -202,8 +202,8 @@ mod tests {
         for _ in 0..20 {
             queues.offer(1, &frame, &counters[1]);
         }
-        let mut now = Nanos::ZERO;
-        while now <= Nanos::from_millis(50) {
+        let mut now = Instant::ZERO;
+        while now <= Instant::from_millis(50) {
             queues.serve(now, &counters, |_| true);
             now = queues.ready_at().expect("much is held");
         }

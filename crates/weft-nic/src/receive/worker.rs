@@ -14,10 +14,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_host::clock;
 use weft_packet::Cube;
-use weft_units::{Nanos, QueueId};
+use weft_units::{Nanos, RxQueueId};
 
 /// Where a packet goes; `None` when it is not received.
-pub type Steer = dyn Fn(&Cube) -> Option<QueueId> + Send + Sync;
+pub type Steer = dyn Fn(&Cube) -> Option<RxQueueId> + Send + Sync;
 
 /// Frames read before the queues are looked at again: what a NIC driver's poll takes at most (`NAPI_POLL_WEIGHT`).
 const BURST: usize = 64;
@@ -143,7 +143,7 @@ impl ReceiveWorker {
     fn sleep_until_work(&self) -> Result<(), Errno> {
         let now = clock::now();
         let until = self.queues.ready_at().unwrap_or(now + PATIENCE).min(now + PATIENCE);
-        wait_readable(&self.wire, until.saturating_sub(now))
+        wait_readable(&self.wire, until.saturating_since(now))
     }
 }
 

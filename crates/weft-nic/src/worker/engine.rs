@@ -4,14 +4,14 @@ use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
-use weft_units::{Bytes, FlowId, FlowKey, Nanos, QueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, TxQueueId};
 
 /// What to do next.
 pub(crate) enum Decision<T> {
     /// A chunk of this flow is to be sent; the turn is to be finished.
     Turn(FlowId, T),
     /// Nothing may be sent before this time.
-    Wait(Nanos),
+    Wait(Instant),
     /// Nothing waits.
     Idle,
 }
@@ -23,17 +23,17 @@ pub(crate) trait Engine {
     /// A ring has something.
     fn activate(&mut self, flow: FlowId) -> bool;
     /// Whose turn it is.
-    fn next(&mut self, now: Nanos) -> Decision<Self::Turn>;
+    fn next(&mut self, now: Instant) -> Decision<Self::Turn>;
     /// The turn has ended. `share` is what it is charged in its class's share, where that is not what was sent.
-    fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Nanos);
+    fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant);
     /// The hardware queue that a ring belongs to.
-    fn queue_of(&self, flow: FlowId) -> QueueId;
+    fn queue_of(&self, flow: FlowId) -> TxQueueId;
     /// How a packet of a ring is cut now, if the NIC's own segments_per_turn does not say.
     fn segments_per_turn(&self, _flow: FlowId, _packet: &SuperPacket) -> Option<SegmentsPerTurn> {
         None
     }
     /// What it looks after now and then, between packets.
-    fn look(&mut self, _wall: Nanos, _counters: &Counters) {}
+    fn look(&mut self, _wall: Instant, _counters: &Counters) {}
     /// A packet is about to be taken off a ring. `sent_later`: it is not sent in the turn in which it is taken.
     fn fetch_begins(&mut self, _ring: FlowId, _sent_later: bool) {}
     /// No packet is between its ring and the wire, except those that are held.
@@ -53,7 +53,7 @@ impl Engine for PolicyTree {
         Self::activate(self, flow)
     }
 
-    fn next(&mut self, now: Nanos) -> Decision<Turn> {
+    fn next(&mut self, now: Instant) -> Decision<Turn> {
         match Self::next(self, now) {
             Next::Turn(turn) => Decision::Turn(turn.flow(), turn),
             Next::Wait(until) => Decision::Wait(until),
@@ -61,13 +61,13 @@ impl Engine for PolicyTree {
         }
     }
 
-    fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Nanos) {
+    fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant) {
         // The turn is the one that `next` has just given.
         let _ = self.finish_charging(turn, sent, share, backlogged, now);
     }
 
     /// A policy knows no queues: each ring is one.
-    fn queue_of(&self, flow: FlowId) -> QueueId {
-        QueueId(flow.0)
+    fn queue_of(&self, flow: FlowId) -> TxQueueId {
+        TxQueueId(flow.0)
     }
 }

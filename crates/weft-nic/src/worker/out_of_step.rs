@@ -8,7 +8,7 @@ use crate::ring_accounting::Empty;
 use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
 use weft_host::clock;
-use weft_units::Nanos;
+use weft_units::Instant;
 
 /// Says on the page how much of a ring is done. The places in its class come back afterwards, so that never more packets are
 /// in the rings than the class has places.
@@ -39,7 +39,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// Settles the accounting of a ring that was found empty. Returns whether nothing is missing in it (any more).
-    fn settle_empty(&mut self, number: usize, now: Nanos) -> bool {
+    fn settle_empty(&mut self, number: usize, now: Instant) -> bool {
         let posted = self.posted(number);
         let accounting = &mut self.parts.rings[number].accounting;
         if let Empty::Lost(missing) = accounting.empty(posted, now) {
@@ -62,10 +62,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Says of each ring until when all that was posted for it is done: what a flow that has been silent since needs to know to
     /// leave the ring although that is never empty.
-    pub(super) fn note_passed(&mut self, wall: Nanos) {
+    pub(super) fn note_passed(&mut self, wall: Instant) {
         for (ring, doorbell) in self.parts.rings.iter_mut().zip(&self.shared.rings) {
             if ring.accounting.done() >= ring.mark.0 {
-                doorbell.passed.store(ring.mark.1.get(), Ordering::Release);
+                doorbell.passed.store(ring.mark.1.as_nanos(), Ordering::Release);
                 // The time was read before the count: of what was posted before it, all is counted.
                 ring.mark = (doorbell.packets.load(Ordering::Acquire), wall);
             }
@@ -74,9 +74,9 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Looks again at the rings whose doorbell was ahead; what does not come is given up, with that reason.
     /// Returns whether a packet has come.
-    pub(super) fn retry_late(&mut self, wall: Nanos) -> bool {
+    pub(super) fn retry_late(&mut self, wall: Instant) -> bool {
         self.late_step =
-            if self.next_late == Nanos::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
+            if self.next_late == Instant::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
         self.late_step = self.late_step.min(LATE_RETRY_MAX);
         self.next_late = wall + self.late_step;
         let (mut i, mut any) = (0, false);

@@ -6,7 +6,7 @@
 //! at least the link time that a chunk takes the worker; while it rests a tenth of its time or more, bytes alone count. Limits
 //! are always by bytes.
 
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
 /// The part of its time from which on the worker counts as what runs short, in thousandths; the charge grows from nothing there
 /// to its whole at 1000, so that the two states do not alternate.
@@ -22,7 +22,7 @@ const GROWTH: u64 = 256;
 #[derive(Debug)]
 pub(crate) struct Pace {
     rate: BitsPerSec,
-    start: Nanos,
+    start: Instant,
     /// Processor time of the worker at the start of the window.
     cpu: Nanos,
     slept: Nanos,
@@ -35,7 +35,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// For a link of `rate`, from `now` on.
-    pub(crate) fn new(rate: BitsPerSec, now: Nanos, cpu: Nanos) -> Self {
+    pub(crate) fn new(rate: BitsPerSec, now: Instant, cpu: Nanos) -> Self {
         Self { rate, start: now, cpu, slept: Nanos::ZERO, chunks: 0, busy: 0, per_chunk: Nanos::ZERO }
     }
 
@@ -45,8 +45,8 @@ impl Pace {
     }
 
     /// Ends a window at `now`, when the worker had used `cpu` of processor time since it began.
-    pub(crate) fn close(&mut self, now: Nanos, cpu: Nanos) {
-        let span = now.saturating_sub(self.start).get().max(1);
+    pub(crate) fn close(&mut self, now: Instant, cpu: Nanos) {
+        let span = now.saturating_since(self.start).get().max(1);
         let busy = span.saturating_sub(self.slept.get()) * WHOLE / span;
         self.busy = (self.busy + busy).div_ceil(2);
         if self.chunks >= CHUNKS_MIN {
@@ -89,10 +89,10 @@ mod tests {
         let mut tree = PolicyTree::new(&policy.program).expect("tree");
         let flows = [0, 1].map(|lane| tree.add_flow(LaneId(lane), Weight::ONE).expect("flow"));
         flows.iter().for_each(|flow| _ = tree.activate(*flow));
-        let mut pace = Pace::new(rate, Nanos::ZERO, Nanos::ZERO);
-        let (mut now, mut cpu, mut window) = (Nanos::ZERO, Nanos::ZERO, Nanos::from_millis(20));
-        let (mut free, mut served) = (Nanos::ZERO, [0; 2]);
-        while now < Nanos::from_secs(5) {
+        let mut pace = Pace::new(rate, Instant::ZERO, Nanos::ZERO);
+        let (mut now, mut cpu, mut window) = (Instant::ZERO, Nanos::ZERO, Instant::from_millis(20));
+        let (mut free, mut served) = (Instant::ZERO, [0; 2]);
+        while now < Instant::from_secs(5) {
             if free > now {
                 pace.slept(free - now);
                 now = free;
@@ -102,7 +102,7 @@ mod tests {
             let bytes = Bytes(wire[of]);
             let share = pace.charge(bytes);
             tree.finish_charging(turn, bytes, share, true, now).expect("the turn");
-            served[of] += u64::from(now >= Nanos::from_secs(4));
+            served[of] += u64::from(now >= Instant::from_secs(4));
             (now, cpu) = (now + per_chunk, cpu + per_chunk);
             free = free.max(now.saturating_sub(Nanos::from_millis(10))) + rate.time_for(bytes);
             if now >= window {
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn one_slow_window_is_forgotten_and_a_slower_machine_noticed() {
-        let mut pace = Pace::new(BitsPerSec(8_000_000_000), Nanos::ZERO, Nanos::ZERO);
-        let (mut now, mut cpu) = (Nanos::ZERO, Nanos::ZERO);
+        let mut pace = Pace::new(BitsPerSec(8_000_000_000), Instant::ZERO, Nanos::ZERO);
+        let (mut now, mut cpu) = (Instant::ZERO, Nanos::ZERO);
         let mut windows = |pace: &mut Pace, count: u64, per_chunk: u64| {
             for _ in 0..count {
                 (0..100).for_each(|_| _ = pace.charge(Bytes(84)));

@@ -28,7 +28,7 @@ use weft_packet::segment::SuperPacket;
 use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
 use weft_sched::{QueueScheduler, WeightUpdates};
 use weft_titan::page::{self, LoadWord, QueuePage};
-use weft_units::{Bytes, FlowId, FlowKey, Nanos, QueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, Nanos, TxQueueId};
 
 /// How often the page is looked at, at most: a look costs two loads for each queue.
 const LOOK: Nanos = Nanos::from_micros(50);
@@ -41,7 +41,7 @@ pub(crate) struct QueueEngine<P> {
     /// How the queues are served while no weights are asked for.
     configured: Service,
     updates: WeightUpdates,
-    next_look: Nanos,
+    next_look: Instant,
     /// Pieces are asked for in all queues, and a queue is shared; as of the last look.
     any_shared: bool,
     /// While a packet is read: whether it may be cut.
@@ -52,10 +52,10 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     pub(crate) fn new(scheduler: QueueScheduler, page: P) -> Self {
         let (configured, queues) = (scheduler.service(), scheduler.queues());
         let updates = WeightUpdates::new(queues, Nanos::ZERO);
-        Self { scheduler, page, configured, updates, next_look: Nanos::ZERO, any_shared: false, cut: None }
+        Self { scheduler, page, configured, updates, next_look: Instant::ZERO, any_shared: false, cut: None }
     }
 
-    fn is_shared(&self, queue: QueueId) -> bool {
+    fn is_shared(&self, queue: TxQueueId) -> bool {
         self.page.load(queue).flows > 1
     }
 
@@ -67,7 +67,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     }
 
     /// Serves the queues by the page's weights.
-    fn take_weights(&mut self, wall: Nanos, counters: &Counters) {
+    fn take_weights(&mut self, wall: Instant, counters: &Counters) {
         let credit = match self.configured {
             Service::Deficit { credit } => credit,
             Service::RoundRobin => DEFAULT_CREDIT,
@@ -75,10 +75,10 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         self.scheduler.set_service(Service::Deficit { credit });
         let page = &*self.page;
         self.updates.set_interval(Nanos(page.update_interval_ns.load(Ordering::Relaxed)));
-        let read = |queue: QueueId| {
+        let read = |queue: TxQueueId| {
             let Some((load, changed)) = of_queue(page, queue) else { return (0, None) };
             let changed = changed.load(Ordering::SeqCst);
-            (load.get().weight, (changed != 0).then_some(Nanos(changed)))
+            (load.get().weight, (changed != 0).then_some(Instant::from_nanos(changed)))
         };
         for update in self.updates.take(wall, read) {
             // The scheduler has as many queues as the updates.
@@ -99,23 +99,23 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         if self.updates.applied().iter().any(|weight| *weight != 0) {
             self.updates.reset();
             for queue in 0..self.scheduler.queues() {
-                let _ = self.scheduler.set_weight(QueueId::from_index(queue), 0);
+                let _ = self.scheduler.set_weight(TxQueueId::from_index(queue), 0);
             }
         }
     }
 }
 
 /// A queue's load, and the time of its first change.
-fn of_queue(page: &QueuePage, queue: QueueId) -> Option<(&LoadWord, &AtomicU64)> {
+fn of_queue(page: &QueuePage, queue: TxQueueId) -> Option<(&LoadWord, &AtomicU64)> {
     page.loads.get(queue.index()).zip(page.changed_ns.get(queue.index()))
 }
 
 /// Clears the time of a change whose weight has been applied; see the module's documentation.
-fn acknowledge((load, time): (&LoadWord, &AtomicU64), applied: u64, changed: Nanos, now: Nanos) {
-    let cleared = time.compare_exchange(changed.get(), 0, Ordering::SeqCst, Ordering::SeqCst);
+fn acknowledge((load, time): (&LoadWord, &AtomicU64), applied: u64, changed: Instant, now: Instant) {
+    let cleared = time.compare_exchange(changed.as_nanos(), 0, Ordering::SeqCst, Ordering::SeqCst);
     if cleared.is_ok() && load.get().weight != applied {
         // Whoever was faster has set the better time.
-        let _ = time.compare_exchange(0, now.get(), Ordering::SeqCst, Ordering::SeqCst);
+        let _ = time.compare_exchange(0, now.as_nanos(), Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
@@ -126,18 +126,18 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         self.scheduler.activate(flow)
     }
 
-    fn next(&mut self, _now: Nanos) -> Decision<Turn> {
+    fn next(&mut self, _now: Instant) -> Decision<Turn> {
         self.scheduler.next().map_or(Decision::Idle, |turn| Decision::Turn(turn.flow(), turn))
     }
 
     /// A plain multiqueue NIC shares by bytes, or by packets.
-    fn finish(&mut self, turn: Turn, sent: Bytes, _share: Bytes, backlogged: bool, _now: Nanos) {
+    fn finish(&mut self, turn: Turn, sent: Bytes, _share: Bytes, backlogged: bool, _now: Instant) {
         // The turn is the one that `next` has just given.
         let _ = self.scheduler.finish(turn, sent, backlogged);
     }
 
-    fn queue_of(&self, flow: FlowId) -> QueueId {
-        self.scheduler.queue_of(flow).unwrap_or(QueueId(0))
+    fn queue_of(&self, flow: FlowId) -> TxQueueId {
+        self.scheduler.queue_of(flow).unwrap_or(TxQueueId(0))
     }
 
     /// Whole, unless pieces are asked for and more than one flow is active in the queue. A piece is whole segments, at least one.
@@ -150,13 +150,14 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         Some(SegmentsPerTurn::AtMost(NonZeroU32::new(segments as u32).unwrap_or(NonZeroU32::MIN)))
     }
 
-    fn look(&mut self, wall: Nanos, counters: &Counters) {
+    fn look(&mut self, wall: Instant, counters: &Counters) {
         if wall < self.next_look {
             return;
         }
         self.next_look = wall + LOOK;
         let all = self.page.segment_all.load(Ordering::Relaxed) == 1;
-        self.any_shared = all && (0..self.scheduler.queues()).any(|q| self.is_shared(QueueId::from_index(q)));
+        self.any_shared =
+            all && (0..self.scheduler.queues()).any(|q| self.is_shared(TxQueueId::from_index(q)));
         if self.page.use_weights.load(Ordering::Acquire) == 1 {
             self.take_weights(wall, counters);
         } else {

@@ -57,11 +57,11 @@ impl Bench {
         let mut tree = PolicyTree::new(&plan.program).expect("tree");
         let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
         let (rings, ring_of_flow) = make_rings(&plan, rings, |ring| {
-            tree.add_flow(plan.rings[ring].lane, Weight::ONE).map_err(|e| e.to_string())
+            tree.add_flow(plan.rings[ring.index()].lane, Weight::ONE).map_err(|e| e.to_string())
         })
         .expect("rings");
         let (uplink, wire) = pair();
-        let counters = Arc::new(Counters::new(plan.classes(&policy)));
+        let counters = Arc::new(Counters::new(plan.classes()));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {
@@ -71,7 +71,7 @@ impl Bench {
             link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
-            sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(&policy), out),
+            sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),
             default_class: ClassId(2),
             departures: None,
             cut_below: false,

@@ -17,7 +17,7 @@ use weft_packet::ethernet::wire_of;
 use weft_packet::segment::Checksum;
 use weft_packet::tap::frame_bytes;
 use weft_packet::vnet::{GsoType, VnetHeader};
-use weft_units::{Bytes, Nanos};
+use weft_units::{Bytes, Instant, Nanos};
 
 /// How long the worker waits when the kernel has no memory for a chunk: nothing says when there is some.
 const MEMORY_PAUSE: Nanos = Nanos::from_millis(1);
@@ -190,7 +190,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Sleeps until the uplink has room. No doorbell can change anything meanwhile, so no wake-up is asked for. The time that was
     /// waited is link time that has passed: the link was busy with what the NIC had sent before.
-    pub(super) fn wait_for_room(&mut self, room: Room, now: Nanos) {
+    pub(super) fn wait_for_room(&mut self, room: Room, now: Instant) {
         self.parts.counters.uplink_waits.add(1, 0);
         let longest = match room {
             Room::Queue => SLEEP_MAX,

@@ -4,7 +4,7 @@ use super::{Engine, Worker};
 use crate::records::RecordSource;
 use crate::sampler::Standing;
 use crate::sync::Ordering;
-use weft_units::{Bytes, ClassId, Nanos};
+use weft_units::{Bytes, ClassId, Instant};
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Ring `number` has become ready: its packet waits from now on.
@@ -13,9 +13,9 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// A packet of `class` has left ring `number` at `departure`, all of it.
-    pub(super) fn packet_has_left(&mut self, number: usize, class: ClassId, departure: Nanos) {
+    pub(super) fn packet_has_left(&mut self, number: usize, class: ClassId, departure: Instant) {
         let ring = &mut self.parts.rings[number];
-        let wait = departure.saturating_sub(ring.since);
+        let wait = departure.saturating_since(ring.since);
         ring.since = departure;
         let (shared, emptied) =
             (ring.class.is_none(), self.posted(number) <= self.parts.rings[number].accounting.done());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_host::netns::NetNs;
 use weft_host::{Mac, link, sysctl};
 use weft_nic::doorbell::{Doorbells, Shared};
-use weft_nic::nic::{ClassTotals, NicConfig, SoftwareNic, Totals};
+use weft_nic::nic::{ClassTotals, NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_nic::worker::SegmentsPerTurn;
@@ -56,14 +56,14 @@ impl Bench {
         text: &str,
         config: &NicConfig,
         ring_packets: u32,
-        edit: impl FnOnce(&mut RingPlan),
+        edit: impl FnOnce(&mut NicPlan),
     ) -> Self {
         let policy = policy(text);
         let bed = Testbed::create(role).expect("testbed");
-        let mut plan = SoftwareNic::plan(&policy, config).expect("plan");
+        let mut plan = NicPlan::new(&policy, config.clone()).expect("plan");
         edit(&mut plan);
-        let (port, uplink) = bed.devices_with(plan.rings.len() as u32, ring_packets, true).expect("devices");
-        let nic = SoftwareNic::start(&policy, config, plan, port, uplink).expect("nic");
+        let (port, uplink) = bed.devices_with(plan.ring_count(), ring_packets, true).expect("devices");
+        let nic = SoftwareNic::start(plan, port, uplink).expect("nic");
         bed.connect().expect("connect");
         let wait = Duration::from_secs(2);
         link::wait_running(&bed.sender, "port0", wait).expect("port");
@@ -146,7 +146,7 @@ pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs,
     let policy = policy(text);
     let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
     plan.lanes.iter_mut().for_each(|lane| lane.flow_bound = flow_bound);
-    let doorbells = Doorbells::load(&policy, &plan, &[]).expect("program");
+    let doorbells = Doorbells::load(&plan, &[]).expect("program");
     let ns = NetNs::create(&weft_host::RunId::current().name(role)).expect("namespace");
     let _ = weft_host::sysctl::set(&ns, "net.ipv6.conf.default.disable_ipv6", "1");
     link::create_veth((&ns, "a"), (&ns, "b"), &link::VethOptions::default()).expect("veth");

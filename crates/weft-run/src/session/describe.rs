@@ -2,17 +2,19 @@
 
 use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
+use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
 use weft_nic::worker::SegmentsPerTurn;
-use weft_policy::{CompiledPolicy, INFRASTRUCTURE, describe, describe_infrastructure};
+use weft_policy::{INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
 
 /// The policy or the hardware queues, the rings of each, and every device and program that `settings` would make. Touches
 /// nothing.
-pub fn describe_plan(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> String {
+pub fn describe_plan(settings: &Settings, plan: &NicPlan) -> String {
+    let plan = plan.rings();
     let mut out = match &plan.queues {
         Some(queues) => multiqueue(settings, queues),
-        None => lanes(policy, settings, plan),
+        None => lanes(settings, plan),
     };
     out.push_str("would be created\n");
     for line in devices(settings, plan) {
@@ -22,7 +24,8 @@ pub fn describe_plan(policy: &CompiledPolicy, settings: &Settings, plan: &RingPl
 }
 
 /// The policy, and the rings of each lane.
-fn lanes(policy: &CompiledPolicy, settings: &Settings, plan: &RingPlan) -> String {
+fn lanes(settings: &Settings, plan: &RingPlan) -> String {
+    let policy = plan.policy();
     let mut out = describe(policy) + describe_infrastructure(policy);
     let _ = writeln!(out, "rings, {} of the port's {} at most", plan.rings.len(), settings.rings);
     for (number, lane) in plan.lanes.iter().enumerate() {

@@ -57,9 +57,10 @@ pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, String> {
         .then(|| Extension { vlan_tci: sixteen(cube, Field::Vlan), ..Extension::default() });
     let action = match rule.action {
         Action::Queue(queue) => ethtool::Action::Queue(queue),
-        Action::Context(context) => {
-            ethtool::Action::Context { context: ethtool::ContextId(context.0), first: weft_units::QueueId(0) }
-        }
+        Action::Context(context) => ethtool::Action::Context {
+            context: ethtool::ContextId(context.0),
+            first: weft_units::RxQueueId(0),
+        },
         Action::Drop => ethtool::Action::Drop,
     };
     Ok(RxRule { location: Location::At(location), flow, extension, mac, action })

@@ -30,7 +30,7 @@ pub use updates::{Staleness, Update, WeightUpdates};
 use crate::tree::StaleTurn;
 use deficit_round_robin::DeficitRoundRobin;
 use thiserror::Error;
-use weft_units::{Bytes, FlowId, QueueId};
+use weft_units::{Bytes, FlowId, TxQueueId};
 
 /// The credit of a round and of the largest weight: Titan's patch of ixgbe gives weight times `WrrCreditMult` (4 in its scripts) times
 /// half an MTU, in the 64-byte units of the 82599's credit registers: 4 x 12 x 64.
@@ -69,7 +69,7 @@ pub enum QueueError {
     #[error("queue {given} does not exist, the device has {count}; choose one of them")]
     UnknownQueue {
         /// The queue that was given.
-        given: QueueId,
+        given: TxQueueId,
         /// How many there are.
         count: usize,
     },
@@ -79,7 +79,7 @@ pub enum QueueError {
     )]
     Occupied {
         /// The queue that was given.
-        given: QueueId,
+        given: TxQueueId,
     },
 }
 
@@ -87,7 +87,7 @@ pub enum QueueError {
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "the queue is charged only when the turn is finished"]
 pub struct Turn {
-    queue: QueueId,
+    queue: TxQueueId,
     flow: FlowId,
     serial: u64,
 }
@@ -95,7 +95,7 @@ pub struct Turn {
 impl Turn {
     /// The queue whose turn it is.
     #[inline]
-    pub fn queue(&self) -> QueueId {
+    pub fn queue(&self) -> TxQueueId {
         self.queue
     }
 
@@ -155,7 +155,7 @@ impl QueueScheduler {
     ///
     /// # Errors
     /// When there is no such queue, or it is [`Inner::Fifo`] and has its flow.
-    pub fn add_flow(&mut self, queue: QueueId) -> Result<FlowId, QueueError> {
+    pub fn add_flow(&mut self, queue: TxQueueId) -> Result<FlowId, QueueError> {
         let (count, fifo) = (self.queues.len(), self.inner == Inner::Fifo);
         let home =
             self.queues.get_mut(queue.index()).ok_or(QueueError::UnknownQueue { given: queue, count })?;
@@ -175,8 +175,8 @@ impl QueueScheduler {
     }
 
     /// The queue of a flow.
-    pub fn queue_of(&self, flow: FlowId) -> Option<QueueId> {
-        self.flows.get(flow.index()).map(|place| QueueId(place.queue))
+    pub fn queue_of(&self, flow: FlowId) -> Option<TxQueueId> {
+        self.flows.get(flow.index()).map(|place| TxQueueId(place.queue))
     }
 
     /// How the queues are served.
@@ -197,7 +197,7 @@ impl QueueScheduler {
     ///
     /// # Errors
     /// When there is no such queue.
-    pub fn set_weight(&mut self, queue: QueueId, weight: u64) -> Result<(), QueueError> {
+    pub fn set_weight(&mut self, queue: TxQueueId, weight: u64) -> Result<(), QueueError> {
         let count = self.queues.len();
         let slot =
             self.queues.get_mut(queue.index()).ok_or(QueueError::UnknownQueue { given: queue, count })?;
@@ -207,7 +207,7 @@ impl QueueScheduler {
     }
 
     /// The weight of a queue as it was set.
-    pub fn weight_of(&self, queue: QueueId) -> Option<u64> {
+    pub fn weight_of(&self, queue: TxQueueId) -> Option<u64> {
         self.queues.get(queue.index()).map(|q| q.weight)
     }
 
@@ -248,7 +248,7 @@ impl QueueScheduler {
         self.serial += 1;
         self.in_service = Some(flow);
         self.posted = false;
-        Some(Turn { queue: QueueId::from_index(queue), flow, serial: self.serial })
+        Some(Turn { queue: TxQueueId::from_index(queue), flow, serial: self.serial })
     }
 
     /// Ends a turn: `sent` bytes have left, and the flow has more if `backlogged` (or if it was activated meanwhile).

@@ -4,18 +4,18 @@
 //! how old what the NIC knows is (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page, and an
 //! actuator that makes system calls.
 
-use weft_units::{Nanos, QueueId};
+use weft_units::{Instant, Nanos, TxQueueId};
 
 /// One weight to be applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Update {
     /// The queue.
-    pub queue: QueueId,
+    pub queue: TxQueueId,
     /// Its weight now.
     pub weight: u64,
     /// The time of the first change that had not been applied, if it is known. The change may have been taken back
     /// meanwhile, so that the weight is the one that the device knows already.
-    pub changed_at: Option<Nanos>,
+    pub changed_at: Option<Instant>,
 }
 
 /// How old changes of weights were when they were applied.
@@ -47,7 +47,7 @@ impl Staleness {
 pub struct WeightUpdates {
     interval: Nanos,
     /// The time of the last batch that had something in it.
-    last: Option<Nanos>,
+    last: Option<Instant>,
     /// What the device knows.
     applied: Vec<u64>,
     batch: Vec<Update>,
@@ -82,24 +82,28 @@ impl WeightUpdates {
     }
 
     /// When the next batch may be taken; `None` when it may be at any time.
-    pub fn due(&self) -> Option<Nanos> {
+    pub fn due(&self) -> Option<Instant> {
         self.last.map(|last| last + self.interval)
     }
 
     /// Takes what has changed, at `now`, unless the interval since the last batch has not passed: then nothing. `read`
     /// gives a queue's weight and the time of the first change that was not taken yet. A look that finds nothing does
     /// not start the interval. The caller applies the batch at once.
-    pub fn take(&mut self, now: Nanos, mut read: impl FnMut(QueueId) -> (u64, Option<Nanos>)) -> &[Update] {
+    pub fn take(
+        &mut self,
+        now: Instant,
+        mut read: impl FnMut(TxQueueId) -> (u64, Option<Instant>),
+    ) -> &[Update] {
         self.batch.clear();
         if self.due().is_some_and(|due| now < due) {
             return &self.batch;
         }
         for (index, applied) in self.applied.iter_mut().enumerate() {
-            let queue = QueueId::from_index(index);
+            let queue = TxQueueId::from_index(index);
             let (weight, changed_at) = read(queue);
             let differs = core::mem::replace(applied, weight) != weight;
             if let (true, Some(changed_at)) = (differs, changed_at) {
-                self.staleness.add(now.saturating_sub(changed_at));
+                self.staleness.add(now.saturating_since(changed_at));
             }
             if differs || changed_at.is_some() {
                 self.batch.push(Update { queue, weight, changed_at });

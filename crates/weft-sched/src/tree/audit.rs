@@ -135,7 +135,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use weft_units::{Bytes, FlowId, LaneId, LeafId, Nanos, Weight};
+    use weft_units::{Bytes, FlowId, Instant, LaneId, LeafId, Weight};
 
     use super::*;
     use crate::Next;
@@ -174,11 +174,11 @@ mod tests {
         }
         let mut order = Vec::new();
         while order.len() < turns {
-            let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("something is backlogged") };
+            let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("something is backlogged") };
             let flow = turn.flow();
             order.push(flow);
             let sent = Bytes(64 + u64::from(rng.below(65_000)));
-            tree.finish(turn, sent, rng.below(4) > 0, Nanos::ZERO).expect("the turn is outstanding");
+            tree.finish(turn, sent, rng.below(4) > 0, Instant::ZERO).expect("the turn is outstanding");
             tree.activate(FlowId(rng.below(256)));
             if order.len() % 64 == 0 {
                 tree.check_invariants().expect("sound");
@@ -203,8 +203,8 @@ mod tests {
         let flow = tree.add_flow(LaneId(0), Weight::ONE).expect("the lane exists");
         shift(&mut tree, tags::REBASE_AT);
         tree.activate(flow);
-        let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("a flow is backlogged") };
-        tree.finish(turn, Bytes(1500), true, Nanos::ZERO).expect("the turn is outstanding");
+        let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("a flow is backlogged") };
+        tree.finish(turn, Bytes(1500), true, Instant::ZERO).expect("the turn is outstanding");
         assert!(tree.leaves[LeafId(0).index()].virtual_time < tags::REBASE_AT / 2 + 1);
         tree.check_invariants().expect("sound");
     }

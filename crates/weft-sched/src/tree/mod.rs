@@ -54,7 +54,7 @@ mod audit;
 mod service;
 
 use thiserror::Error;
-use weft_units::{BitsPerSec, FlowId, LaneId, LeafId, LimitId, Nanos, Weight};
+use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
 
 use crate::check::{self, Layout, ProgramError};
 use crate::leaf::{Lane, Leaf};
@@ -94,7 +94,7 @@ pub enum Next {
     /// Send a segment of this flow.
     Turn(Turn),
     /// All that waits is rate-limited; nothing may be sent before this time.
-    Wait(Nanos),
+    Wait(Instant),
     /// No flow is backlogged.
     Idle,
 }
@@ -360,7 +360,7 @@ impl PolicyTree {
     ///
     /// # Errors
     /// [`RateError::UnknownLimit`], [`RateError::ZeroRate`].
-    pub fn set_rate(&mut self, limit: LimitId, rate: BitsPerSec, now: Nanos) -> Result<(), RateError> {
+    pub fn set_rate(&mut self, limit: LimitId, rate: BitsPerSec, now: Instant) -> Result<(), RateError> {
         let count = self.limits.len();
         if rate.get() == 0 {
             return Err(RateError::ZeroRate { given: limit });
@@ -369,7 +369,7 @@ impl PolicyTree {
             self.limits.get_mut(limit.index()).ok_or(RateError::UnknownLimit { given: limit, count })?;
         slot.set_rate(rate, now);
         let (lanes, limits) = (&self.lanes, &self.limits);
-        self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).get());
+        self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).as_nanos());
         Ok(())
     }
 }

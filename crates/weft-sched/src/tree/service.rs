@@ -1,6 +1,6 @@
 //! Activation, turns, parking and release.
 
-use weft_units::{Bytes, FlowId, LaneId, Nanos};
+use weft_units::{Bytes, FlowId, Instant, LaneId};
 
 use super::{Flow, FlowState, NO_LEAF, Next, PolicyTree, StaleTurn, Turn};
 use crate::leaf::{Lane, Leaf};
@@ -11,8 +11,8 @@ use crate::tags;
 
 /// The time from which on all limits of `lane` allow it to send.
 #[inline]
-pub(super) fn release_time(lane: &Lane, limits: &[Limit]) -> Nanos {
-    lane.limits.iter().map(|limit| limits[limit.index()].release()).max().unwrap_or(Nanos::ZERO)
+pub(super) fn release_time(lane: &Lane, limits: &[Limit]) -> Instant {
+    lane.limits.iter().map(|limit| limits[limit.index()].release()).max().unwrap_or(Instant::ZERO)
 }
 
 /// The rank of a reference to `flow` that is inserted now.
@@ -101,7 +101,7 @@ impl PolicyTree {
     /// its place. [`Next::Wait`] carries the earliest release time; nothing can be sent before it unless a flow is
     /// activated or a rate changed.
     #[inline]
-    pub fn next(&mut self, now: Nanos) -> Next {
+    pub fn next(&mut self, now: Instant) -> Next {
         self.in_service = None;
         self.posted = false;
         self.serial += 1;
@@ -117,7 +117,7 @@ impl PolicyTree {
             self.park(id, release);
         }
         match self.shaping.peek() {
-            Some(first) => Next::Wait(Nanos(first.rank)),
+            Some(first) => Next::Wait(Instant::from_nanos(first.rank)),
             None => Next::Idle,
         }
     }
@@ -143,7 +143,13 @@ impl PolicyTree {
     /// # Errors
     /// [`StaleTurn`] when another turn was begun since; nothing is charged then.
     #[inline]
-    pub fn finish(&mut self, turn: Turn, sent: Bytes, backlogged: bool, now: Nanos) -> Result<(), StaleTurn> {
+    pub fn finish(
+        &mut self,
+        turn: Turn,
+        sent: Bytes,
+        backlogged: bool,
+        now: Instant,
+    ) -> Result<(), StaleTurn> {
         self.finish_charging(turn, sent, sent, backlogged, now)
     }
 
@@ -159,7 +165,7 @@ impl PolicyTree {
         sent: Bytes,
         share: Bytes,
         backlogged: bool,
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), StaleTurn> {
         let arrival = if backlogged || self.posted { Some(self.tick()) } else { None };
         self.finish_at(turn, (sent, share), arrival, now)
@@ -172,7 +178,7 @@ impl PolicyTree {
         turn: Turn,
         (sent, share): (Bytes, Bytes),
         next_arrival: Option<u64>,
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), StaleTurn> {
         if turn.serial != self.serial || self.in_service != Some(turn.flow) {
             return Err(StaleTurn { flow: turn.flow });
@@ -206,11 +212,11 @@ impl PolicyTree {
     }
 
     /// Takes a lane that may not send before `release` out of the tree.
-    fn park(&mut self, id: u32, release: Nanos) {
+    fn park(&mut self, id: u32, release: Instant) {
         let tie = self.tick();
         let lane = &mut self.lanes[id as usize];
         lane.parked = true;
-        self.shaping.push(Entry { rank: release.get(), tie, id });
+        self.shaping.push(Entry { rank: release.as_nanos(), tie, id });
         let leaf = &mut self.leaves[lane.leaf as usize];
         leaf.heads.clear(lane.slot as usize);
         let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { lane.leaf };
@@ -227,8 +233,8 @@ impl PolicyTree {
 
     /// Puts the lanes back whose time has come.
     #[inline]
-    fn release_due(&mut self, now: Nanos) {
-        while self.shaping.peek().is_some_and(|first| first.rank <= now.get()) {
+    fn release_due(&mut self, now: Instant) {
+        while self.shaping.peek().is_some_and(|first| first.rank <= now.as_nanos()) {
             self.release_first();
         }
     }

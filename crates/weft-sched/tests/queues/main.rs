@@ -5,7 +5,7 @@ mod reference;
 use proptest::prelude::*;
 use reference::Reference;
 use weft_sched::queues::{DEFAULT_CREDIT, FAIR_QUANTUM, Inner, QueueError, QueueScheduler, Service};
-use weft_units::{Bytes, FlowId, QueueId};
+use weft_units::{Bytes, FlowId, TxQueueId};
 
 const WRR: Service = Service::Deficit { credit: DEFAULT_CREDIT };
 
@@ -14,7 +14,7 @@ fn scheduler(queues: usize, per_queue: usize, service: Service, inner: Inner) ->
     let mut made = QueueScheduler::new(queues, service, inner);
     for queue in 0..queues {
         for _ in 0..per_queue {
-            made.add_flow(QueueId::from_index(queue)).expect("flow");
+            made.add_flow(TxQueueId::from_index(queue)).expect("flow");
         }
     }
     made
@@ -66,7 +66,7 @@ proptest! {
                     slow.activate(n / per_queue, n % per_queue);
                 }
                 Step::Weight(queue, weight) => {
-                    fast.set_weight(QueueId::from_index(queue % queues), weight).expect("queue");
+                    fast.set_weight(TxQueueId::from_index(queue % queues), weight).expect("queue");
                     slow.set_weight(queue % queues, weight);
                 }
                 Step::Service(service) => {
@@ -113,7 +113,7 @@ fn activate_all(scheduler: &mut QueueScheduler, flows: usize) {
 fn round_robin_counts_turns_and_not_bytes() {
     let mut nic = scheduler(3, 1, Service::RoundRobin, Inner::Fifo);
     activate_all(&mut nic, 3);
-    nic.set_weight(QueueId(1), 50).expect("queue");
+    nic.set_weight(TxQueueId(1), 50).expect("queue");
     let sizes = [1538, 65_000, 60];
     let sent = serve(&mut nic, 3, 10_000_000, |flow| sizes[flow.index()]);
     let turns: Vec<u64> = sent.iter().zip(sizes).map(|(sent, size)| sent / size).collect();
@@ -126,7 +126,7 @@ fn weights_are_shares_within_a_packet_and_a_visit() {
     for sizes in [[1538, 1538, 1538], [65_000, 1538, 60], [60, 1538, 65_000]] {
         let mut nic = scheduler(3, 1, WRR, Inner::Fifo);
         for (queue, weight) in [1, 2, 4].into_iter().enumerate() {
-            nic.set_weight(QueueId::from_index(queue), weight).expect("queue");
+            nic.set_weight(TxQueueId::from_index(queue), weight).expect("queue");
         }
         activate_all(&mut nic, 3);
         for total in [1_000_000, 5_000_000, 70_000_000] {
@@ -143,7 +143,7 @@ fn weights_are_shares_within_a_packet_and_a_visit() {
     }
     let mut nic = scheduler(3, 1, WRR, Inner::Fifo);
     for (queue, weight) in [1, 2, 4].into_iter().enumerate() {
-        nic.set_weight(QueueId::from_index(queue), weight).expect("queue");
+        nic.set_weight(TxQueueId::from_index(queue), weight).expect("queue");
     }
     activate_all(&mut nic, 3);
     // Packets of the size of the credit: whole rounds are exact.
@@ -165,7 +165,7 @@ fn a_queue_waits_for_no_more_than_its_share_says_whatever_the_size_of_weights() 
         let count = weights.len();
         let mut nic = scheduler(count, 1, WRR, Inner::Fifo);
         for (queue, weight) in weights.iter().enumerate() {
-            nic.set_weight(QueueId::from_index(queue), *weight).expect("queue");
+            nic.set_weight(TxQueueId::from_index(queue), *weight).expect("queue");
         }
         activate_all(&mut nic, count);
         let sum: u64 = weights.iter().sum();
@@ -196,7 +196,7 @@ fn only_the_ratios_of_weights_matter() {
     let order = |weights: [u64; 3]| {
         let mut nic = scheduler(3, 1, WRR, Inner::Fifo);
         for (queue, weight) in weights.into_iter().enumerate() {
-            nic.set_weight(QueueId::from_index(queue), weight).expect("queue");
+            nic.set_weight(TxQueueId::from_index(queue), weight).expect("queue");
         }
         activate_all(&mut nic, 3);
         let sizes = [1538, 9000, 60];
@@ -245,7 +245,7 @@ fn a_changed_weight_counts_from_the_next_visit_on() {
     let mut nic = scheduler(2, 1, WRR, Inner::Fifo);
     activate_all(&mut nic, 2);
     serve(&mut nic, 2, 1_000_000, |_| 1538);
-    nic.set_weight(QueueId(1), 9).expect("queue");
+    nic.set_weight(TxQueueId(1), 9).expect("queue");
     let sent = serve(&mut nic, 2, 10_000_000, |_| 1538);
     let share = sent[1] as f64 / (sent[0] + sent[1]) as f64;
     assert!((share - 0.9).abs() < 0.005, "{share}");
@@ -268,9 +268,9 @@ fn flows_of_a_fair_queue_share_it_by_bytes() {
 fn errors_and_ends() {
     let mut nic = scheduler(2, 1, WRR, Inner::Fifo);
     assert_eq!(nic.next(), None);
-    assert_eq!(nic.add_flow(QueueId(2)), Err(QueueError::UnknownQueue { given: QueueId(2), count: 2 }));
-    assert_eq!(nic.add_flow(QueueId(1)), Err(QueueError::Occupied { given: QueueId(1) }));
-    assert!(nic.set_weight(QueueId(9), 1).is_err() && !nic.activate(FlowId(9)));
+    assert_eq!(nic.add_flow(TxQueueId(2)), Err(QueueError::UnknownQueue { given: TxQueueId(2), count: 2 }));
+    assert_eq!(nic.add_flow(TxQueueId(1)), Err(QueueError::Occupied { given: TxQueueId(1) }));
+    assert!(nic.set_weight(TxQueueId(9), 1).is_err() && !nic.activate(FlowId(9)));
     nic.activate(FlowId(1));
     let (first, second) = (nic.next().expect("turn"), nic.next().expect("turn"));
     assert!(nic.finish(first, Bytes(1), false).is_err(), "forgotten by the second");

@@ -8,7 +8,7 @@ pub(crate) mod packets;
 pub(crate) mod random;
 
 use weft_sched::{Child, Discipline, LeafDiscipline, Program};
-use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId};
 
 /// Units of virtual time for a byte at weight 1, as the engine documents it.
 const SCALE: u128 = 4096;
@@ -83,7 +83,7 @@ enum Cause {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Turn(FlowId, LaneId),
-    Wait(Nanos),
+    Wait(Instant),
     Idle,
 }
 
@@ -159,9 +159,9 @@ impl Reference {
         self.flows[at.index()].tags.rest = 0;
     }
 
-    pub(crate) fn set_rate(&mut self, limit: LimitId, rate: u64, now: Nanos) {
+    pub(crate) fn set_rate(&mut self, limit: LimitId, rate: u64, now: Instant) {
         let limit = &mut self.limits[limit.index()];
-        let (now, rate) = (u128::from(now.get()), u128::from(rate));
+        let (now, rate) = (u128::from(now.as_nanos()), u128::from(rate));
         let tat = limit.tat / limit.rate;
         let tat = if tat > now { now + (tat - now) * limit.rate / rate } else { tat };
         limit.rate = rate;
@@ -279,11 +279,11 @@ impl Reference {
         }
     }
 
-    pub(crate) fn next(&mut self, now: Nanos) -> Answer {
+    pub(crate) fn next(&mut self, now: Instant) -> Answer {
         self.in_service = None;
         self.posted = false;
         loop {
-            let due = self.parked.iter().enumerate().filter(|(_, p)| p.release <= now.get());
+            let due = self.parked.iter().enumerate().filter(|(_, p)| p.release <= now.as_nanos());
             let Some(at) = due.min_by_key(|(_, p)| (p.release, p.order)).map(|(at, _)| at) else { break };
             self.parked.remove(at);
             self.settle(Cause::Release);
@@ -291,7 +291,7 @@ impl Reference {
         while let Some((path, flow)) = self.best() {
             let lane = self.flows[flow].lane;
             let release = self.lane_release(lane);
-            if release <= now.get() {
+            if release <= now.as_nanos() {
                 self.begin(&path, flow);
                 return Answer::Turn(FlowId::from_index(flow), LaneId::from_index(lane));
             }
@@ -300,7 +300,7 @@ impl Reference {
             self.settle(Cause::Parking);
         }
         let first = self.parked.iter().map(|parked| parked.release).min();
-        first.map_or(Answer::Idle, |release| Answer::Wait(Nanos(release)))
+        first.map_or(Answer::Idle, |release| Answer::Wait(Instant::from_nanos(release)))
     }
 
     fn begin(&mut self, path: &[(usize, usize)], flow: usize) {
@@ -314,18 +314,18 @@ impl Reference {
         self.in_service = Some(flow);
     }
 
-    pub(crate) fn finish(&mut self, sent: Bytes, backlogged: bool, now: Nanos) {
+    pub(crate) fn finish(&mut self, sent: Bytes, backlogged: bool, now: Instant) {
         let arrival = (backlogged || self.posted).then(|| self.order());
         self.finish_at(sent, arrival, now);
     }
 
-    pub(crate) fn finish_at(&mut self, sent: Bytes, next_arrival: Option<u64>, now: Nanos) {
+    pub(crate) fn finish_at(&mut self, sent: Bytes, next_arrival: Option<u64>, now: Instant) {
         let at = self.in_service.take().expect("a turn is outstanding");
         let bytes = u128::from(sent.get());
         let lane = self.flows[at].lane;
         for limit in &self.program.lanes[lane].limits {
             let limit = &mut self.limits[limit.index()];
-            limit.tat = limit.tat.max(u128::from(now.get()) * limit.rate) + bytes * 8_000_000_000;
+            limit.tat = limit.tat.max(u128::from(now.as_nanos()) * limit.rate) + bytes * 8_000_000_000;
         }
         let leaf = self.program.lanes[lane].leaf;
         if self.program.leaves[leaf.index()].discipline == LeafDiscipline::Fair {
@@ -365,8 +365,8 @@ impl Reference {
     }
 
     /// Whether something could be sent at `now`: what work conservation promises.
-    pub(crate) fn could_send(&self, now: Nanos) -> bool {
+    pub(crate) fn could_send(&self, now: Instant) -> bool {
         let backlogged = self.flows.iter().filter(|flow| flow.backlogged && !flow.removed);
-        backlogged.map(|flow| self.lane_release(flow.lane)).any(|release| release <= now.get())
+        backlogged.map(|flow| self.lane_release(flow.lane)).any(|release| release <= now.as_nanos())
     }
 }

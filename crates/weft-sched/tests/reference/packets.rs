@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weft_sched::{Departure, Dequeue, Descriptor, Program};
-use weft_units::{FlowId, LaneId, Nanos};
+use weft_units::{FlowId, Instant, LaneId};
 
 use super::{Answer, Reference};
 
@@ -48,7 +48,7 @@ impl PacketReference {
         true
     }
 
-    pub(crate) fn dequeue(&mut self, now: Nanos) -> Dequeue {
+    pub(crate) fn dequeue(&mut self, now: Instant) -> Dequeue {
         match self.tree.next(now) {
             Answer::Idle => Dequeue::Empty,
             Answer::Wait(until) => Dequeue::Wait(until),

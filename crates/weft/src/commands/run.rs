@@ -153,7 +153,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         {
             output::warn(&error.to_string());
         }
-        output::print(&describe_plan(&policy, &settings, &plan))?;
+        output::print(&describe_plan(&settings, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
     require_network_rights()?;

@@ -52,11 +52,12 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_units::Instant;
 
     #[test]
     fn only_the_last_windows_count() {
         let sample = |bytes| Sample {
-            start: Nanos::ZERO,
+            start: Instant::ZERO,
             window: Nanos::from_millis(100),
             wire: vec![Bytes(bytes)],
             standing: vec![Bytes(bytes)],

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use weft_host::{NetNs, OsError, clock};
 use weft_steer::Flow;
-use weft_units::{FlowKey, Nanos, Protocol};
+use weft_units::{FlowKey, Instant, Nanos, Protocol};
 
 /// Keys that are asked for; they are set before the experiment begins.
 pub(super) const KEYS: u32 = 100;
@@ -41,7 +41,7 @@ pub(super) struct Live {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Completion {
     /// When its answer came, on the monotonic clock.
-    pub(super) at: Nanos,
+    pub(super) at: Instant,
     /// Since it was first sent.
     pub(super) latency: Nanos,
 }
@@ -114,7 +114,7 @@ pub(super) fn flows(class: Class, number: u32, flows: u16) -> Vec<Flow> {
 pub(super) struct Client {
     pub(super) class: Class,
     pub(super) number: u32,
-    pub(super) joined: Nanos,
+    pub(super) joined: Instant,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<FlowLog>>,
 }
@@ -124,8 +124,8 @@ pub(super) struct Client {
 pub(super) struct Ended {
     pub(super) class: Class,
     pub(super) number: u32,
-    pub(super) joined: Nanos,
-    pub(super) left: Nanos,
+    pub(super) joined: Instant,
+    pub(super) left: Instant,
     pub(super) flows: Vec<FlowLog>,
 }
 
@@ -228,7 +228,7 @@ impl FlowRun {
                 self.counts.errors += 1;
             }
             let at = clock::now();
-            let latency = at.saturating_sub(sent_at);
+            let latency = at.saturating_since(sent_at);
             live.answered.fetch_add(1, Ordering::Relaxed);
             live.latency_ns.fetch_add(latency.get(), Ordering::Relaxed);
             completions.push(Completion { at, latency });

@@ -4,7 +4,7 @@ use super::client::{Ended, RequestCounts};
 use super::{Class, IsolationOptions};
 use weft_nic::receive::ReceiveTotals;
 use weft_report::stats;
-use weft_units::{FlowKey, Nanos, Packets};
+use weft_units::{FlowKey, Instant, Nanos, Packets};
 
 /// A part of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,12 +134,12 @@ pub struct IsolationOutcome {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) phase: Phase,
-    pub(super) from: Nanos,
-    pub(super) to: Nanos,
+    pub(super) from: Instant,
+    pub(super) to: Instant,
 }
 
 /// What some clients did from `from` to `to`.
-fn class_record<'a>(clients: impl Iterator<Item = &'a Ended>, from: Nanos, to: Nanos) -> ClassRecord {
+fn class_record<'a>(clients: impl Iterator<Item = &'a Ended>, from: Instant, to: Instant) -> ClassRecord {
     let (mut count, mut latencies) = (0, Vec::new());
     for client in clients {
         count += 1;
@@ -148,7 +148,7 @@ fn class_record<'a>(clients: impl Iterator<Item = &'a Ended>, from: Nanos, to: N
         latencies.extend(within.map(|done| done.latency.as_secs_f64()));
     }
     let sorted = stats::sorted(&latencies);
-    let seconds = to.saturating_sub(from).as_secs_f64();
+    let seconds = to.saturating_since(from).as_secs_f64();
     ClassRecord {
         clients: count,
         requests: sorted.len() as u64,
@@ -171,7 +171,7 @@ pub(super) fn newcomer(class: Class, options: &IsolationOptions) -> u32 {
 pub(super) fn phases(
     clients: &[Ended],
     spans: &[Span],
-    origin: Nanos,
+    origin: Instant,
     options: &IsolationOptions,
 ) -> Vec<PhaseRecord> {
     let is_new = |client: &Ended| client.number == newcomer(client.class, options);
@@ -189,8 +189,8 @@ pub(super) fn phases(
         };
         PhaseRecord {
             phase: span.phase,
-            from: span.from.saturating_sub(origin),
-            to: span.to.saturating_sub(origin),
+            from: span.from.saturating_since(origin),
+            to: span.to.saturating_since(origin),
             hp: of(Class::HighPriority),
             be: of(Class::BestEffort),
             newcomer,
@@ -202,18 +202,18 @@ pub(super) fn phases(
 /// A client's record, with windows of `window` from `origin` to `end`.
 pub(super) fn client(
     client: &Ended,
-    origin: Nanos,
-    end: Nanos,
+    origin: Instant,
+    end: Instant,
     window: Nanos,
     options: &IsolationOptions,
 ) -> ClientRecord {
-    let count = end.saturating_sub(origin).get().div_ceil(window.get().max(1)) as usize;
+    let count = end.saturating_since(origin).get().div_ceil(window.get().max(1)) as usize;
     let mut windows = vec![(0u64, Nanos::ZERO); count];
     let mut counts = RequestCounts::default();
     for flow in &client.flows {
         counts.add(&flow.counts);
         for done in flow.completions.iter().filter(|done| (origin..end).contains(&done.at)) {
-            let index = (done.at.saturating_sub(origin).get() / window.get().max(1)) as usize;
+            let index = (done.at.saturating_since(origin).get() / window.get().max(1)) as usize;
             if let Some((requests, latency)) = windows.get_mut(index) {
                 *requests += 1;
                 *latency += done.latency;
@@ -223,7 +223,7 @@ pub(super) fn client(
     let point = |(index, (requests, latency)): (usize, &(u64, Nanos))| {
         let at = Nanos(window.get() * index as u64);
         // The last window may be cut short by the end.
-        let span = window.min(end.saturating_sub(origin).saturating_sub(at));
+        let span = window.min(end.saturating_since(origin).saturating_sub(at));
         Point {
             at,
             requests_per_s: *requests as f64 / span.as_secs_f64().max(1e-9),
@@ -234,8 +234,8 @@ pub(super) fn client(
         class: client.class,
         number: client.number,
         newcomer: client.number == newcomer(client.class, options),
-        joined: client.joined.saturating_sub(origin),
-        left: client.left.saturating_sub(origin),
+        joined: client.joined.saturating_since(origin),
+        left: client.left.saturating_since(origin),
         counts,
         flows: client.flows.iter().map(|flow| FlowRecord { key: flow.key, counts: flow.counts }).collect(),
         points: windows.iter().enumerate().map(point).collect(),

@@ -12,7 +12,7 @@ use weft_host::{Process, clock};
 use weft_nic::receive::{ReceiveConfig, ReceiveNic};
 use weft_nic::testbed::Testbed;
 use weft_steer::Flow;
-use weft_units::{Nanos, Packets};
+use weft_units::{Instant, Nanos, Packets};
 
 /// Packets that the wire holds before the NIC reads them.
 const WIRE_PACKETS: u32 = 4096;
@@ -48,7 +48,7 @@ pub fn run(
         .collect();
     let planning = clock::now();
     let plan = replan(&initial, &[]).map_err(IsolationError::Plan)?;
-    let planning = clock::now().saturating_sub(planning);
+    let planning = clock::now().saturating_since(planning);
     let rules = plan.configuration.rules.len();
     let first = Change { at: Nanos::ZERO, added: initial.len(), removed: 0, planning, rules };
     let testbed = Testbed::create(&super::super::role("iso"))?;
@@ -82,7 +82,7 @@ pub fn run(
     let end = spans.last().map_or(origin, |span| span.to);
     let mut requests = RequestCounts::default();
     ended.iter().flat_map(|client| &client.flows).for_each(|flow| requests.add(&flow.counts));
-    let elapsed = end.saturating_sub(origin);
+    let elapsed = end.saturating_since(origin);
     Ok(IsolationOutcome {
         mode: mode.to_owned(),
         phases: record::phases(&ended, &spans, origin, options),
@@ -131,7 +131,7 @@ struct Run<'a> {
     ended: Vec<Ended>,
     changes: Vec<Change>,
     spans: Vec<Span>,
-    origin: Nanos,
+    origin: Instant,
     shown_at: Nanos,
 }
 
@@ -162,7 +162,7 @@ impl Run<'_> {
             self.change(replan, &flows, &[])?;
             self.start(class, number)?;
             from = clock::now();
-            on_event(IsolationEvent::Changed { class, joined: true, at: from.saturating_sub(self.origin) });
+            on_event(IsolationEvent::Changed { class, joined: true, at: from.saturating_since(self.origin) });
             let to = from + self.options.scaled(JOINED_S);
             self.wait(to, stop, on_event)?;
             self.spans.push(Span { phase: Phase::Joined(class), from, to });
@@ -170,7 +170,7 @@ impl Run<'_> {
                 self.ended.push(client.end()?);
             }
             self.change(replan, &[], &flows)?;
-            let at = clock::now().saturating_sub(self.origin);
+            let at = clock::now().saturating_since(self.origin);
             on_event(IsolationEvent::Changed { class, joined: false, at });
         }
         self.clients.iter().for_each(Client::ask_to_end);
@@ -199,10 +199,10 @@ impl Run<'_> {
     ) -> Result<(), IsolationError> {
         let begin = clock::now();
         let plan = replan(added, removed).map_err(IsolationError::Plan)?;
-        let planning = clock::now().saturating_sub(begin);
+        let planning = clock::now().saturating_since(begin);
         self.nic.replace(plan.steer);
         self.changes.push(Change {
-            at: clock::now().saturating_sub(self.origin),
+            at: clock::now().saturating_since(self.origin),
             added: added.len(),
             removed: removed.len(),
             planning,
@@ -214,7 +214,7 @@ impl Run<'_> {
     /// Waits until `until`, showing windows as they close.
     fn wait(
         &mut self,
-        until: Nanos,
+        until: Instant,
         stop: &dyn Fn() -> bool,
         on_event: &mut dyn FnMut(IsolationEvent),
     ) -> Result<(), IsolationError> {
@@ -230,12 +230,12 @@ impl Run<'_> {
                 return Err(server::ended(&mut self.server, status));
             }
             if now >= self.origin {
-                self.show(now.saturating_sub(self.origin), on_event);
+                self.show(now.saturating_since(self.origin), on_event);
             }
             if now >= until {
                 return Ok(());
             }
-            let pause = until.saturating_sub(now).min(Nanos::from_millis(20));
+            let pause = until.saturating_since(now).min(Nanos::from_millis(20));
             std::thread::sleep(Duration::from_nanos(pause.get()));
         }
     }

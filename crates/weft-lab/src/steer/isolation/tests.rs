@@ -10,7 +10,7 @@ use weft_host::{RunId, clock, testing};
 use weft_nic::receive::Budget;
 use weft_packet::{Cube, Field};
 use weft_steer::Configuration;
-use weft_units::{Packets, QueueId};
+use weft_units::{Packets, RxQueueId};
 
 #[test]
 fn what_cannot_be_is_refused() {
@@ -36,7 +36,7 @@ fn isolated(queues: u32, hp: u32) -> Plan {
         let flow = cube.flow()?;
         let is_hp = (0..=2).any(|n| testbed::address(Class::HighPriority, n) == flow.src);
         let (first, count) = if is_hp { (0, hp) } else { (hp, queues - hp) };
-        Some(QueueId(first + u32::from(flow.sport) % count))
+        Some(RxQueueId(first + u32::from(flow.sport) % count))
     };
     Plan { configuration: Configuration::default(), steer: Arc::new(steer) }
 }
@@ -133,11 +133,11 @@ fn requests_that_a_full_queue_drops_are_sent_again() {
 fn a_run_that_is_interrupted_leaves_nothing() {
     let Some(_alone) = ready("a_run_that_is_interrupted_leaves_nothing") else { return };
     let began = clock::now();
-    let stop = || clock::now().saturating_sub(began) > Nanos::from_millis(900);
+    let stop = || clock::now().saturating_since(began) > Nanos::from_millis(900);
     let mut replan = |_: &[Flow], _: &[Flow]| Ok(isolated(4, 2));
     let result = run("x", &IsolationOptions { scale: 1.0, ..small() }, &mut replan, &stop, &mut |_| ());
     assert!(matches!(result, Err(IsolationError::Interrupted)), "{result:?}");
-    let took = clock::now().saturating_sub(began);
+    let took = clock::now().saturating_since(began);
     assert!(took < Nanos::from_secs(4), "interrupted after 0.9 s, ended after {} s", took.as_secs_f64());
     assert_eq!(namespaces(), [""; 0]);
     let mut failing = |_: &[Flow], _: &[Flow]| Err("no room".to_owned());

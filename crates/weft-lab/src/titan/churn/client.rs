@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use weft_host::{OsError, clock};
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// Flows that are begun before the open ones' turn.
 const STARTS: u32 = 64;
@@ -47,7 +47,7 @@ struct Flow {
     stream: TcpStream,
     stage: Stage,
     closing: Closing,
-    begun: Nanos,
+    begun: Instant,
 }
 
 impl AsFd for Flow {
@@ -100,7 +100,7 @@ impl Flow {
 pub(super) struct Clients<'a> {
     flows: &'a ShortFlows,
     server: IpAddr,
-    begin: Nanos,
+    begin: Instant,
     random: Pcg64Mcg,
     slab: Slab<Flow>,
     abandoned: Vec<TcpStream>,
@@ -111,7 +111,7 @@ pub(super) struct Clients<'a> {
 #[derive(Debug)]
 pub(super) struct Ended {
     /// When it began the last flow.
-    pub(super) until: Nanos,
+    pub(super) until: Instant,
     counts: ClientCounts,
     _abandoned: Vec<TcpStream>,
 }
@@ -136,7 +136,7 @@ impl<'a> Clients<'a> {
         flows: &'a ShortFlows,
         server: IpAddr,
         number: u16,
-        begin: Nanos,
+        begin: Instant,
     ) -> Result<Self, OsError> {
         let random = Pcg64Mcg::new((u128::from(flows.seed) << 16 | u128::from(number)) << 1 | 1);
         let (abandoned, counts) = (Vec::new(), ClientCounts::default());
@@ -144,7 +144,7 @@ impl<'a> Clients<'a> {
     }
 
     /// Begins flows until `end` or `stop`, and leads all to their end within their patience.
-    pub(super) fn run(mut self, end: Nanos, stop: &AtomicBool) -> Result<Ended, OsError> {
+    pub(super) fn run(mut self, end: Instant, stop: &AtomicBool) -> Result<Ended, OsError> {
         let mut looked_through = clock::now();
         let until = loop {
             let now = clock::now();
@@ -153,7 +153,7 @@ impl<'a> Clients<'a> {
             }
             let begun = self.start_due(now);
             self.drive_ready(if begun { 0 } else { 1 })?;
-            if now.saturating_sub(looked_through) > LOOK_THROUGH {
+            if now.saturating_since(looked_through) > LOOK_THROUGH {
                 looked_through = now;
                 self.give_up(now);
             }
@@ -170,8 +170,8 @@ impl<'a> Clients<'a> {
     }
 
     /// Begins the flows whose time has come. Whether there was one.
-    fn start_due(&mut self, now: Nanos) -> bool {
-        let elapsed = u128::from(now.saturating_sub(self.begin).get());
+    fn start_due(&mut self, now: Instant) -> bool {
+        let elapsed = u128::from(now.saturating_since(self.begin).get());
         let due =
             elapsed * u128::from(self.flows.per_second) / (1_000_000_000 * u128::from(self.flows.threads));
         for begun in 0..STARTS {
@@ -186,7 +186,7 @@ impl<'a> Clients<'a> {
         true
     }
 
-    fn start(&mut self, now: Nanos) -> std::io::Result<()> {
+    fn start(&mut self, now: Instant) -> std::io::Result<()> {
         let port = self.flows.first_port + (self.random.next_u32() % u32::from(self.flows.ports)) as u16;
         let address = SocketAddr::new(self.server, port);
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -253,9 +253,9 @@ impl<'a> Clients<'a> {
     }
 
     /// Gives up flows that have taken longer than the patience.
-    fn give_up(&mut self, now: Nanos) {
+    fn give_up(&mut self, now: Instant) {
         let patience = self.flows.patience;
-        for number in self.slab.numbers(|flow| now.saturating_sub(flow.begun) > patience) {
+        for number in self.slab.numbers(|flow| now.saturating_since(flow.begun) > patience) {
             self.slab.remove(number);
             self.counts.failed.timed_out += 1;
         }

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use weft_host::sysctl::{self, SysctlError};
 use weft_host::{NetNs, OsError, clock};
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// Events that one look at epoll returns at most.
 const EVENTS: usize = 1024;
@@ -264,7 +264,7 @@ pub fn run(
         clients_ended.store(true, Ordering::Release);
         let servers = traffic::join(servers);
         for client in clients.map_err(TrafficError::from)?? {
-            report.elapsed = report.elapsed.max(client.until.saturating_sub(begin));
+            report.elapsed = report.elapsed.max(client.until.saturating_since(begin));
             client.add_to(&mut report.clients);
         }
         for part in servers? {
@@ -284,8 +284,8 @@ pub fn run(
 fn clients(
     flows: &ShortFlows,
     server: IpAddr,
-    begin: Nanos,
-    end: Nanos,
+    begin: Instant,
+    end: Instant,
     stop: &AtomicBool,
 ) -> Result<Vec<client::Ended>, TrafficError> {
     std::thread::scope(|scope| {

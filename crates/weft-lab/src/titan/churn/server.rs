@@ -105,8 +105,8 @@ pub(super) fn serve(
         }
         if clients_ended.load(Ordering::Acquire) {
             let ended = *ended_at.get_or_insert(now);
-            let quiet = now.saturating_sub(ended.max(last_busy)) > SERVER_QUIET;
-            if quiet || now.saturating_sub(ended) > SERVER_PATIENCE {
+            let quiet = now.saturating_since(ended.max(last_busy)) > SERVER_QUIET;
+            if quiet || now.saturating_since(ended) > SERVER_PATIENCE {
                 break;
             }
         }

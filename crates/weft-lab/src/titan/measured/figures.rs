@@ -7,7 +7,7 @@
 use super::path::{Departure, Log};
 use core::ops::Range;
 use weft_report::stats;
-use weft_units::{BitsPerSec, Bytes, FlowKey, Nanos};
+use weft_units::{BitsPerSec, Bytes, FlowKey, Instant, Nanos};
 
 /// Bytes of an Ethernet frame on the wire that are not TCP payload: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3),
 /// IPv4 header 20, TCP header 20, timestamps with their padding 12 (RFC 7323, appendix A).
@@ -27,7 +27,7 @@ pub struct Fairness {
 /// What of a log is looked at: some of its flows, in a window.
 #[derive(Clone, Debug)]
 pub struct Steady {
-    window: Range<Nanos>,
+    window: Range<Instant>,
     flows: usize,
     /// Departures of the flows that touch the window, by start. `flow` is the number of the flow here.
     departures: Vec<Departure>,
@@ -39,7 +39,7 @@ impl Steady {
     pub fn new(
         log: &Log,
         flows: usize,
-        window: Range<Nanos>,
+        window: Range<Instant>,
         number: impl Fn(&FlowKey) -> Option<u32>,
     ) -> Self {
         let numbers: Vec<Option<u32>> = log
@@ -59,7 +59,7 @@ impl Steady {
 
     /// How long the window is.
     pub fn span(&self) -> Nanos {
-        self.window.end.saturating_sub(self.window.start)
+        self.window.end.saturating_since(self.window.start)
     }
 
     /// Calls `told` with what each flow sent, for each whole interval of `tau` in the window.
@@ -149,13 +149,13 @@ impl Steady {
 }
 
 /// What has left of a departure by `t`.
-fn left_by(departure: &Departure, t: Nanos) -> Bytes {
+fn left_by(departure: &Departure, t: Instant) -> Bytes {
     if t >= departure.end {
         return departure.wire;
     }
     // A log may have a packet of no length in time, or one that ends before it starts.
-    let span = u128::from(departure.end.saturating_sub(departure.start).get().max(1));
-    let passed = u128::from(t.saturating_sub(departure.start).get());
+    let span = u128::from(departure.end.saturating_since(departure.start).get().max(1));
+    let passed = u128::from(t.saturating_since(departure.start).get());
     // What has passed is less than the span, since `t` is before the end: the result is less than the packet.
     Bytes((u128::from(departure.wire.get()) * passed / span) as u64)
 }

@@ -8,12 +8,11 @@ use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::nic::SoftwareNic;
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_packet::Match;
-use weft_policy::Rule;
 use weft_sched::queues;
 use weft_titan::device::Titan;
 use weft_titan::settings::{Parts, Pool, Settings};
-use weft_titan::weights::WeightTable;
-use weft_units::{LaneId, Nanos, Packets, QueueId, Weight};
+use weft_titan::weights::{WeightRow, WeightTable};
+use weft_units::{Nanos, Packets, TxQueueId, Weight};
 
 /// The port's name in the sender.
 const PORT: &str = "port0";
@@ -115,11 +114,11 @@ fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> R
 
 /// Each core's queues as a driver's default XPS map deals them out: queue q belongs to core q modulo cores. With fewer queues
 /// than cores, cores share them.
-fn pools(queues: u16) -> Vec<Vec<QueueId>> {
+fn pools(queues: u16) -> Vec<Vec<TxQueueId>> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let queues = u32::from(queues);
     let of = |core: u32| (0..queues).filter(move |queue| queue % cores == core || core % queues == *queue);
-    (0..cores).map(|core| of(core).map(QueueId).collect()).collect()
+    (0..cores).map(|core| of(core).map(TxQueueId).collect()).collect()
 }
 
 fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, String> {
@@ -131,13 +130,13 @@ fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, String> 
         let below = cgroup.path().strip_prefix(root.mount_point()).unwrap_or(cgroup.path());
         below.to_string_lossy().into_owned()
     };
-    let row = |(group, weight): (usize, &Weight)| Rule {
+    let row = |(group, weight): (usize, &Weight)| WeightRow {
         matcher: Match { cgroup: Some(group as u8), ..Match::default() },
-        lane: LaneId(weight.get()),
+        weight: *weight,
     };
-    let mut rules: Vec<Rule> = weights.iter().enumerate().map(row).collect();
-    rules.push(Rule { matcher: Match::default(), lane: LaneId(1) });
-    Ok(WeightTable { rules, cgroups: cgroups.iter().map(path).collect() })
+    let mut rows: Vec<WeightRow> = weights.iter().enumerate().map(row).collect();
+    rows.push(WeightRow { matcher: Match::default(), weight: Weight::ONE });
+    Ok(WeightTable { rows, cgroups: cgroups.iter().map(path).collect() })
 }
 
 impl Path for NicPath {
@@ -197,7 +196,7 @@ mod tests {
             let pools = pools(queues);
             assert!(pools.iter().all(|pool| !pool.is_empty()), "{queues}: {pools:?}");
             for queue in 0..u32::from(queues) {
-                assert!(pools.iter().any(|pool| pool.contains(&QueueId(queue))), "{queues}: {pools:?}");
+                assert!(pools.iter().any(|pool| pool.contains(&TxQueueId(queue))), "{queues}: {pools:?}");
             }
         }
     }

@@ -6,17 +6,17 @@ use super::settings::RunSettings;
 use core::net::IpAddr;
 use weft_host::{Cgroup, NetNs};
 use weft_sched::queues::Staleness;
-use weft_units::{Bytes, FlowKey, Nanos, Packets, QueueId};
+use weft_units::{Bytes, FlowKey, Instant, Nanos, Packets, TxQueueId};
 
 /// A packet, or a piece of one that a NIC sends at once, on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
     /// When its first bit was on the link, by the monotonic clock ([`weft_host::clock::now`]).
-    pub start: Nanos,
+    pub start: Instant,
     /// When its last bit was; not before `start`.
-    pub end: Nanos,
+    pub end: Instant,
     /// The queue it came from.
-    pub queue: QueueId,
+    pub queue: TxQueueId,
     /// Its flow: an index of [`Log::flows`].
     pub flow: u32,
     /// Bytes on the wire: frames with checksum, preamble and gap, of all its segments.

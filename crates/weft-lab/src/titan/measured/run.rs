@@ -15,7 +15,7 @@ use weft_host::process::ProcessError;
 use weft_host::sysctl::{self, SysctlError};
 use weft_host::{NetNs, OsError, clock};
 use weft_sched::queues::Staleness;
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Instant, Nanos};
 
 /// How long is slept at a time, so that being asked to stop is noticed.
 const NAP: Nanos = Nanos::from_millis(50);
@@ -109,7 +109,7 @@ pub struct Figures {
 
 /// What is read from the kernel and the NIC at both ends of the steady part.
 struct Edge {
-    at: Nanos,
+    at: Instant,
     cpu: CpuTimes,
     nic: Nanos,
     waits: ThreadWaits,
@@ -176,7 +176,7 @@ fn set_up_sender(sender: &NetNs, settings: &RunSettings) -> Result<(), MeasuredE
 
 /// Waits until `until`, looking after all that runs.
 fn wait(
-    until: Nanos,
+    until: Instant,
     path: &mut dyn Path,
     traffic: &mut Traffic,
     cancelled: &dyn Fn() -> bool,
@@ -203,7 +203,7 @@ fn figures(
     settings: &RunSettings,
     log: &Log,
     deal: &Deal,
-    window: Range<Nanos>,
+    window: Range<Instant>,
     [before, after]: [Edge; 2],
     round_trips: RoundTrips,
 ) -> Result<Figures, MeasuredError> {

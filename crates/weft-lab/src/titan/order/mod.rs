@@ -27,7 +27,7 @@ pub use run::{OrderReport, OrderRunError, OrderSettings, Progress, run};
 pub use stages::{Device, Path, Stage, StageReport, Stages};
 use weft_host::bpf::{BpfError, Object, SharedValue, Table};
 use weft_host::{NetNs, clock, link, netns::NetNsError};
-use weft_units::{Bytes, FlowKey, Nanos, Packets};
+use weft_units::{Bytes, FlowKey, Instant, Packets};
 
 /// The compiled program.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/order.bpf.o"));
@@ -83,9 +83,9 @@ pub struct LatePacket {
     /// Its flow.
     pub flow: FlowKey,
     /// When it came, on the monotonic clock.
-    pub at: Nanos,
+    pub at: Instant,
     /// When the one that had overtaken it was recorded.
-    pub overtaken_at: Nanos,
+    pub overtaken_at: Instant,
     /// The core on which it came.
     pub cpu: u32,
     /// The core of the one that had overtaken it.
@@ -151,8 +151,8 @@ impl OrderCheck {
         let complete = self.page.examples.iter().filter(|e| e.complete.load(Ordering::Acquire) != 0);
         let read = complete.map(|e| LatePacket {
             flow: e.flow(),
-            at: Nanos(e.time_ns.load(Ordering::Relaxed)),
-            overtaken_at: Nanos(e.seen_ns.load(Ordering::Relaxed)),
+            at: Instant::from_nanos(e.time_ns.load(Ordering::Relaxed)),
+            overtaken_at: Instant::from_nanos(e.seen_ns.load(Ordering::Relaxed)),
             cpu: e.cpu.load(Ordering::Relaxed),
             overtaken_on: e.seen_cpu.load(Ordering::Relaxed),
             expected: e.expected.load(Ordering::Relaxed),
@@ -171,7 +171,7 @@ impl OrderCheck {
     /// Forgets the flows that have sent a FIN or a reset and nothing for `idle` since. Returns how many. Packets that are later
     /// still begin a series of their own and are not judged late: `idle` must be longer than a packet can be under way.
     pub fn forget_closed(&self, idle: Duration) -> u64 {
-        let before = clock::now().get().saturating_sub(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
+        let before = clock::now().saturating_sub(idle.into()).as_nanos();
         let mut forgotten = 0;
         self.flows.retain(0, FLOWS as usize, |_, value| {
             let old = page::entry(value).is_some_and(|(closed, last)| closed && last < before);

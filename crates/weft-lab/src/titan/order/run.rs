@@ -137,18 +137,18 @@ pub fn run(
             let now = clock::now();
             let at = |stage| stages.counts(stage).unwrap_or_default();
             let (sent, received) = (at(Stage::Egress), at(Stage::Receiver));
-            progress(&Progress { sent, received, elapsed: now.saturating_sub(begin) });
+            progress(&Progress { sent, received, elapsed: now.saturating_since(begin) });
             if sent.packets >= settings.packets || stop.load(Ordering::Relaxed) {
                 enough.store(true, Ordering::Relaxed);
             }
-            if now.saturating_sub(forgotten) > FORGET.0 {
+            if now.saturating_since(forgotten) > FORGET.0 {
                 stages.forget_closed(FORGET.1);
                 forgotten = clock::now();
             }
         }
         traffic.join().map_err(|_| TrafficError::Panicked)?
     })?;
-    let elapsed = clock::now().saturating_sub(begin);
+    let elapsed = clock::now().saturating_since(begin);
     let stages = stages.report();
     let mut report = OrderReport { stages, mix, short, elapsed, complete: false };
     report.complete = report.packets() >= settings.packets;
@@ -243,6 +243,6 @@ mod tests {
         let begin = clock::now();
         let error = run(&path(&pair), &settings, |_| {}, &AtomicBool::new(false)).expect_err("refused");
         assert!(matches!(error, OrderRunError::Churn(_)), "{error}");
-        assert!(clock::now().saturating_sub(begin) < Nanos::from_secs(30));
+        assert!(clock::now().saturating_since(begin) < Nanos::from_secs(30));
     }
 }

@@ -203,7 +203,7 @@ fn numbers_wrap_and_super_packets_take_several() {
         late.iter().map(|l| (l.seen, l.expected, l.segments)).collect::<Vec<_>>(),
         [(8, 10, 1), (65_533, 10, 11)]
     );
-    assert!(late[0].at >= late[0].overtaken_at && late[0].overtaken_at > Nanos::ZERO);
+    assert!(late[0].at >= late[0].overtaken_at && late[0].overtaken_at > weft_units::Instant::ZERO);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use weft_host::link::{self, Mac, Route};
 use weft_host::{NetNs, OsError, RunId, sysctl};
-use weft_nic::nic::{NicConfig, SoftwareNic, Totals};
+use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, Uplink};
 use weft_nic::worker::SegmentsPerTurn;
@@ -218,7 +218,7 @@ fn server(
         rings: usize::from(settings.queues) * RINGS_OF_QUEUE,
         departures: None,
     };
-    let plan = SoftwareNic::plan(policy, &config)?;
+    let plan = NicPlan::new(policy, config)?;
     let name = format!("{PORT}{number}");
     let mac = Mac::local(number + 1);
     let port = Port::create(&PortConfig {
@@ -226,14 +226,14 @@ fn server(
         nic: rings,
         name: &name,
         mac,
-        rings: u32::try_from(plan.rings.len()).unwrap_or(u32::MAX),
+        rings: plan.ring_count(),
         ring_packets: RING_PACKETS,
         single_backlog: true,
     })?;
     let uplink = format!("srv{number}");
     let tap = Uplink::tap(switch, &uplink)?;
     link::set_txqueuelen(switch, &uplink, SWITCH_PACKETS)?;
-    let nic = SoftwareNic::start(policy, &config, plan, port, tap)?;
+    let nic = SoftwareNic::start(plan, port, tap)?;
     let server = Server { titan: Attached(None), nic, ns, address: address(number), uplink };
     connect(&server, &name, mac, settings.servers, switch)?;
     let titan = match settings.config.attached() {

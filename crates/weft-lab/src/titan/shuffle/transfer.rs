@@ -21,7 +21,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread::ScopedJoinHandle;
 use weft_host::{OsError, clock};
-use weft_units::{Bytes, Nanos};
+use weft_units::{Bytes, Instant, Nanos};
 
 /// Where every server listens.
 const PORT: u16 = 7000;
@@ -205,7 +205,7 @@ struct Received {
 /// What all threads share.
 struct Job {
     transfer: Bytes,
-    begin: Nanos,
+    begin: Instant,
     end: AtomicBool,
     arrived: AtomicU64,
 }
@@ -228,7 +228,7 @@ impl Job {
 
     /// Sends to all, from `begin` on, a piece to each that has room.
     fn send(&self, outgoing: &[Peer]) -> Result<(), ShuffleError> {
-        std::thread::sleep(Duration::from(self.begin.saturating_sub(clock::now())));
+        std::thread::sleep(Duration::from(self.begin.saturating_since(clock::now())));
         let mut open: Vec<(&Peer, u64)> = outgoing.iter().map(|peer| (peer, self.transfer.get())).collect();
         while !open.is_empty() && !self.ended() {
             let ready = Self::ready(&open, PollFlags::OUT)?;
@@ -270,7 +270,7 @@ impl Job {
                         if got == self.transfer.get() {
                             complete.push(Received {
                                 from: peer.server,
-                                took: clock::now().saturating_sub(self.begin),
+                                took: clock::now().saturating_since(self.begin),
                             });
                         } else if got > self.transfer.get() {
                             return Err(self.wrong(peer, got));

@@ -9,7 +9,7 @@ use rand_pcg::rand_core::Rng;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use weft_host::{OsError, clock};
-use weft_units::{Bytes, Nanos, Packets};
+use weft_units::{Bytes, Instant, Nanos, Packets};
 
 /// Messages of one flow before the next one's turn.
 const BURST: u32 = 16;
@@ -23,19 +23,19 @@ const READS: u32 = 4;
 struct Rhythm {
     random: Pcg64Mcg,
     busy: bool,
-    until: Nanos,
-    not_before: Nanos,
+    until: Instant,
+    not_before: Instant,
 }
 
 impl Rhythm {
-    fn new(seed: u128, mix: &Mix, now: Nanos) -> Self {
+    fn new(seed: u128, mix: &Mix, now: Instant) -> Self {
         let mut random = Pcg64Mcg::new(seed << 1 | 1);
         // Flows do not begin all at once.
         let until = now + draw(&mut random, mix.silent);
-        Self { random, busy: false, until, not_before: Nanos::ZERO }
+        Self { random, busy: false, until, not_before: Instant::ZERO }
     }
 
-    fn may_send(&mut self, mix: &Mix, now: Nanos) -> bool {
+    fn may_send(&mut self, mix: &Mix, now: Instant) -> bool {
         if now >= self.until {
             self.busy = !self.busy;
             self.until = now + draw(&mut self.random, if self.busy { mix.busy } else { mix.silent });
@@ -44,7 +44,7 @@ impl Rhythm {
     }
 
     /// One message in eight is followed by a pause of up to a millisecond.
-    fn after_message(&mut self, now: Nanos) {
+    fn after_message(&mut self, now: Instant) {
         if self.random.next_u32().is_multiple_of(8) {
             self.not_before = now + Nanos(u64::from(self.random.next_u32() % 1_000_000));
         }
@@ -85,7 +85,7 @@ struct Connection {
 
 impl Connection {
     /// Reads and writes within bounds and without waiting. Whether anything was done.
-    fn step(&mut self, mix: &Mix, now: Nanos, ending: bool, buffer: &mut [u8]) -> bool {
+    fn step(&mut self, mix: &Mix, now: Instant, ending: bool, buffer: &mut [u8]) -> bool {
         if self.broken || self.end_of_stream {
             return false;
         }
@@ -120,7 +120,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn write(&mut self, mix: &Mix, now: Nanos, ending: bool) -> std::io::Result<bool> {
+    fn write(&mut self, mix: &Mix, now: Instant, ending: bool) -> std::io::Result<bool> {
         if self.shut {
             return Ok(false);
         }
@@ -177,7 +177,7 @@ struct DatagramFlow {
 }
 
 impl DatagramFlow {
-    fn step(&mut self, mix: &Mix, now: Nanos, buffer: &mut [u8]) -> bool {
+    fn step(&mut self, mix: &Mix, now: Instant, buffer: &mut [u8]) -> bool {
         for turn in 0..BURST {
             if !self.rhythm.may_send(mix, now) {
                 return turn > 0;
@@ -265,7 +265,7 @@ fn connect_udp(address: SocketAddr) -> std::io::Result<UdpSocket> {
 
 impl Worker {
     /// Sends until `end` or `stop`, then reads until the streams have ended. Returns the sockets of the UDP flows too.
-    pub(super) fn run(mut self, mix: &Mix, end: Nanos, stop: &AtomicBool) -> (MixReport, Vec<UdpSocket>) {
+    pub(super) fn run(mut self, mix: &Mix, end: Instant, stop: &AtomicBool) -> (MixReport, Vec<UdpSocket>) {
         let mut report = MixReport::default();
         let mut buffer = vec![0; pattern::PIECE];
         let cores = super::cores();
@@ -288,7 +288,7 @@ impl Worker {
             }
             if let Some(since) = ending_since {
                 let over = self.connections.iter().all(Connection::over);
-                if over || now.saturating_sub(since) > DRAIN {
+                if over || now.saturating_since(since) > DRAIN {
                     break;
                 }
             } else {

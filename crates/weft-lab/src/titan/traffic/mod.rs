@@ -214,7 +214,7 @@ pub fn run(
         servers?.iter().for_each(|part| report.add(part));
         Ok::<_, TrafficError>(())
     });
-    report.elapsed = clock::now().saturating_sub(begin);
+    report.elapsed = clock::now().saturating_since(begin);
     result.map(|()| report)
 }
 

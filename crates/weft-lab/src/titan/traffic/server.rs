@@ -136,9 +136,9 @@ pub(super) fn serve(sockets: Sockets, seed: u64, number: u64, sent_all: &AtomicB
         }
         if sent_all.load(Ordering::Acquire) {
             let ended = *ended_at.get_or_insert(now);
-            let quiet = open.is_empty() && now.saturating_sub(last_busy) > QUIET;
+            let quiet = open.is_empty() && now.saturating_since(last_busy) > QUIET;
             // The clients have waited for the streams already: what is open now stays so.
-            if quiet || now.saturating_sub(ended) > MOST_QUIET {
+            if quiet || now.saturating_since(ended) > MOST_QUIET {
                 break;
             }
         }

@@ -27,42 +27,42 @@ fn weights_are_taken_in_batches_and_acknowledged() {
     let (mut engine, page) = engine(3);
     let counters = Counters::new(1);
     change(&page, 1, 5, 1000);
-    engine.look(Nanos(2000), &counters);
+    engine.look(Instant::from_nanos(2000), &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin, "no weights were asked for");
     assert_eq!(page.changed_ns[1].load(Ordering::SeqCst), 1000);
     page.use_weights.store(1, Ordering::SeqCst);
     page.update_interval_ns.store(1_000_000, Ordering::SeqCst);
-    engine.look(Nanos(2000) + MICRO, &counters);
+    engine.look(Instant::from_nanos(2000) + MICRO, &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin, "not looked at so soon again");
-    engine.look(Nanos(52_000), &counters);
+    engine.look(Instant::from_nanos(52_000), &counters);
     assert_eq!(engine.scheduler.service(), Service::Deficit { credit: DEFAULT_CREDIT });
-    assert_eq!(engine.scheduler.weight_of(QueueId(1)), Some(5));
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(1)), Some(5));
     assert_eq!(page.changed_ns[1].load(Ordering::SeqCst), 0);
     assert_eq!((counters.weights_taken.get(), counters.weights_age_max.get()), (1, 51_000));
     change(&page, 0, 2, 60_000);
     change(&page, 0, 3, 70_000);
-    engine.look(Nanos(1_051_000), &counters);
-    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(0), "the interval has not passed");
-    engine.look(Nanos(1_101_001), &counters);
-    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(3));
+    engine.look(Instant::from_nanos(1_051_000), &counters);
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(0)), Some(0), "the interval has not passed");
+    engine.look(Instant::from_nanos(1_101_001), &counters);
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(0)), Some(3));
     assert_eq!((counters.weights_taken.get(), counters.weights_age.get()), (2, 51_000 + 1_041_001));
     page.use_weights.store(0, Ordering::SeqCst);
-    engine.look(Nanos(2_000_000), &counters);
+    engine.look(Instant::from_nanos(2_000_000), &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin);
-    assert_eq!(engine.scheduler.weight_of(QueueId(0)), Some(0), "all alike");
+    assert_eq!(engine.scheduler.weight_of(TxQueueId(0)), Some(0), "all alike");
 }
 
 #[test]
 fn a_change_during_the_acknowledgement_is_announced_again() {
     let (_, page) = engine(1);
-    let queue = of_queue(&page, QueueId(0)).expect("a queue");
+    let queue = of_queue(&page, TxQueueId(0)).expect("a queue");
     change(&page, 0, 5, 100);
     // The NIC has applied 4; the writer of 5 found the time of 4 still set.
-    acknowledge(queue, 4, Nanos(100), Nanos(900));
+    acknowledge(queue, 4, Instant::from_nanos(100), Instant::from_nanos(900));
     assert_eq!(queue.1.load(Ordering::SeqCst), 900);
-    acknowledge(queue, 5, Nanos(100), Nanos(901));
+    acknowledge(queue, 5, Instant::from_nanos(100), Instant::from_nanos(901));
     assert_eq!(queue.1.load(Ordering::SeqCst), 900, "of a time that it has not read it knows nothing");
-    acknowledge(queue, 5, Nanos(900), Nanos(902));
+    acknowledge(queue, 5, Instant::from_nanos(900), Instant::from_nanos(902));
     assert_eq!(queue.1.load(Ordering::SeqCst), 0);
 }
 
@@ -83,16 +83,16 @@ fn no_final_weight_is_lost_between_two_threads() {
         });
         while !done.load(Ordering::SeqCst) {
             now += 50_000;
-            engine.look(Nanos(now), &counters);
+            engine.look(Instant::from_nanos(now), &counters);
         }
     });
     // One look may only acknowledge what the one before has applied.
     for _ in 0..2 {
         now += 50_000;
-        engine.look(Nanos(now), &counters);
+        engine.look(Instant::from_nanos(now), &counters);
     }
     for (queue, weight) in [(0, 199_998), (1, 199_999)] {
-        assert_eq!(engine.scheduler.weight_of(QueueId(queue)), Some(weight));
+        assert_eq!(engine.scheduler.weight_of(TxQueueId(queue)), Some(weight));
         assert_eq!(page.changed_ns[queue as usize].load(Ordering::SeqCst), 0);
     }
 }

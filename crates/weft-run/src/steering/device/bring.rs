@@ -12,7 +12,7 @@ use weft_steer::nic::{Interface, Nic};
 use weft_steer::policy::PolicyFile;
 use weft_steer::search::Options;
 use weft_steer::{Configuration, ContextId, Flow, Rule};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// What is wanted of a device.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, Br
     if let Some(before) = kept.record.table_before.clone() {
         let now: Vec<u32> = device.rss(ethtool::ContextId::MAIN)?.table.iter().map(|queue| queue.0).collect();
         if kept.record.table.as_ref() == Some(&now) {
-            let table = before.iter().copied().map(QueueId).collect();
+            let table = before.iter().copied().map(RxQueueId).collect();
             device.set_rss(ethtool::ContextId::MAIN, &RssChange::table(table))?;
             said.push("the main table is what it was before".to_owned());
         } else if now != before {

@@ -6,7 +6,7 @@ use crate::steering::ntuple::to_rx_rule;
 use weft_packet::{Cube, Field, Prefix};
 use weft_steer::nic::{Interface, Nic, TableId};
 use weft_steer::{Action, Rule};
-use weft_units::{Protocol, QueueId};
+use weft_units::{Protocol, RxQueueId};
 
 /// A rule that was tried.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,7 +46,8 @@ pub fn probe(nic: &Nic, device: &mut impl Device) -> ProbeReport {
     for (table, model) in nic.tables().filter(|(_, table)| table.interface == Interface::Ntuple) {
         let last = model.capacity.saturating_sub(1);
         for (what, cube) in shapes() {
-            let rule = Rule { table, cube, priority: model.priorities.0, action: Action::Queue(QueueId(0)) };
+            let rule =
+                Rule { table, cube, priority: model.priorities.0, action: Action::Queue(RxQueueId(0)) };
             let expected = model.takes(&rule).is_ok();
             let refusal = try_rule(device, &rule, last, &mut report.left).err();
             report.probes.push(Probe { table, what: what.to_owned(), expected, refusal, cube });
@@ -90,7 +91,7 @@ fn two_masks(
     let first = *accepted.first()?;
     let second = *accepted.iter().find(|cube| cube.mask_only() != first.mask_only())?;
     let model = nic.table(table)?;
-    let rule = |cube| Rule { table, cube, priority: model.priorities.0, action: Action::Queue(QueueId(0)) };
+    let rule = |cube| Rule { table, cube, priority: model.priorities.0, action: Action::Queue(RxQueueId(0)) };
     let at = device.insert(&to_rx_rule(&rule(first), last).ok()?).ok()?;
     let refusal = try_rule(device, &rule(second), last.saturating_sub(1), &mut report.left).err();
     if let Err(error) = device.delete(at) {

@@ -10,7 +10,7 @@ use weft_host::OsError;
 use weft_host::ethtool::{
     self, EthtoolError, HashFields, HashFlow, Location, Rss, RssChange, RuleTable, RxRule,
 };
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Where the files are.
 pub const FOLDER: &str = "/run/weftline/steer";
@@ -93,7 +93,7 @@ impl Kept {
     }
 
     /// Forgets what is set no more: a rule that somebody else deleted or replaced, a table that is another's now.
-    pub(super) fn settle(&mut self, held: &BTreeMap<u32, String>, table: Option<&[QueueId]>) {
+    pub(super) fn settle(&mut self, held: &BTreeMap<u32, String>, table: Option<&[RxQueueId]>) {
         self.record.rules.retain(|location, ours| held.get(location) == Some(ours));
         let now: Option<Vec<u32>> = table.map(|table| table.iter().map(|queue| queue.0).collect());
         if self.record.table != now {

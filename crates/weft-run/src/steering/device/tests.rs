@@ -9,7 +9,7 @@ use weft_steer::emit::Locations;
 use weft_steer::nic::{Actions, FieldSupport, Interface, Masks, Order, Table, TableId};
 use weft_steer::search::HashKey;
 use weft_steer::{Action, Configuration, RssContext, Rule};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// A device in memory. Like ixgbe's flow director it has one mask for all rules and takes IPv4 only; unlike any, it can be told to refuse after a while.
 struct Made {
@@ -25,7 +25,7 @@ struct Made {
 
 impl Made {
     fn new() -> Self {
-        let main = Rss { table: vec![QueueId(0); 4], key: vec![7; 40], ..Rss::default() };
+        let main = Rss { table: vec![RxQueueId(0); 4], key: vec![7; 40], ..Rss::default() };
         Self {
             rules: BTreeMap::new(),
             capacity: 8,
@@ -159,7 +159,7 @@ fn nic() -> weft_steer::Nic {
             priorities: (0, 1),
             order: Order::Location,
             actions: Actions { queue: true, context: true, drop: true },
-            last_queue: QueueId(3),
+            last_queue: RxQueueId(3),
             signature_bits: None,
             interface: Interface::Ntuple,
         }],
@@ -181,11 +181,11 @@ fn rule(port: u16, priority: u8, action: Action) -> Rule {
 fn wanted() -> Configuration {
     let context = |id, queue| RssContext {
         id: weft_steer::ContextId(id),
-        indirection: vec![QueueId(queue), QueueId(0), QueueId(queue), QueueId(0)],
+        indirection: vec![RxQueueId(queue), RxQueueId(0), RxQueueId(queue), RxQueueId(0)],
     };
     Configuration {
         rules: vec![
-            rule(1, 0, Action::Queue(QueueId(3))),
+            rule(1, 0, Action::Queue(RxQueueId(3))),
             rule(2, 1, Action::Context(weft_steer::ContextId(1))),
             rule(3, 0, Action::Drop),
         ],
@@ -248,7 +248,7 @@ fn a_way_back_that_is_barred_is_told() {
     let held = import(&nic, &mut device).expect("read");
     // One rule goes to make place for another with the same packets, which is refused, as is the old one's return.
     let mut to = held.configuration.clone();
-    to.rules[0].action = Action::Queue(QueueId(1));
+    to.rules[0].action = Action::Queue(RxQueueId(1));
     let plan = changes(&nic, &held.configuration, &to).expect("fits");
     device.refuse_after = Some(0);
     let error = apply_plan(&nic, &mut device, &held.configuration, held.locations, &plan, |_, _| {})
@@ -318,7 +318,7 @@ fn with_others() -> (Made, Vec<RxRule>) {
     let mut device = Made::new();
     device.one_mask = false;
     let main = device.contexts[&0].clone();
-    device.contexts.insert(1, Rss { table: vec![QueueId(3); 4], ..main });
+    device.contexts.insert(1, Rss { table: vec![RxQueueId(3); 4], ..main });
     let rx = |rule: &Rule, at| crate::steering::ntuple::to_rx_rule(rule, at).expect("a rule");
     let mut wakes = rx(&rule(9, 1, Action::Drop), 0);
     wakes.action = ethtool::Action::Wake;
@@ -375,7 +375,7 @@ fn theirs_stay(device: &Made, theirs: &[RxRule]) -> usize {
         let Location::At(at) = rule.location else { unreachable!("they have one") };
         assert_eq!(device.rules.get(&at), Some(rule), "location {at}");
     }
-    assert_eq!(device.contexts[&1].table, vec![QueueId(3); 4]);
+    assert_eq!(device.contexts[&1].table, vec![RxQueueId(3); 4]);
     device.rules.len() - theirs.len()
 }
 
@@ -428,13 +428,13 @@ fn a_table_that_somebody_else_set_since_stays() {
     let records = Records::new("steer-table");
     let (mut device, theirs) = with_others();
     let mut kept = records.open();
-    let change = RssChange::table(vec![QueueId(2), QueueId(2), QueueId(3), QueueId(3)]);
+    let change = RssChange::table(vec![RxQueueId(2), RxQueueId(2), RxQueueId(3), RxQueueId(3)]);
     record::Recorded { device: &mut device, kept: &mut kept }.set_rss(ContextId::MAIN, &change).expect("set");
     drop(kept);
-    device.contexts.get_mut(&0).expect("main").table = vec![QueueId(1); 4];
+    device.contexts.get_mut(&0).expect("main").table = vec![RxQueueId(1); 4];
     let said = undo(&mut device, &mut records.open()).expect("undone");
     assert_eq!(said, ["the main table was set by somebody else since, and stays"]);
-    assert_eq!(device.contexts[&0].table, vec![QueueId(1); 4]);
+    assert_eq!(device.contexts[&0].table, vec![RxQueueId(1); 4]);
     theirs_stay(&device, &theirs);
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use core::net::{IpAddr, Ipv4Addr};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
-use weft_units::{Packets, Protocol, QueueId};
+use weft_units::{Packets, Protocol, TxQueueId};
 
 const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
 
@@ -20,9 +20,9 @@ fn number(key: &FlowKey) -> Option<u32> {
 
 fn departure(flow: u32, start: u64, end: u64, wire: u64, segments: u64) -> Departure {
     Departure {
-        start: Nanos(start),
-        end: Nanos(end),
-        queue: QueueId(0),
+        start: Instant::from_nanos(start),
+        end: Instant::from_nanos(end),
+        queue: TxQueueId(0),
         flow,
         wire: Bytes(wire),
         segments: Packets(segments),
@@ -52,7 +52,7 @@ fn close(a: f64, b: f64, by: f64) -> bool {
 #[test]
 fn turns_by_packet_are_fair_and_one_flow_alone_is_not() {
     let span = Nanos::from_secs(1);
-    let window = Nanos::ZERO..span;
+    let window = Instant::ZERO..Instant::after_epoch(span);
     let fair = Steady::new(&turns(4, &[0, 1, 2, 3], span), 4, window.clone(), number);
     let nfm = fair.nfm(GIGABIT, Nanos::from_millis(100)).expect("intervals");
     assert_eq!(nfm.intervals, 10);
@@ -73,7 +73,7 @@ fn turns_by_packet_are_fair_and_one_flow_alone_is_not() {
 fn two_of_three_flows_in_a_queue() {
     let span = Nanos::from_secs(2);
     let log = turns(3, &[0, 2, 1, 2], span);
-    let steady = Steady::new(&log, 3, Nanos::ZERO..span, number);
+    let steady = Steady::new(&log, 3, Instant::ZERO..Instant::after_epoch(span), number);
     let nfm = steady.nfm(GIGABIT, Nanos::from_secs(1)).expect("intervals");
     assert!(close(nfm.mean, 0.75, 0.001), "{nfm:?}");
     let rates = steady.rates();
@@ -90,7 +90,7 @@ fn a_long_packet_is_spread_over_its_time() {
     let steady = Steady::new(
         &log(1, vec![departure(0, 500, 10_500, 64_000, 43)]),
         1,
-        Nanos(1000)..Nanos(10_000),
+        Instant::from_nanos(1000)..Instant::from_nanos(10_000),
         number,
     );
     let mut seen = Vec::new();
@@ -106,7 +106,7 @@ fn other_flows_do_not_count_and_silent_flows_do() {
     log.flows[2] = Some(key(22));
     log.flows.push(None);
     log.departures.push(departure(3, 0, 1000, 1_000_000, 1));
-    let steady = Steady::new(&log, 3, Nanos::ZERO..Nanos::from_millis(10), number);
+    let steady = Steady::new(&log, 3, Instant::ZERO..Instant::from_millis(10), number);
     let sent = steady.sent();
     assert!(sent[0] > Bytes(400_000) && sent[1] > Bytes(400_000), "{sent:?}");
     assert_eq!(sent[2], Bytes(0), "the third flow has sent nothing; what port 22 sent is not its");
@@ -117,15 +117,18 @@ fn other_flows_do_not_count_and_silent_flows_do() {
 #[test]
 fn what_is_not_there_has_no_figure() {
     let log = turns(2, &[0, 1], Nanos::from_millis(5));
-    let steady = Steady::new(&log, 2, Nanos::ZERO..Nanos::from_millis(5), number);
+    let steady = Steady::new(&log, 2, Instant::ZERO..Instant::from_millis(5), number);
     assert_eq!(steady.nfm(GIGABIT, Nanos::from_millis(6)), None, "no whole interval");
     assert_eq!(steady.nfm(GIGABIT, Nanos::ZERO), None);
     assert_eq!(steady.nfm(BitsPerSec(0), Nanos::from_millis(1)), None);
-    let none = Steady::new(&log, 0, Nanos::ZERO..Nanos::from_millis(5), number);
+    let none = Steady::new(&log, 0, Instant::ZERO..Instant::from_millis(5), number);
     assert_eq!(none.nfm(GIGABIT, Nanos::from_millis(1)), None);
     // A log from outside may say anything.
     let odd = super::Log { departures: vec![departure(9, 5, 1, 10, 1), departure(0, 7, 7, 10, 1)], ..log };
-    assert_eq!(Steady::new(&odd, 2, Nanos(0)..Nanos(10), number).sent(), [Bytes(10), Bytes(0)]);
+    assert_eq!(
+        Steady::new(&odd, 2, Instant::from_nanos(0)..Instant::from_nanos(10), number).sent(),
+        [Bytes(10), Bytes(0)]
+    );
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn shares_follow_the_weights() {
     // Weights 1:2:4 over six flows, of which each second three are a set: flow i is of group i % 3.
     let order = [2, 5, 2, 5, 1, 4, 2, 5, 2, 5, 1, 4, 0, 3];
     let log = turns(6, &order, Nanos::from_secs(2));
-    let steady = Steady::new(&log, 6, Nanos::ZERO..Nanos::from_secs(2), number);
+    let steady = Steady::new(&log, 6, Instant::ZERO..Instant::from_secs(2), number);
     let shares = steady.shares(&[1.0, 2.0, 4.0], Nanos::from_secs(1));
     assert_eq!(shares.len(), 2);
     for share in shares.iter().flatten() {
@@ -145,21 +148,21 @@ fn shares_follow_the_weights() {
 }
 
 /// Each byte by itself: byte `k` has left at the first nanosecond at which more than `k` bytes have.
-fn slowly(log: &Log, flows: usize, window: Range<Nanos>, tau: u64) -> Vec<Vec<Bytes>> {
+fn slowly(log: &Log, flows: usize, window: Range<Instant>, tau: u64) -> Vec<Vec<Bytes>> {
     let count = (window.end - window.start).get() / tau;
     let mut all = vec![vec![Bytes(0); flows]; count as usize];
     for one in &log.departures {
         let Some(flow) = log.flows[one.flow as usize].as_ref().and_then(number) else { continue };
         for byte in 0..one.wire.get() {
-            let mut at = one.start.get();
-            while at < one.end.get()
-                && one.wire.get() * (at - one.start.get()) / (one.end - one.start).get() <= byte
+            let mut at = one.start.as_nanos();
+            while at < one.end.as_nanos()
+                && one.wire.get() * (at - one.start.as_nanos()) / (one.end - one.start).get() <= byte
             {
                 at += 1;
             }
             // An interval has what left after its beginning, up to and with its end.
-            if at > window.start.get() && at - window.start.get() <= count * tau {
-                all[((at - window.start.get() - 1) / tau) as usize][flow as usize] += Bytes(1);
+            if at > window.start.as_nanos() && at - window.start.as_nanos() <= count * tau {
+                all[((at - window.start.as_nanos() - 1) / tau) as usize][flow as usize] += Bytes(1);
             }
         }
     }
@@ -177,7 +180,7 @@ fn random_logs_against_counting_each_byte() {
         });
         let log = log(3, departures.collect());
         let (from, tau) = (below(100), 1 + below(40));
-        let window = Nanos(from)..Nanos(from + below(150));
+        let window = Instant::from_nanos(from)..Instant::from_nanos(from + below(150));
         let mut fast = Vec::new();
         let steady = Steady::new(&log, 3, window.clone(), number);
         steady.intervals(Nanos(tau), |sent| fast.push(sent.to_vec()));

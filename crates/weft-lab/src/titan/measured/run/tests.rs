@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weft_host::link::{self, VethOptions};
 use weft_host::testing::{privileged, unique};
-use weft_units::{Bytes, FlowKey, Packets, Protocol, QueueId, Weight};
+use weft_units::{Bytes, FlowKey, Instant, Packets, Protocol, TxQueueId, Weight};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -17,7 +17,7 @@ const RECEIVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 struct Pair {
     sender: NetNs,
     receiver: NetNs,
-    log_from: Nanos,
+    log_from: Instant,
     connections: Vec<FlowKey>,
     lost: u64,
     /// The sender's limit of bytes below a socket, as it was when the log began.
@@ -68,7 +68,7 @@ impl Path for Pair {
         let departure = |i: u64| Departure {
             start: self.log_from + Nanos(i * frame),
             end: self.log_from + Nanos((i + 1) * frame),
-            queue: QueueId(0),
+            queue: TxQueueId(0),
             flow: (i % self.connections.len() as u64) as u32,
             wire: Bytes(1538),
             segments: Packets(1),
@@ -88,7 +88,7 @@ fn pair() -> Pair {
         link::set_up(ns, name).expect("up");
     }
     link::wait_running(&sender, "a", Duration::from_secs(5)).expect("running");
-    Pair { sender, receiver, log_from: Nanos::ZERO, connections: Vec::new(), lost: 0, limit: Rc::default() }
+    Pair { sender, receiver, log_from: Instant::ZERO, connections: Vec::new(), lost: 0, limit: Rc::default() }
 }
 
 fn short(flows: u32) -> RunSettings {

@@ -1,0 +1,63 @@
+//! The plan of a NIC: a policy and a configuration, with the rings that follow from both.
+
+use super::{NicConfig, NicError};
+use crate::doorbell::check;
+use crate::layout::LaneEntry;
+use crate::plan::RingPlan;
+use weft_policy::CompiledPolicy;
+use weft_units::BitsPerSec;
+
+/// A policy and a configuration, with the rings that follow from both. None of them can be exchanged, so a NIC is never
+/// started with the rings of another policy.
+#[derive(Clone, Debug)]
+pub struct NicPlan {
+    config: NicConfig,
+    rings: RingPlan,
+}
+
+impl NicPlan {
+    /// Plans the rings of a port for `policy`, as `config` wants them.
+    ///
+    /// # Errors
+    /// When the policy does not fit, or the rate is zero.
+    pub fn new(policy: &CompiledPolicy, config: NicConfig) -> Result<Self, NicError> {
+        check(policy)?;
+        if config.rate == BitsPerSec::ZERO {
+            return Err(NicError::ZeroRate);
+        }
+        let rings = RingPlan::new(policy, config.mode, config.rings, &config.flows)?;
+        Ok(Self { config, rings })
+    }
+
+    /// The policy.
+    pub const fn policy(&self) -> &CompiledPolicy {
+        self.rings.policy()
+    }
+
+    /// The configuration.
+    pub const fn config(&self) -> &NicConfig {
+        &self.config
+    }
+
+    /// The rings.
+    pub const fn rings(&self) -> &RingPlan {
+        &self.rings
+    }
+
+    /// The number of rings that the port must have.
+    pub fn ring_count(&self) -> u32 {
+        u32::try_from(self.rings.rings.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The lanes as the eBPF program will be told of them, to set what does not follow from the policy: a lane's class in a
+    /// qdisc, the bound of its flows.
+    pub fn lanes_mut(&mut self) -> &mut [LaneEntry] {
+        &mut self.rings.lanes
+    }
+
+    /// Takes it apart for a port whose rings hold `ring_packets` packets each.
+    pub(super) fn into_parts(mut self, ring_packets: u32) -> (NicConfig, RingPlan) {
+        self.rings.bound_rings(ring_packets);
+        (self.config, self.rings)
+    }
+}
