@@ -141,14 +141,14 @@ const _: () = assert!(size_of::<Totals>() == 64);
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_totals` (sizes asserted on both sides).
 unsafe impl SharedLayout for Totals {}
 
-/// An entry of the table of flows, as long as its flow has it: the address of the flow's socket.
+/// The identity of an entry in the table of flows: the address of the flow's socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowEntryId(pub u64);
 
 /// A flow as it was when it was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
-    /// Whose entry it is.
+    /// The identity of its entry.
     pub id: FlowEntryId,
     /// Segments below the socket; the flow is active while there are any.
     pub segments: Packets,

@@ -38,7 +38,7 @@ id!(
     TxQueueId, "queue"
 );
 id!(
-    /// A receive queue of a NIC: what receive-side scaling and receive rules choose.
+    /// A receive queue of a NIC, as receive-side scaling and receive rules choose it.
     RxQueueId, "queue"
 );
 id!(

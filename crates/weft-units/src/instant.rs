@@ -9,7 +9,7 @@ use crate::Nanos;
 /// `CLOCK_MONOTONIC`; in a replay or a simulation it is the beginning of the run. Nothing in the engine reads a clock.
 ///
 /// Spans are [`Nanos`]. Arithmetic saturates at both ends, as that of the quantities does: a time that overflowed must not
-/// become an early one. What makes no sense does not compile. Two points have no sum:
+/// become an early one. Arithmetic without a meaning does not compile. Two points have no sum:
 ///
 /// ```compile_fail,E0308
 /// use weft_units::Instant;
@@ -24,7 +24,7 @@ use crate::Nanos;
 /// wake(Nanos::from_secs(1));
 /// ```
 ///
-/// What does:
+/// The rest:
 ///
 /// ```
 /// use weft_units::{Instant, Nanos};
@@ -39,9 +39,9 @@ use crate::Nanos;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The epoch itself, before which there is nothing; as a time to act, "at once".
+    /// The epoch, before which nothing lies; as a time to act it means "at once".
     pub const ZERO: Self = Self(0);
-    /// The last point; as a time to act, "never".
+    /// The last point; as a time to act it means "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// The point `ns` nanoseconds after the epoch.

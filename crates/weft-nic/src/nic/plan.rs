@@ -49,13 +49,13 @@ impl NicPlan {
         u32::try_from(self.rings.rings.len()).unwrap_or(u32::MAX)
     }
 
-    /// The lanes as the eBPF program will be told of them, to set what does not follow from the policy: a lane's class in a
+    /// The lanes as the eBPF program reads them. A caller sets here what does not follow from the policy: a lane's class in a
     /// qdisc, the bound of its flows.
     pub fn lanes_mut(&mut self) -> &mut [LaneEntry] {
         &mut self.rings.lanes
     }
 
-    /// Takes it apart for a port whose rings hold `ring_packets` packets each.
+    /// Bounds the lanes for rings of `ring_packets` packets, and hands out configuration and rings.
     pub(super) fn into_parts(mut self, ring_packets: u32) -> (NicConfig, RingPlan) {
         self.rings.bound_rings(ring_packets);
         (self.config, self.rings)
