@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weft_sim::assignment::{FlowFacts, NAMES, Occupancy, QueueAssignment, build};
 use weft_sim::segment::FlowIndex;
-use weft_units::{Bytes, QueueId};
+use weft_units::{Bytes, TxQueueId};
 
 fn assignment(name: &str) -> Box<dyn QueueAssignment> {
     build(name).expect("a known name")
@@ -23,8 +23,8 @@ fn holding(flows: &[u32]) -> Vec<Occupancy> {
     flows.iter().map(queue).collect()
 }
 
-fn all(queues: u32) -> Vec<QueueId> {
-    (0..queues).map(QueueId).collect()
+fn all(queues: u32) -> Vec<TxQueueId> {
+    (0..queues).map(TxQueueId).collect()
 }
 
 /// SplitMix64: hashes for the statistics.
@@ -126,12 +126,16 @@ fn hash_scales_as_the_kernel() {
     // By hand: 8 queues take three bits from the top; 3 queues thirds of 2^32.
     let cases = [(0, 8, 0), (0x1fff_ffff, 8, 0), (0x2000_0000, 8, 1), (u32::MAX, 8, 7), (0x5555_5555, 3, 0)];
     for (value, queues, expected) in cases.into_iter().chain([(0x5555_5556, 3, 1), (0xaaaa_aaab, 3, 2)]) {
-        assert_eq!(hash.assign(&flow(value), &all(queues), &[]), QueueId(expected), "{value:#x} of {queues}");
+        assert_eq!(
+            hash.assign(&flow(value), &all(queues), &[]),
+            TxQueueId(expected),
+            "{value:#x} of {queues}"
+        );
     }
-    let pool = [QueueId(6), QueueId(2)];
+    let pool = [TxQueueId(6), TxQueueId(2)];
     assert_eq!(
         hash.assign(&flow(u32::MAX), &pool, &holding(&[0, 0, 9])),
-        QueueId(2),
+        TxQueueId(2),
         "from the pool, full or not"
     );
 }
@@ -140,7 +144,7 @@ fn hash_scales_as_the_kernel() {
 fn dqa_takes_the_first_empty_queue_or_the_first_of_the_lightest() {
     let mut dqa = assignment("dqa");
     let mut queue = |held: &[u32], allowed: &[u32]| {
-        let allowed: Vec<_> = allowed.iter().map(|queue| QueueId(*queue)).collect();
+        let allowed: Vec<_> = allowed.iter().map(|queue| TxQueueId(*queue)).collect();
         dqa.assign(&flow(0), &allowed, &holding(held)).0
     };
     assert_eq!(queue(&[1, 0, 0], &[0, 1, 2]), 1);
@@ -150,14 +154,14 @@ fn dqa_takes_the_first_empty_queue_or_the_first_of_the_lightest() {
     // By weight and not by flows.
     let heavy = Occupancy { weight: 10, flows: 1, bytes: Bytes(1) };
     let light = Occupancy { weight: 3, flows: 3, bytes: Bytes(9) };
-    assert_eq!(dqa.assign(&flow(0), &all(2), &[heavy, light]), QueueId(1));
+    assert_eq!(dqa.assign(&flow(0), &all(2), &[heavy, light]), TxQueueId(1));
 }
 
 #[test]
 fn overflow_has_one_queue_for_all_that_find_none_empty() {
     assert_eq!(place("overflow", 12, 8, 1), [1, 1, 1, 1, 1, 1, 1, 5]);
     let mut overflow = assignment("overflow");
-    assert_eq!(overflow.assign(&flow(0), &all(3), &holding(&[1, 0, 4])), QueueId(1));
+    assert_eq!(overflow.assign(&flow(0), &all(3), &holding(&[1, 0, 4])), TxQueueId(1));
 }
 
 proptest! {
@@ -204,7 +208,7 @@ proptest! {
         allowed in proptest::collection::vec(0..40_u32, 1..20),
         held in proptest::collection::vec(0..5_u32, 0..40),
     ) {
-        let allowed: Vec<_> = allowed.into_iter().map(QueueId).collect();
+        let allowed: Vec<_> = allowed.into_iter().map(TxQueueId).collect();
         for name in NAMES {
             let mut assignment = assignment(name);
             for hash in &hashes {

@@ -5,7 +5,7 @@ use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
 use weft_sim::nic::scheduler::{NicScheduler, Pick, PolicyScheduler, QueueError};
-use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, QueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 const NOW: Nanos = Nanos::ZERO;
 const QUEUES: u32 = 40;
@@ -42,7 +42,7 @@ proptest! {
         steps in proptest::collection::vec((0..QUEUES, 0..10_u32, 1..9000_u64, any::<bool>(), 0..5000_u64), 1..400),
         given in 0..QUEUES,
     ) {
-        let number = |flow: u32| if flow < given { QueueId(flow) } else { QueueId(1000 - 3 * flow) };
+        let number = |flow: u32| if flow < given { TxQueueId(flow) } else { TxQueueId(1000 - 3 * flow) };
         let mut tree = PolicyTree::new(&program()).expect("a sound program");
         let mut inside = PolicyTree::new(&program()).expect("a sound program");
         let flows: Vec<_> =
@@ -103,12 +103,12 @@ fn empty() -> PolicyScheduler {
 #[test]
 fn a_weight_counts_from_the_next_charge_on() {
     let mut scheduler = empty();
-    for queue in [0, 1].map(QueueId) {
+    for queue in [0, 1].map(TxQueueId) {
         scheduler.add_queue(queue, LaneId(0), Weight::ONE).expect("room");
         scheduler.activate(queue, NOW);
     }
     assert_eq!(turns(&mut scheduler, 20), [10, 10]);
-    scheduler.set_weight(QueueId(1), 4);
+    scheduler.set_weight(TxQueueId(1), 4);
     // One turn of each at the old tags, then 1:4.
     let [low, high] = turns(&mut scheduler, 50);
     assert!((9..=11).contains(&low) && (39..=41).contains(&high), "{low} {high}");
@@ -117,7 +117,7 @@ fn a_weight_counts_from_the_next_charge_on() {
 #[test]
 fn queues_come_and_go() {
     let mut scheduler = empty();
-    let queue = QueueId(5);
+    let queue = TxQueueId(5);
     assert_eq!(scheduler.remove_queue(queue), Err(QueueError::Unknown { given: queue }));
     assert_eq!(scheduler.add_queue(queue, LaneId(1), Weight::ONE), Ok(()));
     assert_eq!(scheduler.add_queue(queue, LaneId(1), Weight::ONE), Err(QueueError::Exists { given: queue }));
@@ -126,21 +126,21 @@ fn queues_come_and_go() {
     let backlogged = QueueError::Tree(FlowError::Backlogged { given: flow });
     assert_eq!(scheduler.remove_queue(queue), Err(backlogged));
     assert_eq!(scheduler.next(NOW), Pick::Queue(queue));
-    scheduler.finish(QueueId(4), Bytes(1), false, NOW);
+    scheduler.finish(TxQueueId(4), Bytes(1), false, NOW);
     scheduler.finish(queue, Bytes(1), false, NOW);
     assert_eq!(scheduler.next(NOW), Pick::Idle);
     assert_eq!(scheduler.remove_queue(queue), Ok(()));
     scheduler.activate(queue, NOW);
     assert_eq!(scheduler.next(NOW), Pick::Idle, "it is gone");
-    assert_eq!(scheduler.add_queue(QueueId(0), LaneId(0), Weight::ONE), Ok(()), "on the flow that is free");
-    assert_eq!(scheduler.flow_of(QueueId(0)), Some(flow));
-    let high = QueueId(QUEUES_MAX);
+    assert_eq!(scheduler.add_queue(TxQueueId(0), LaneId(0), Weight::ONE), Ok(()), "on the flow that is free");
+    assert_eq!(scheduler.flow_of(TxQueueId(0)), Some(flow));
+    let high = TxQueueId(QUEUES_MAX);
     assert_eq!(
         scheduler.add_queue(high, LaneId(0), Weight::ONE),
         Err(QueueError::NumberTooHigh { given: high })
     );
     let unknown = QueueError::Tree(FlowError::UnknownLane { given: LaneId(9), count: 2 });
-    assert_eq!(scheduler.add_queue(QueueId(1), LaneId(9), Weight::ONE), Err(unknown));
+    assert_eq!(scheduler.add_queue(TxQueueId(1), LaneId(9), Weight::ONE), Err(unknown));
     assert_eq!(scheduler.tree().active_flows(), 0);
 }
 
@@ -152,7 +152,7 @@ fn flows_that_do_not_fit_are_refused() {
         (tree, flow)
     };
     let (with, flow) = tree();
-    let taken = QueueError::FlowTaken { flow, other: QueueId(0) };
+    let taken = QueueError::FlowTaken { flow, other: TxQueueId(0) };
     assert_eq!(PolicyScheduler::with_flows(with, vec![flow, flow]).err(), Some(taken));
     let (with, _) = tree();
     let unknown = QueueError::Tree(FlowError::UnknownFlow { given: FlowId(u32::MAX) });

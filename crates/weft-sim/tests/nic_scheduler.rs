@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weft_sim::nic::scheduler::dcb::CLASS_CREDIT;
 use weft_sim::nic::scheduler::{NicScheduler, Pick, build};
 use weft_sim::scenario::SchedulerKind;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 const NOW: Nanos = Nanos::ZERO;
 
@@ -126,7 +126,7 @@ impl<R: Rule> Slow<R> {
 
     fn activate(&mut self, queue: usize, fast: &mut dyn NicScheduler) {
         if !self.active.contains(&queue) {
-            fast.activate(QueueId(queue as u32), NOW);
+            fast.activate(TxQueueId(queue as u32), NOW);
             self.active.push(queue);
             self.rule.activated(queue);
         }
@@ -166,7 +166,7 @@ fn compare<R: Rule>(mut fast: Box<dyn NicScheduler>, rule: R, events: &[Event]) 
                 slow.activate(queue, &mut *fast);
             }
             Event::Weigh(queue, weight) => {
-                fast.set_weight(QueueId(queue as u32), weight);
+                fast.set_weight(TxQueueId(queue as u32), weight);
                 slow.rule.set_weight(queue, i64::from(weight));
             }
             Event::Turn(during) => {
@@ -176,7 +176,7 @@ fn compare<R: Rule>(mut fast: Box<dyn NicScheduler>, rule: R, events: &[Event]) 
                     continue;
                 }
                 let queue = slow.rule.choose(&slow.active);
-                prop_assert_eq!(pick, Pick::Queue(QueueId(queue as u32)));
+                prop_assert_eq!(pick, Pick::Queue(TxQueueId(queue as u32)));
                 prop_assert_eq!(fast.next(NOW), pick, "asking twice changes nothing");
                 let sent = held[queue].remove(0);
                 if let Some((other, len)) = during {
@@ -184,7 +184,7 @@ fn compare<R: Rule>(mut fast: Box<dyn NicScheduler>, rule: R, events: &[Event]) 
                     slow.activate(other, &mut *fast);
                 }
                 let more = !held[queue].is_empty();
-                fast.finish(QueueId(queue as u32), Bytes(u64::from(sent)), more, NOW);
+                fast.finish(TxQueueId(queue as u32), Bytes(u64::from(sent)), more, NOW);
                 slow.active.retain(|other| *other != queue);
                 if more {
                     slow.active.push(queue);
@@ -234,8 +234,8 @@ proptest! {
         let weights = [1, 2, 4_u64];
         let mut deficit = scheduler(&SchedulerKind::Deficit { quantum: Bytes(quantum) }, 3);
         for (queue, weight) in weights.iter().enumerate() {
-            deficit.set_weight(QueueId(queue as u32), *weight as u32);
-            deficit.activate(QueueId(queue as u32), NOW);
+            deficit.set_weight(TxQueueId(queue as u32), *weight as u32);
+            deficit.activate(TxQueueId(queue as u32), NOW);
         }
         let mut sums = vec![[0_u64; 3]];
         for size in sizes.iter().cycle().take(250) {
@@ -272,26 +272,26 @@ fn turns(deficit: &mut dyn NicScheduler, count: usize, len: u64) -> [u32; 2] {
 #[test]
 fn a_weight_counts_from_the_next_round_on() {
     let mut deficit = scheduler(&SchedulerKind::Deficit { quantum: Bytes(1000) }, 2);
-    deficit.activate(QueueId(0), NOW);
-    deficit.activate(QueueId(1), NOW);
+    deficit.activate(TxQueueId(0), NOW);
+    deficit.activate(TxQueueId(1), NOW);
     assert_eq!(turns(&mut *deficit, 20, 100), [10, 10]);
     // In the middle of queue 0's visit: the credit of this visit stands, that of the next one is five times as large.
     assert_eq!(turns(&mut *deficit, 4, 100), [4, 0]);
-    deficit.set_weight(QueueId(0), 5);
+    deficit.set_weight(TxQueueId(0), 5);
     assert_eq!(turns(&mut *deficit, 16, 100), [6, 10]);
     assert_eq!(turns(&mut *deficit, 60, 100), [50, 10]);
-    deficit.set_weight(QueueId(0), 0);
+    deficit.set_weight(TxQueueId(0), 0);
     assert_eq!(turns(&mut *deficit, 20, 100), [10, 10], "0 counts as 1");
 }
 
 #[test]
 fn an_emptied_queue_has_neither_credit_nor_debt() {
     let mut deficit = scheduler(&SchedulerKind::Deficit { quantum: Bytes(1000) }, 2);
-    deficit.activate(QueueId(0), NOW);
-    deficit.activate(QueueId(1), NOW);
-    assert_eq!(deficit.next(NOW), Pick::Queue(QueueId(0)));
-    deficit.finish(QueueId(0), Bytes(64_000), false, NOW);
-    deficit.activate(QueueId(0), NOW);
+    deficit.activate(TxQueueId(0), NOW);
+    deficit.activate(TxQueueId(1), NOW);
+    assert_eq!(deficit.next(NOW), Pick::Queue(TxQueueId(0)));
+    deficit.finish(TxQueueId(0), Bytes(64_000), false, NOW);
+    deficit.activate(TxQueueId(0), NOW);
     assert_eq!(turns(&mut *deficit, 20, 100), [10, 10]);
 }
 
@@ -299,9 +299,9 @@ fn an_emptied_queue_has_neither_credit_nor_debt() {
 #[test]
 fn a_small_quantum_costs_no_time() {
     let mut deficit = scheduler(&SchedulerKind::Deficit { quantum: Bytes(1) }, 2);
-    deficit.activate(QueueId(0), NOW);
-    deficit.activate(QueueId(1), NOW);
-    deficit.set_weight(QueueId(1), 3);
+    deficit.activate(TxQueueId(0), NOW);
+    deficit.activate(TxQueueId(1), NOW);
+    deficit.set_weight(TxQueueId(1), 3);
     assert_eq!(turns(&mut *deficit, 4000, 1 << 40), [1000, 3000]);
 }
 
@@ -316,7 +316,7 @@ fn a_hundred_thousand_queues_take_turns() {
     ];
     for kind in kinds {
         let mut scheduler = scheduler(&kind, queues);
-        (0..queues).for_each(|queue| scheduler.activate(QueueId(queue), NOW));
+        (0..queues).for_each(|queue| scheduler.activate(TxQueueId(queue), NOW));
         let mut had = vec![0; queues as usize];
         while let Pick::Queue(queue) = scheduler.next(NOW) {
             had[queue.index()] += 1;
@@ -338,19 +338,19 @@ fn queues_beyond_and_turns_that_are_not_outstanding_are_ignored() {
         for queues in [0, 2] {
             let mut scheduler = scheduler(&kind, queues);
             for queue in [2, u32::MAX - 1, u32::MAX] {
-                scheduler.activate(QueueId(queue), NOW);
-                scheduler.set_weight(QueueId(queue), 7);
-                scheduler.finish(QueueId(queue), Bytes(1), true, NOW);
+                scheduler.activate(TxQueueId(queue), NOW);
+                scheduler.set_weight(TxQueueId(queue), 7);
+                scheduler.finish(TxQueueId(queue), Bytes(1), true, NOW);
             }
             assert_eq!(scheduler.next(NOW), Pick::Idle, "{kind:?}");
         }
         let mut scheduler = scheduler(&kind, 2);
-        scheduler.activate(QueueId(1), NOW);
-        scheduler.finish(QueueId(1), Bytes(1), false, NOW);
-        assert_eq!(scheduler.next(NOW), Pick::Queue(QueueId(1)), "{kind:?}");
-        scheduler.finish(QueueId(0), Bytes(1), false, NOW);
-        scheduler.activate(QueueId(1), NOW);
-        scheduler.finish(QueueId(1), Bytes(1), false, NOW);
+        scheduler.activate(TxQueueId(1), NOW);
+        scheduler.finish(TxQueueId(1), Bytes(1), false, NOW);
+        assert_eq!(scheduler.next(NOW), Pick::Queue(TxQueueId(1)), "{kind:?}");
+        scheduler.finish(TxQueueId(0), Bytes(1), false, NOW);
+        scheduler.activate(TxQueueId(1), NOW);
+        scheduler.finish(TxQueueId(1), Bytes(1), false, NOW);
         assert_eq!(scheduler.next(NOW), Pick::Idle, "{kind:?}");
     }
     assert!(build(&SchedulerKind::PolicyTree, 2).is_none());

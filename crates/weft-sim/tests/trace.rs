@@ -8,7 +8,7 @@ use weft_sim::segment::FlowIndex;
 use weft_sim::trace::csv::COLUMNS;
 use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PacketEventKind, PcapTrace, Point};
 use weft_units::testing::skip;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 const KINDS: [PacketEventKind; 5] = [
     PacketEventKind::Queued,
@@ -33,7 +33,7 @@ fn events() -> Vec<PacketEvent> {
             kind,
             flow: FlowIndex((i * 12_345) as u32),
             group,
-            queue: (!i.is_multiple_of(3)).then_some(QueueId(i as u32 % 8)),
+            queue: (!i.is_multiple_of(3)).then_some(TxQueueId(i as u32 % 8)),
             number: i * 99_991,
             len: Bytes(54 + i * 37 % 8961),
             marked: i % 4 == 1,

@@ -3,14 +3,14 @@
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use weft_steer::policy::{Balance, PolicyFile};
-use weft_steer::search::{FlowId, Options, Planner, dragonet, workload};
+use weft_steer::search::{Options, Planner, SteeredFlowId, dragonet, workload};
 
 /// Dragonet's: queue 0 is the catch-all.
 fn options() -> Options {
     Options { reserve_default: true, ..Options::default() }
 }
 
-fn planner(flows: u16) -> (Planner, Vec<FlowId>) {
+fn planner(flows: u16) -> (Planner, Vec<SteeredFlowId>) {
     let mut planner = Planner::new(workload::dragonet_nic(10), Balance::default(), options()).expect("fits");
     let ids = planner.set(workload::slides(flows));
     (planner, ids)

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use weft_packet::{Cube, Field};
 use weft_steer::nic::{self, Steering, TableId};
 use weft_steer::{Action, Configuration, ContextId, RssContext, Rule};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// The system's allocator, counting what is asked of it.
 struct Counting;
@@ -72,9 +72,9 @@ fn packets_are_steered_without_allocations() {
             table: TableId(i % (model.tables.len() as u16).max(1)),
             cube: Cube::ALL.with(Field::DstPort, i.into(), if i % 2 == 0 { 0xffff } else { 0x3f }),
             priority: 1,
-            action: if i % 3 == 0 { Action::Context(ContextId::MAIN) } else { Action::Queue(QueueId(2)) },
+            action: if i % 3 == 0 { Action::Context(ContextId::MAIN) } else { Action::Queue(RxQueueId(2)) },
         });
-        let main = RssContext { id: ContextId::MAIN, indirection: (0..8).map(QueueId).collect() };
+        let main = RssContext { id: ContextId::MAIN, indirection: (0..8).map(RxQueueId).collect() };
         let configuration =
             Configuration { rules: rules.collect(), contexts: vec![main], ..Configuration::default() };
         let steering = Steering::new(model, &configuration);

@@ -10,8 +10,8 @@ use weft_packet::cube::Field;
 use weft_steer::Flow;
 use weft_steer::nic::{Exclusion, Masks, Nic, Node, NodeId, NodeKind, Order, Pool, PoolId, TableId, Target};
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile};
-use weft_steer::search::{FlowId, Options, Planner, workload};
-use weft_units::QueueId;
+use weft_steer::search::{Options, Planner, SteeredFlowId, workload};
+use weft_units::RxQueueId;
 
 /// Up to three tables, with all that can restrict them, before RSS or without.
 fn some_nic() -> impl Strategy<Value = Nic> {
@@ -37,7 +37,7 @@ fn some_nic() -> impl Strategy<Value = Nic> {
                 table.one_mask = one_mask || table.order == Order::Disjoint;
                 table.capacity = capacity;
                 table.pool = (pooled && pool.is_some()).then_some(PoolId(0));
-                table.last_queue = QueueId(last);
+                table.last_queue = RxQueueId(last);
                 for field in &mut table.fields {
                     field.required = exact && field.field == Field::SrcPort;
                     field.masks = Masks::Any;
@@ -64,7 +64,7 @@ fn nodes(nic: &Nic) -> Vec<Node> {
     if nic.rss.is_some() {
         kinds.push(NodeKind::Rss { miss: next(&kinds) });
     }
-    kinds.push(NodeKind::Queue(QueueId(0)));
+    kinds.push(NodeKind::Queue(RxQueueId(0)));
     kinds.into_iter().enumerate().map(|(index, kind)| Node { name: format!("n{index}"), kind }).collect()
 }
 
@@ -121,10 +121,10 @@ proptest! {
         let options = Options { reserve_default, most_moved, ..Options::default() };
         let mut planner = Planner::new(nic, policy(), options).expect("fits");
         let ids = planner.set(first.clone());
-        let mut known: BTreeMap<FlowId, Flow> = ids.into_iter().zip(first).collect();
+        let mut known: BTreeMap<SteeredFlowId, Flow> = ids.into_iter().zip(first).collect();
         check(&planner, &known);
         for (add, flow, index) in events {
-            let before: BTreeMap<FlowId, _> = planner.plan().placements.into_iter().collect();
+            let before: BTreeMap<SteeredFlowId, _> = planner.plan().placements.into_iter().collect();
             if add || known.is_empty() {
                 let ids = planner.add(vec![flow.clone()]);
                 known.insert(ids[0], flow);
@@ -140,7 +140,7 @@ proptest! {
             let moved = moved.count() as u32;
             prop_assert!(moved <= most_moved.unwrap_or(u32::MAX), "{} moved", moved);
         }
-        let all: Vec<FlowId> = known.keys().copied().collect();
+        let all: Vec<SteeredFlowId> = known.keys().copied().collect();
         planner.remove(&all);
         prop_assert!(planner.is_empty() && planner.plan().configuration.rules.is_empty(), "no rule is left over");
     }

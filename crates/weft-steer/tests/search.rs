@@ -11,12 +11,12 @@ use weft_steer::Flow;
 use weft_steer::nic::Usage;
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile, Priority, Reserved};
 use weft_steer::search::{
-    Degradation, FlowId, HashKey, Options, Placement, Planner, dragonet, exhaustive, workload,
+    Degradation, HashKey, Options, Placement, Planner, SteeredFlowId, dragonet, exhaustive, workload,
 };
-use weft_units::{Protocol, QueueId};
+use weft_units::{Protocol, RxQueueId};
 
 fn gap(planner: &Planner, queues: core::ops::Range<u32>) -> f64 {
-    let loads: Vec<f64> = queues.map(|queue| planner.tally().total_load(QueueId(queue))).collect();
+    let loads: Vec<f64> = queues.map(|queue| planner.tally().total_load(RxQueueId(queue))).collect();
     loads.iter().copied().fold(f64::MIN, f64::max) - loads.iter().copied().fold(f64::MAX, f64::min)
 }
 
@@ -47,7 +47,7 @@ fn the_slides_isolation() {
     set(&mut planner, &workload::isolation());
     let hp = planner.tally().class("hp").expect("class");
     let be = planner.tally().class("be").expect("class");
-    let counts = |class| (1..10).map(|q| planner.tally().flows(class, QueueId(q))).collect::<Vec<_>>();
+    let counts = |class| (1..10).map(|q| planner.tally().flows(class, RxQueueId(q))).collect::<Vec<_>>();
     assert_eq!(counts(hp), [8, 8, 8, 8, 0, 0, 0, 0, 0]);
     let mut others = counts(be);
     others.sort_unstable();
@@ -69,7 +69,10 @@ fn a_full_table_shares_rules_before_it_gives_up() {
     set(&mut plan, &workload::isolation());
     assert_eq!(plan.cost().violations, 192.0);
     let degraded = plan.plan().degraded;
-    assert!(degraded.contains(&Degradation::LeftToDefault { flows: 192, queue: QueueId(0) }), "{degraded:?}");
+    assert!(
+        degraded.contains(&Degradation::LeftToDefault { flows: 192, queue: RxQueueId(0) }),
+        "{degraded:?}"
+    );
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn priority_grows_and_shrinks() {
         assert!(planner.cost().is_allowed(), "{i}: {}", planner.cost());
     }
     let hp = planner.tally().class("hp").expect("class");
-    assert_eq!((1..10).filter(|q| planner.tally().flows(hp, QueueId(*q)) > 0).count(), 4);
+    assert_eq!((1..10).filter(|q| planner.tally().flows(hp, RxQueueId(*q)) > 0).count(), 4);
     planner.remove(&ids);
     ids.iter().for_each(|id| drop(flows.remove(id)));
     check(&planner, &flows);
@@ -150,7 +153,7 @@ fn no_event_moves_more_than_may_be() {
     let mut flows = set(&mut planner, &(1..=60).map(|i| flow(i, "be")).collect::<Vec<_>>());
     let (mut limited, mut last) = (false, Vec::new());
     for i in 61..=70 {
-        let before: BTreeMap<FlowId, _> = planner.plan().placements.into_iter().collect();
+        let before: BTreeMap<SteeredFlowId, _> = planner.plan().placements.into_iter().collect();
         let id = planner.add(vec![flow(i, "hp")]);
         flows.insert(id[0], flow(i, "hp"));
         check(&planner, &flows);
@@ -245,7 +248,7 @@ fn listener(port: u16) -> Flow {
 #[test]
 fn a_listening_socket_takes_what_has_no_rule_and_no_more() {
     let policy = Reserved {
-        classes: vec![("hp".into(), QueueId(0), QueueId(0)), ("be".into(), QueueId(1), QueueId(3))],
+        classes: vec![("hp".into(), RxQueueId(0), RxQueueId(0)), ("be".into(), RxQueueId(1), RxQueueId(3))],
     };
     let flow = |i: u16, class: &str| {
         let mut key = workload::slides(1)[0].cube.flow().expect("five-tuple");
@@ -281,7 +284,7 @@ fn a_listening_socket_comes_when_the_table_is_full() {
     let id = plan.add(vec![Flow { class: Some("hp".into()), ..listener(53) }]);
     flows.insert(id[0], listener(53));
     assert!(
-        matches!(plan.queue_of(id[0]), Some(Placement::Rule(QueueId(0 | 1)))),
+        matches!(plan.queue_of(id[0]), Some(Placement::Rule(RxQueueId(0 | 1)))),
         "{:?}",
         plan.queue_of(id[0])
     );
@@ -323,7 +326,7 @@ fn one_mask_is_that_of_most_flows() {
     );
     assert_eq!(planner.cost().violations, 1.0);
     // When the last of the others has gone, the table takes it.
-    let exact: Vec<FlowId> = planner.plan().placements.iter().map(|(id, _)| *id).take(10).collect();
+    let exact: Vec<SteeredFlowId> = planner.plan().placements.iter().map(|(id, _)| *id).take(10).collect();
     planner.remove(&exact);
     assert!(planner.cost().is_allowed() && planner.plan().degraded.is_empty());
 }
@@ -352,7 +355,10 @@ fn some_policy() -> impl Strategy<Value = fn() -> PolicyFile> {
         Just((|| Locality::default().into()) as fn() -> PolicyFile),
         Just(
             (|| Reserved {
-                classes: vec![("hp".into(), QueueId(1), QueueId(2)), ("be".into(), QueueId(1), QueueId(1))]
+                classes: vec![
+                    ("hp".into(), RxQueueId(1), RxQueueId(2)),
+                    ("be".into(), RxQueueId(1), RxQueueId(1))
+                ]
             }
             .into()) as fn() -> PolicyFile
         ),
@@ -415,7 +421,7 @@ proptest! {
         let (now, later) = flows.split_at(flows.len() / 2);
         let mut known = set(&mut planner, now);
         for (add, index, port) in events {
-            let before: BTreeMap<FlowId, _> = planner.plan().placements.into_iter().collect();
+            let before: BTreeMap<SteeredFlowId, _> = planner.plan().placements.into_iter().collect();
             if add && !later.is_empty() {
                 let flow = if port == 0 { listener(index.index(500) as u16) } else { index.get(later).clone() };
                 let id = planner.add(vec![flow.clone()]);

@@ -15,7 +15,7 @@ use weft_report::stats;
 use weft_steer::Flow;
 use weft_steer::nic::{Nic, Steering, shipped_model};
 use weft_steer::policy::{Balance, Isolate, PolicyFile};
-use weft_steer::search::{FlowId, Options, Planner};
+use weft_steer::search::{Options, Planner, SteeredFlowId};
 
 /// The experiment's id.
 pub const ID: &str = "dragonet-isolation";
@@ -42,7 +42,7 @@ const MODES: [&str; 2] = ["balance", "isolation"];
 /// A policy that is planned for as flows come and go.
 pub struct Replanner {
     planner: Planner,
-    known: BTreeMap<Cube, FlowId>,
+    known: BTreeMap<Cube, SteeredFlowId>,
 }
 
 impl Replanner {
@@ -58,7 +58,8 @@ impl Replanner {
 
     /// Plans for flows that come and go.
     pub fn replan(&mut self, added: &[Flow], removed: &[Flow]) -> Plan {
-        let gone: Vec<FlowId> = removed.iter().filter_map(|flow| self.known.remove(&flow.cube)).collect();
+        let gone: Vec<SteeredFlowId> =
+            removed.iter().filter_map(|flow| self.known.remove(&flow.cube)).collect();
         self.planner.remove(&gone);
         let ids = self.planner.add(added.to_vec());
         self.known.extend(added.iter().zip(ids).map(|(flow, id)| (flow.cube, id)));

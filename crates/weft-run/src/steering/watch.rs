@@ -6,7 +6,7 @@ use weft_host::NetNs;
 use weft_host::sock_diag::{SockDiag, SockDiagError, Socket, State};
 use weft_packet::{Cube, Field, Prefix};
 use weft_steer::change::{ChangeError, ChangePlan, apply, changes};
-use weft_steer::search::{FlowId, Planner};
+use weft_steer::search::{Planner, SteeredFlowId};
 use weft_steer::{Configuration, Flow};
 use weft_units::{FlowKey, Protocol};
 
@@ -40,7 +40,7 @@ pub struct Watch {
     planner: Planner,
     /// What the NIC holds.
     configuration: Configuration,
-    known: BTreeMap<Cube, (FlowId, Flow)>,
+    known: BTreeMap<Cube, (SteeredFlowId, Flow)>,
 }
 
 impl Watch {

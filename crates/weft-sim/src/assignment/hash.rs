@@ -1,7 +1,7 @@
 //! Assignment by hash: a flow's queue is drawn once.
 
 use super::{FlowFacts, Occupancy, QueueAssignment};
-use weft_units::QueueId;
+use weft_units::TxQueueId;
 
 /// What Linux does without XPS and without queue assignment of the driver: the flow's hash, scaled to the number of queues
 /// (`skb_tx_hash`). Several flows can get one queue while others are empty.
@@ -14,7 +14,7 @@ pub const fn scale(hash: u32, n: usize) -> usize {
 }
 
 impl QueueAssignment for Hash {
-    fn assign(&mut self, flow: &FlowFacts, allowed: &[QueueId], _: &[Occupancy]) -> QueueId {
+    fn assign(&mut self, flow: &FlowFacts, allowed: &[TxQueueId], _: &[Occupancy]) -> TxQueueId {
         allowed.get(scale(flow.hash, allowed.len())).copied().unwrap_or_default()
     }
 

@@ -1,7 +1,7 @@
 //! Dynamic queue assignment: the least occupied queue.
 
 use super::{FlowFacts, Occupancy, QueueAssignment, occupancy_of};
-use weft_units::QueueId;
+use weft_units::TxQueueId;
 
 /// Titan's dynamic queue assignment (TR, section 4.1), as its kernel scans queues (`net/core/dev.c` and
 /// `lib/dynamic_queue_assignment.c` of its fork): in the order given, the first that is empty; if none is, the first of the least
@@ -10,7 +10,7 @@ use weft_units::QueueId;
 pub struct LeastOccupied;
 
 impl QueueAssignment for LeastOccupied {
-    fn assign(&mut self, _: &FlowFacts, allowed: &[QueueId], occupancy: &[Occupancy]) -> QueueId {
+    fn assign(&mut self, _: &FlowFacts, allowed: &[TxQueueId], occupancy: &[Occupancy]) -> TxQueueId {
         let mut best = allowed.first().copied().unwrap_or_default();
         let mut least = u64::MAX;
         for &queue in allowed {

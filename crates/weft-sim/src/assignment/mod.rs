@@ -9,7 +9,7 @@ pub mod round_robin;
 pub mod two_choices;
 
 use crate::segment::FlowIndex;
-use weft_units::{Bytes, QueueId};
+use weft_units::{Bytes, TxQueueId};
 
 pub use hash::Hash;
 pub use least_occupied::LeastOccupied;
@@ -42,7 +42,7 @@ pub struct FlowFacts {
     /// Its weight.
     pub weight: u32,
     /// The queue that it had before, where it had one.
-    pub before: Option<QueueId>,
+    pub before: Option<TxQueueId>,
     /// The core that sends.
     pub core: u32,
 }
@@ -61,14 +61,14 @@ pub struct Occupancy {
 /// A way to assign flows to queues.
 pub trait QueueAssignment: Send {
     /// The queue for the segments of a flow of which nothing is outstanding, out of `allowed` (never empty: the queues of the
-    /// core's XPS pool, or all). `occupancy` is that of all queues, by [`QueueId`].
-    fn assign(&mut self, flow: &FlowFacts, allowed: &[QueueId], occupancy: &[Occupancy]) -> QueueId;
+    /// core's XPS pool, or all). `occupancy` is that of all queues, by [`TxQueueId`].
+    fn assign(&mut self, flow: &FlowFacts, allowed: &[TxQueueId], occupancy: &[Occupancy]) -> TxQueueId;
 
     /// Whether a flow is assigned anew whenever nothing of it is outstanding (dynamic), or once and for all (hash).
     fn is_dynamic(&self) -> bool;
 }
 
 /// How full a queue is; a queue beyond the table is empty.
-fn occupancy_of(queue: QueueId, occupancy: &[Occupancy]) -> Occupancy {
+fn occupancy_of(queue: TxQueueId, occupancy: &[Occupancy]) -> Occupancy {
     occupancy.get(queue.index()).copied().unwrap_or_default()
 }

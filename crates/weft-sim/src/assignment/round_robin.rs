@@ -1,7 +1,7 @@
 //! Round-robin assignment: each new flow gets the next queue.
 
 use super::{FlowFacts, Occupancy, QueueAssignment};
-use weft_units::QueueId;
+use weft_units::TxQueueId;
 
 /// Each new flow gets the queue after that of the flow before it, and keeps it: flows are spread evenly as long as all live equally
 /// long, whatever their hashes. With several pools of queues (XPS) the pools share one counter.
@@ -11,7 +11,7 @@ pub struct RoundRobin {
 }
 
 impl QueueAssignment for RoundRobin {
-    fn assign(&mut self, _: &FlowFacts, allowed: &[QueueId], _: &[Occupancy]) -> QueueId {
+    fn assign(&mut self, _: &FlowFacts, allowed: &[TxQueueId], _: &[Occupancy]) -> TxQueueId {
         let at = self.assigned % allowed.len().max(1);
         self.assigned = self.assigned.wrapping_add(1);
         allowed.get(at).copied().unwrap_or_default()

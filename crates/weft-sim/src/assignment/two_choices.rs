@@ -2,7 +2,7 @@
 
 use super::hash::scale;
 use super::{FlowFacts, Occupancy, QueueAssignment, occupancy_of};
-use weft_units::QueueId;
+use weft_units::TxQueueId;
 
 /// The power of two choices (Mitzenmacher 2001): a second candidate makes the fullest queue far less full than one hash does, and only
 /// two queues are looked at however many there are.
@@ -10,7 +10,7 @@ use weft_units::QueueId;
 pub struct TwoChoices;
 
 impl QueueAssignment for TwoChoices {
-    fn assign(&mut self, flow: &FlowFacts, allowed: &[QueueId], occupancy: &[Occupancy]) -> QueueId {
+    fn assign(&mut self, flow: &FlowFacts, allowed: &[TxQueueId], occupancy: &[Occupancy]) -> TxQueueId {
         let first = scale(flow.hash, allowed.len());
         // Scaling uses a hash's high bits; reversed, its low bits choose the other queue, out of those that are left.
         let other = scale(flow.hash.reverse_bits(), allowed.len().saturating_sub(1));

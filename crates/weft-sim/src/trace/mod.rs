@@ -7,7 +7,7 @@ pub use self::csv::CsvTrace;
 pub use self::pcap::{Ends, PcapTrace, PcapTraceError, Point};
 
 use crate::segment::FlowIndex;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub struct PacketEvent {
     /// Index of the flow's group.
     pub group: u32,
     /// The transmit or receive queue, where there is one.
-    pub queue: Option<QueueId>,
+    pub queue: Option<TxQueueId>,
     /// Number of the packet in its flow, from 0; of a segment, that of its first packet.
     pub number: u64,
     /// Length: of a packet its frame without preamble, check sequence and gap; of a segment as the qdisc accounts it.

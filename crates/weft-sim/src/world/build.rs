@@ -22,7 +22,7 @@ use crate::scenario::{FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, Sc
 use crate::trace::Observer;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
-use weft_units::{Nanos, QueueId};
+use weft_units::{Nanos, TxQueueId};
 
 /// Bytes of TCP and IP headers in an MTU: 20 + 20 and 12 of timestamps.
 const MTU_HEADERS: u64 = 52;
@@ -315,15 +315,15 @@ const fn traffic_classes(nic: &Nic) -> u32 {
 
 /// The queues that a core may use, its own with XPS, all without: first those of each traffic class, by class and core, then of any class,
 /// by core. Queue i is in class i modulo classes, as in [`scheduler::Dcb`].
-fn pools(host: &Host, queues: u32) -> Vec<Vec<QueueId>> {
+fn pools(host: &Host, queues: u32) -> Vec<Vec<TxQueueId>> {
     // A NIC with a queue per flow has none to choose from.
     let queues = if host.nic.transmit_queues == 0 { 1 } else { queues };
     let (cores, xps) = (host.cores, host.stack.xps);
     let classes = traffic_classes(&host.nic).clamp(1, queues.max(1));
-    let of_class = |class: u32| (class..queues).step_by(classes as usize).map(QueueId).collect::<Vec<_>>();
+    let of_class = |class: u32| (class..queues).step_by(classes as usize).map(TxQueueId).collect::<Vec<_>>();
     let by_class = if classes > 1 { classes } else { 0 };
-    let pools = (0..by_class).map(of_class).chain([(0..queues).map(QueueId).collect()]);
-    let own = |all: &[QueueId], core: u32| -> Vec<QueueId> {
+    let pools = (0..by_class).map(of_class).chain([(0..queues).map(TxQueueId).collect()]);
+    let own = |all: &[TxQueueId], core: u32| -> Vec<TxQueueId> {
         let step = cores as usize;
         match all.len() >= step {
             true => all.iter().copied().skip(core as usize).step_by(step).collect(),

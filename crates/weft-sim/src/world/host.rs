@@ -10,7 +10,7 @@ use crate::outcome::Amount;
 use crate::qdisc::Qdisc;
 use crate::segment::Segment;
 use std::collections::VecDeque;
-use weft_units::{Bytes, Nanos, Packets, QueueId};
+use weft_units::{Bytes, Nanos, Packets, TxQueueId};
 
 /// A host.
 pub(super) struct HostState {
@@ -22,12 +22,12 @@ pub(super) struct HostState {
     pub(super) shared_queues: u32,
     /// By queue: whether its weight must be written to the NIC.
     pub(super) stale_weights: Vec<bool>,
-    pub(super) stale: Vec<QueueId>,
+    pub(super) stale: Vec<TxQueueId>,
     pub(super) weights_due: bool,
     pub(super) weights_written: Nanos,
     pub(super) assignment: Box<dyn QueueAssignment>,
     /// The queues that a core may use: by traffic class and core where the NIC has several, then by core for flows of no class.
-    pub(super) pools: Vec<Vec<QueueId>>,
+    pub(super) pools: Vec<Vec<TxQueueId>>,
     pub(super) nic: NicState,
     pub(super) vectors: Vec<Vector>,
     /// Flows with data that are active at this host; widens the working set of copies.
@@ -98,7 +98,7 @@ pub(super) struct Vector {
     /// The last one; none yet is long ago.
     pub(super) last: Option<Nanos>,
     /// Segments that the NIC has fetched and nobody has freed yet.
-    pub(super) done: Vec<(QueueId, Segment)>,
+    pub(super) done: Vec<(TxQueueId, Segment)>,
     /// Received packets and those still under way, by time of arrival.
     pub(super) ring: VecDeque<(Nanos, Packet)>,
     /// Packets at the ring's front that have arrived and found room.
@@ -113,7 +113,7 @@ pub(super) struct Core {
     /// A [`super::Event::Processor`] is pending.
     pub(super) pending: bool,
     /// Transmit queues whose byte queue limit has room again (`NET_TX_SOFTIRQ`, raised by `netdev_tx_completed_queue`).
-    pub(super) net_tx: VecDeque<QueueId>,
+    pub(super) net_tx: VecDeque<TxQueueId>,
     /// Queue pairs to poll.
     pub(super) polls: VecDeque<u32>,
     /// Streams in the TSQ tasklet.

@@ -34,7 +34,7 @@ use probe::ProbeState;
 use rand_pcg::Pcg64Mcg;
 use receiver::Receiver;
 use sender::Sender;
-use weft_units::{Nanos, QueueId};
+use weft_units::{Nanos, TxQueueId};
 
 /// What happens at a time.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ enum Event {
     /// An application wakes by itself: the next datagram, request or transfer.
     Application { stream: u32 },
     /// A rate limit of a queue's qdisc lets something through.
-    Qdisc { host: u32, queue: QueueId },
+    Qdisc { host: u32, queue: TxQueueId },
     /// A probe sends.
     Probe { probe: u32 },
     /// Queue weights reach a host's NIC.
@@ -145,7 +145,7 @@ struct Stream {
     /// The NIC's traffic class, whose queues alone it uses.
     traffic_class: Option<u32>,
     /// Its queue, where it has one.
-    queue: Option<QueueId>,
+    queue: Option<TxQueueId>,
     /// Segments in qdisc and ring.
     outstanding: u32,
     /// Charged to the socket: truesize of segments in qdisc and ring (`sk_wmem_alloc`).
@@ -199,8 +199,8 @@ pub(crate) struct World<'a, O> {
     /// Segments that a qdisc drops are collected here.
     dropped: Vec<Segment>,
     /// Room for lists that units of work make, kept between them.
-    scratch_queues: Vec<(QueueId, u64)>,
-    scratch_touched: Vec<QueueId>,
+    scratch_queues: Vec<(TxQueueId, u64)>,
+    scratch_touched: Vec<TxQueueId>,
     scratch_merged: Vec<receive::Merged>,
     counters: Counters,
     measure: Measurements,

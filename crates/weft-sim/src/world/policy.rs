@@ -8,7 +8,7 @@ use crate::scenario::{Scenario, Traffic};
 use core::net::IpAddr;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_sched::PolicyTree;
-use weft_units::{FlowKey, PacketMeta, Protocol, QueueId, Weight};
+use weft_units::{FlowKey, PacketMeta, Protocol, TxQueueId, Weight};
 
 /// Makes the scheduler of a host's NIC.
 pub(super) fn tree(
@@ -32,7 +32,7 @@ pub(super) fn tree(
         let lane = policy.classify(&meta(&policy, scenario, index, stream)?);
         let weight = Weight::new(stream.weight).unwrap_or(Weight::ONE);
         scheduler
-            .add_queue(QueueId(index as u32), lane, weight)
+            .add_queue(TxQueueId(index as u32), lane, weight)
             .map_err(|error| impossible(format!("a flow of host {host}: {error}"), "correct the policy"))?;
     }
     Ok(Box::new(scheduler))

@@ -7,7 +7,7 @@ use crate::cost::{Category, Operation};
 use crate::segment::{Dequeued, Segment, SkbId};
 use crate::trace::{Observer, PacketEventKind};
 use crate::world::processor::Work;
-use weft_units::{Bytes, Nanos, QueueId, Weight};
+use weft_units::{Bytes, Nanos, TxQueueId, Weight};
 
 /// What a socket is charged for a segment beside its payload: `SKB_TRUESIZE` of an empty one with its header room
 /// (sk_buff 256, shared info 320, MAX_TCP_HEADER and slab rounding: 2304 in all, research on Linux 4.4).
@@ -31,7 +31,7 @@ pub(super) struct Outgoing {
 impl<O: Observer> World<'_, O> {
     /// Sends a segment down: to its queue's qdisc, and, unless the qdisc is to be run later, from there to the ring.
     /// Gives the queue.
-    pub(super) fn emit(&mut self, outgoing: Outgoing, run: bool, work: &mut Work) -> QueueId {
+    pub(super) fn emit(&mut self, outgoing: Outgoing, run: bool, work: &mut Work) -> TxQueueId {
         let queue = self.queue_of(outgoing.stream, work);
         let stream = &mut self.streams[outgoing.stream as usize];
         let packets = outgoing.payload.div_ceil(outgoing.packet_payload.max(1)).max(1);
@@ -76,7 +76,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// The queue for a stream's next segment; counts the segment in.
-    fn queue_of(&mut self, stream: u32, work: &mut Work) -> QueueId {
+    fn queue_of(&mut self, stream: u32, work: &mut Work) -> TxQueueId {
         let state = &mut self.hosts[work.host as usize];
         let facts = &mut self.streams[stream as usize];
         let assigned = match facts.queue {
@@ -90,7 +90,7 @@ impl<O: Observer> World<'_, O> {
                     core: facts.core,
                 };
                 let queue = if state.nic.queue_per_flow {
-                    QueueId(stream)
+                    TxQueueId(stream)
                 } else {
                     let cores = state.cores.len();
                     let any = state.pools.len() / cores - 1;
@@ -115,7 +115,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Counts a flow in or out of a queue.
-    fn occupy(&mut self, host: u32, queue: QueueId, weight: u32, enters: bool, now: Nanos) {
+    fn occupy(&mut self, host: u32, queue: TxQueueId, weight: u32, enters: bool, now: Nanos) {
         let state = &mut self.hosts[host as usize];
         let occupancy = &mut state.occupancy[queue.index()];
         if enters {
@@ -163,7 +163,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Takes a queue's lock (`qdisc_lock`): spins until its holder is done, and moves its cache line from the core that had it.
-    fn lock_queue(&mut self, queue: QueueId, work: &mut Work) {
+    fn lock_queue(&mut self, queue: TxQueueId, work: &mut Work) {
         let state = &mut self.hosts[work.host as usize].queues[queue.index()];
         let spin = state.unlocked.saturating_sub(work.now());
         let moved = state.last_core != work.core;
@@ -176,7 +176,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    fn enqueue(&mut self, host: u32, queue: QueueId, segment: Segment, now: Nanos) {
+    fn enqueue(&mut self, host: u32, queue: TxQueueId, segment: Segment, now: Nanos) {
         self.measure.standing(segment.class, i64::from(segment.len), now);
         let state = &mut self.hosts[host as usize];
         host::count(&mut state.qdisc_accounting.entered, u64::from(segment.packets), u64::from(segment.len));
@@ -187,7 +187,7 @@ impl<O: Observer> World<'_, O> {
         self.dropped = dropped;
     }
 
-    fn drop_all(&mut self, host: u32, queue: QueueId, dropped: &mut Vec<Segment>, now: Nanos) {
+    fn drop_all(&mut self, host: u32, queue: TxQueueId, dropped: &mut Vec<Segment>, now: Nanos) {
         for segment in dropped.drain(..) {
             let accounting = &mut self.hosts[host as usize].qdisc_accounting;
             host::count(&mut accounting.dropped, u64::from(segment.packets), u64::from(segment.len));
@@ -209,7 +209,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Runs a queue's qdisc, unless another core does (`qdisc_run_begin`): then that one goes on with what has come.
-    pub(super) fn qdisc_run(&mut self, queue: QueueId, work: &mut Work) {
+    pub(super) fn qdisc_run(&mut self, queue: TxQueueId, work: &mut Work) {
         let state = &mut self.hosts[work.host as usize].queues[queue.index()];
         if state.running > work.now() && state.runner != work.core {
             let (runner, until) = (state.runner, state.running);
@@ -229,7 +229,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Moves segments from a queue's qdisc to its ring while the byte queue limit and the ring have room (`__qdisc_run`), and rings
     /// the doorbell once.
-    fn run_qdisc(&mut self, queue: QueueId, work: &mut Work) {
+    fn run_qdisc(&mut self, queue: TxQueueId, work: &mut Work) {
         let host = work.host;
         let config = &self.scenario.hosts[host as usize];
         let ring_size = config.nic.transmit_ring as usize;
@@ -281,7 +281,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    fn doorbell(&mut self, queue: QueueId, handed: u64, changes: u64, work: &mut Work) {
+    fn doorbell(&mut self, queue: TxQueueId, handed: u64, changes: u64, work: &mut Work) {
         self.counters.segments += handed;
         self.counters.doorbells += 1;
         self.counters.doorbells_unbatched += 1 + changes;
@@ -295,7 +295,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A rate limit's time has come.
-    pub(super) fn qdisc_event(&mut self, host: u32, queue: QueueId) {
+    pub(super) fn qdisc_event(&mut self, host: u32, queue: TxQueueId) {
         let state = &mut self.hosts[host as usize];
         if state.queues[queue.index()].retry != self.now {
             return;
@@ -308,7 +308,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Cuts a segment into packets before the ring (`skb_gso_segment` in `validate_xmit_skb`), each with a descriptor of its own.
-    fn segment_in_software(&mut self, queue: QueueId, segment: Segment, work: &mut Work) {
+    fn segment_in_software(&mut self, queue: TxQueueId, segment: Segment, work: &mut Work) {
         self.charge(Operation::SoftwareSegment, f64::from(segment.packets), work);
         let whole = self.skbs.remove(segment.skb.0);
         let stream = &mut self.streams[segment.flow.index()];
@@ -337,7 +337,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A segment is freed: its socket is charged less, its flow may leave the queue.
-    pub(super) fn release(&mut self, host: u32, queue: QueueId, segment: Segment, now: Nanos) -> bool {
+    pub(super) fn release(&mut self, host: u32, queue: TxQueueId, segment: Segment, now: Nanos) -> bool {
         self.measure.standing(segment.class, -i64::from(segment.len), now);
         let skb = self.skbs.remove(segment.skb.0);
         let occupancy = &mut self.hosts[host as usize].occupancy[queue.index()];

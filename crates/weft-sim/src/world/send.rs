@@ -9,7 +9,7 @@ use crate::congestion::{Acknowledged, Window};
 use crate::cost::Operation;
 use crate::trace::Observer;
 use crate::world::processor::Work;
-use weft_units::{Nanos, QueueId};
+use weft_units::{Nanos, TxQueueId};
 
 /// Why nothing more is sent now, or how much.
 enum Allowed {
@@ -76,7 +76,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// `tcp_write_xmit`: sends what windows and queues allow. With `run` unset the qdiscs are run by the caller, who is told of them.
-    pub(super) fn push(&mut self, stream: u32, run: bool, touched: &mut Vec<QueueId>, work: &mut Work) {
+    pub(super) fn push(&mut self, stream: u32, run: bool, touched: &mut Vec<TxQueueId>, work: &mut Work) {
         let before = self.senders[stream as usize].next;
         let limited = loop {
             match self.allowed(stream) {
@@ -105,7 +105,7 @@ impl<O: Observer> World<'_, O> {
         self.push(stream, true, &mut none, work);
     }
 
-    fn send_data(&mut self, stream: u32, payload: u32, run: bool, work: &mut Work) -> QueueId {
+    fn send_data(&mut self, stream: u32, payload: u32, run: bool, work: &mut Work) -> TxQueueId {
         self.charge(Operation::SendSegment, 1.0, work);
         self.touch(stream, work);
         let now = work.now();
@@ -142,7 +142,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Dynamic segmentation offload sizing: while flows share queues, a segment goes down in smaller pieces (Titan, ATC 2017, section 3.3).
-    fn send_pieces(&mut self, whole: Outgoing, run: bool, work: &mut Work) -> QueueId {
+    fn send_pieces(&mut self, whole: Outgoing, run: bool, work: &mut Work) -> TxQueueId {
         let host = work.host as usize;
         let size = match self.scenario.hosts[host].stack.dynamic_segment {
             Some(size) if self.hosts[host].shared_queues > 0 => {
@@ -155,7 +155,7 @@ impl<O: Observer> World<'_, O> {
             return self.emit(whole, run, work);
         }
         let Body::Data { first } = whole.body else { return self.emit(whole, run, work) };
-        let mut queue = QueueId(0);
+        let mut queue = TxQueueId(0);
         let mut offset = 0;
         while offset < whole.payload {
             let payload = size.min(whole.payload - offset);

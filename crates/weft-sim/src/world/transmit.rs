@@ -4,7 +4,7 @@ use super::{Body, Event, Packet, World, host};
 use crate::nic::scheduler::Pick;
 use crate::trace::{Observer, PacketEvent, PacketEventKind};
 use weft_packet::ethernet;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Frame bytes of a TCP packet beside its payload: Ethernet 14, IPv4 20, TCP 20 with 12 of timestamps.
 pub(super) const TCP_HEADERS: u32 = 66;
@@ -55,7 +55,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// One turn of a queue: a packet with TSO interleaving, a segment without.
-    fn send_turn(&mut self, host: u32, queue: QueueId) {
+    fn send_turn(&mut self, host: u32, queue: TxQueueId) {
         let interleaving = self.scenario.hosts[host as usize].nic.interleaving;
         let mut sent = 0u64;
         loop {
@@ -91,7 +91,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// The last packet of the segment at a ring's front has been fetched: its descriptor is done.
-    fn fetched(&mut self, host: u32, queue: QueueId) {
+    fn fetched(&mut self, host: u32, queue: TxQueueId) {
         let state = &mut self.hosts[host as usize];
         let Some(segment) = state.queues[queue.index()].ring.pop_front() else { return };
         host::count(&mut state.ring_accounting.left, u64::from(segment.packets), u64::from(segment.len));
@@ -101,7 +101,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     #[inline]
-    fn put_on_wire(&mut self, host: u32, packet: Packet, class: u16, queue: QueueId) {
+    fn put_on_wire(&mut self, host: u32, packet: Packet, class: u16, queue: TxQueueId) {
         let departure = self.hosts[host as usize]
             .nic
             .wire
@@ -126,7 +126,7 @@ impl<O: Observer> World<'_, O> {
         kind: PacketEventKind,
         at: Nanos,
         packet: &Packet,
-        queue: Option<QueueId>,
+        queue: Option<TxQueueId>,
     ) {
         let stream = &self.streams[packet.stream as usize];
         let number = match packet.body {

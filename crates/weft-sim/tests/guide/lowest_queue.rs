@@ -2,16 +2,16 @@
 
 use super::{NicScheduler, Pick};
 use std::collections::BTreeSet;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Strict priority, queue 0 the most urgent.
 #[derive(Default, Debug)]
 pub struct LowestQueue {
-    active: BTreeSet<QueueId>,
+    active: BTreeSet<TxQueueId>,
 }
 
 impl NicScheduler for LowestQueue {
-    fn activate(&mut self, queue: QueueId, _: Nanos) {
+    fn activate(&mut self, queue: TxQueueId, _: Nanos) {
         self.active.insert(queue);
     }
 
@@ -19,11 +19,11 @@ impl NicScheduler for LowestQueue {
         self.active.first().copied().map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: QueueId, _: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, _: Bytes, backlogged: bool, _: Nanos) {
         if !backlogged {
             self.active.remove(&queue);
         }
     }
 
-    fn set_weight(&mut self, _: QueueId, _: u32) {}
+    fn set_weight(&mut self, _: TxQueueId, _: u32) {}
 }

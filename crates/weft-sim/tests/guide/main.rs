@@ -10,7 +10,7 @@ use weft_sim::congestion::{Acknowledged, CongestionControl, Window};
 use weft_sim::nic::scheduler::{NicScheduler, Pick};
 use weft_sim::run::simulate;
 use weft_sim::scenario;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 fn file(path: &str) -> String {
     let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
@@ -65,14 +65,14 @@ fn the_lowest_queue_goes_first() {
     let now = Nanos::ZERO;
     let mut scheduler = LowestQueue::default();
     assert_eq!(scheduler.next(now), Pick::Idle);
-    scheduler.activate(QueueId(3), now);
-    assert_eq!(scheduler.next(now), Pick::Queue(QueueId(3)));
-    scheduler.activate(QueueId(1), now);
-    scheduler.finish(QueueId(3), Bytes(1500), true, now);
-    assert_eq!(scheduler.next(now), Pick::Queue(QueueId(1)));
-    scheduler.finish(QueueId(1), Bytes(1500), false, now);
-    scheduler.set_weight(QueueId(1), 9);
-    assert_eq!(scheduler.next(now), Pick::Queue(QueueId(3)));
+    scheduler.activate(TxQueueId(3), now);
+    assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(3)));
+    scheduler.activate(TxQueueId(1), now);
+    scheduler.finish(TxQueueId(3), Bytes(1500), true, now);
+    assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(1)));
+    scheduler.finish(TxQueueId(1), Bytes(1500), false, now);
+    scheduler.set_weight(TxQueueId(1), 9);
+    assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(3)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::nic::{Actions, Exclusion, FieldSupport, Interface, Masks, Order, Pool, PoolId, Table, TableId};
 use proptest::prelude::*;
 use weft_packet::cube::{Cube, Field};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 fn table(name: &str, capacity: u32, order: Order) -> Table {
     let field = |field| FieldSupport { field, masks: Masks::Any, required: false };
@@ -18,7 +18,7 @@ fn table(name: &str, capacity: u32, order: Order) -> Table {
         priorities: (0, 1),
         order,
         actions: Actions { queue: true, context: true, drop: true },
-        last_queue: QueueId(7),
+        last_queue: RxQueueId(7),
         signature_bits: None,
         interface: Interface::Ntuple,
     }
@@ -57,7 +57,7 @@ fn some_rule() -> impl Strategy<Value = Rule> {
             action: match action {
                 0 => Action::Drop,
                 1 => Action::Context(ContextId(1)),
-                queue => Action::Queue(QueueId(queue)),
+                queue => Action::Queue(RxQueueId(queue)),
             },
         }
     })
@@ -71,7 +71,7 @@ fn some_configuration() -> impl Strategy<Value = Configuration> {
         let mut usage = Usage::new(&nic);
         let rules: Vec<Rule> = rules.into_iter().filter(|rule| usage.add(&nic, rule).is_ok()).collect();
         let names = rules.iter().any(|rule| rule.action == Action::Context(ContextId(1)));
-        let context = |id, queue| RssContext { id: ContextId(id), indirection: vec![QueueId(queue); 4] };
+        let context = |id, queue| RssContext { id: ContextId(id), indirection: vec![RxQueueId(queue); 4] };
         let contexts = [Some(context(0, queue)), (names || second).then(|| context(1, queue + 1))];
         Configuration {
             rules,
@@ -158,7 +158,7 @@ fn rule(table: u16, port: u128, queue: u32) -> Rule {
         table: TableId(table),
         cube: Cube::ALL.exact(Field::DstPort, port),
         priority: 0,
-        action: Action::Queue(QueueId(queue)),
+        action: Action::Queue(RxQueueId(queue)),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::change::changes;
 use crate::nic::configuration::{Action, ContextId, RssContext};
 use crate::nic::{Actions, FieldSupport, Masks, Order, Table, TableId};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 fn nic(interface: Interface) -> Nic {
     let fields = Field::ALL.map(|field| FieldSupport { field, masks: Masks::Any, required: false }).to_vec();
@@ -23,7 +23,7 @@ fn nic(interface: Interface) -> Nic {
             priorities: (0, 1),
             order: Order::Location,
             actions: Actions { queue: true, context: true, drop: true },
-            last_queue: QueueId(7),
+            last_queue: RxQueueId(7),
             signature_bits: None,
             interface,
         }],
@@ -50,14 +50,14 @@ fn some_rules() -> Vec<Rule> {
         .with(Field::Vlan, 7, 0xfff);
     let pause = Cube::ALL.exact(Field::EtherType, 0x8808).exact(Field::DstMac, 0x0180_c200_0001);
     vec![
-        rule(dns, 0, Action::Queue(QueueId(3))),
+        rule(dns, 0, Action::Queue(RxQueueId(3))),
         rule(six, 1, Action::Context(ContextId(1))),
         rule(pause, 0, Action::Drop),
     ]
 }
 
 fn context(id: u32, queues: &[u32]) -> RssContext {
-    RssContext { id: ContextId(id), indirection: queues.iter().copied().map(QueueId).collect() }
+    RssContext { id: ContextId(id), indirection: queues.iter().copied().map(RxQueueId).collect() }
 }
 
 fn emitted(interface: Interface, dialect: Dialect) -> Script {
@@ -68,7 +68,7 @@ fn emitted(interface: Interface, dialect: Dialect) -> Script {
         ..Configuration::default()
     };
     let mut from = Configuration { rules: vec![to.rules[2]], ..to.clone() };
-    from.rules.push(rule(prefix(Field::DstIp, "192.0.2.9"), 1, Action::Queue(QueueId(1))));
+    from.rules.push(rule(prefix(Field::DstIp, "192.0.2.9"), 1, Action::Queue(RxQueueId(1))));
     from.contexts.clear();
     let plan = changes(&nic, &from, &to).expect("fits");
     script(&nic, &from, &plan, "eth7", dialect)

@@ -3,7 +3,7 @@
 use crate::nic::TableId;
 use weft_packet::cube::Cube;
 use weft_packet::rss::RssKey;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Number of an RSS context; 0 is the main one, which packets reach that no rule holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -18,7 +18,7 @@ impl ContextId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
     /// They go to a queue.
-    Queue(QueueId),
+    Queue(RxQueueId),
     /// They are spread over a context's queues.
     Context(ContextId),
     /// They are dropped.
@@ -44,7 +44,7 @@ pub struct RssContext {
     /// Its number.
     pub id: ContextId,
     /// Queues; as many as the NIC's table has entries.
-    pub indirection: Vec<QueueId>,
+    pub indirection: Vec<RxQueueId>,
 }
 
 /// Everything that is set.

@@ -187,7 +187,7 @@ mod tests {
     use crate::nic::read;
     use proptest::prelude::*;
     use weft_packet::cube::{Cube, Field};
-    use weft_units::QueueId;
+    use weft_units::RxQueueId;
 
     const MODEL: &str = r"
 nic small 'A \small NIC'
@@ -222,8 +222,8 @@ node gone drop
             action,
         };
         let rules = vec![
-            rule(1, Action::Queue(QueueId(1))),
-            rule(2, Action::Queue(QueueId(1))),
+            rule(1, Action::Queue(RxQueueId(1))),
+            rule(2, Action::Queue(RxQueueId(1))),
             rule(3, Action::Drop),
         ];
         let drawn = draw(&nic, Some(&Configuration { rules, ..Configuration::default() }));

@@ -23,7 +23,7 @@ pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 
 use crate::predicate::Predicate;
 use weft_packet::cube::{Cube, Field};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Number of a node in [`Nic::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -163,7 +163,7 @@ pub enum NodeKind {
         miss: Target,
     },
     /// A receive queue.
-    Queue(QueueId),
+    Queue(RxQueueId),
     /// The packet is not received.
     Drop,
 }
@@ -238,7 +238,7 @@ pub struct Table {
     /// Whether rules may name a queue, an RSS context, or drop.
     pub actions: Actions,
     /// The highest queue that a rule may name.
-    pub last_queue: QueueId,
+    pub last_queue: RxQueueId,
     /// Bits that rules are compared by when the table only holds signatures, so that other flows may hit; `None` when it compares
     /// all.
     pub signature_bits: Option<u8>,

@@ -4,7 +4,7 @@ use super::{Mapping, Nic, Refusal, TableId, Usage, shipped, shipped_model};
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::predicate::{Predicate, read_predicate};
 use weft_packet::cube::{Cube, Field};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 fn model(name: &str) -> Nic {
     shipped_model(name).expect(name)
@@ -22,7 +22,7 @@ fn cube(text: &str) -> Cube {
 }
 
 fn rule(nic: &Nic, name: &str, text: &str, queue: u32) -> Rule {
-    Rule { table: table(nic, name), cube: cube(text), priority: 1, action: Action::Queue(QueueId(queue)) }
+    Rule { table: table(nic, name), cube: cube(text), priority: 1, action: Action::Queue(RxQueueId(queue)) }
 }
 
 const FLOW: &str = "udp src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 1001";
@@ -57,21 +57,21 @@ fn the_82599_keeps_its_order() {
     let nic = model("intel-82599");
     let flow = cube(FLOW);
     let mut configuration = Configuration {
-        contexts: vec![RssContext { id: ContextId::MAIN, indirection: vec![QueueId(9); 128] }],
+        contexts: vec![RssContext { id: ContextId::MAIN, indirection: vec![RxQueueId(9); 128] }],
         ..Configuration::default()
     };
-    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(QueueId(9)), "RSS");
+    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(9)), "RSS");
     configuration.rules.push(rule(&nic, "fdir-perfect", FLOW, 1));
-    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(QueueId(1)));
+    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(1)));
     configuration.rules.push(rule(&nic, "five-tuple", "ipv4 dst-port 1001", 2));
-    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(QueueId(2)));
+    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(2)));
     configuration.rules.push(Rule { priority: 5, ..rule(&nic, "five-tuple", "ipv4 src-port 7777", 3) });
-    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(QueueId(3)));
+    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(3)));
     configuration.rules.push(rule(&nic, "ether-type", "ether-type 0x0800", 4));
-    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(QueueId(4)));
+    assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(4)));
     let fcoe = cube("ether-type 0x8906");
     configuration.rules.push(rule(&nic, "fcoe", "ether-type 0x8906", 5));
-    assert_eq!(nic.mapping(&configuration, &fcoe), Mapping::Must(QueueId(5)));
+    assert_eq!(nic.mapping(&configuration, &fcoe), Mapping::Must(RxQueueId(5)));
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn the_syn_filter_stands_before_or_after_five_tuples() {
         };
         assert_eq!(Usage::of(&nic, &configuration).err(), None);
         let syn = tcp.exact(Field::TcpFlags, 2);
-        assert_eq!(nic.mapping(&configuration, &syn), Mapping::Must(QueueId(syn_goes_to)), "{name}");
+        assert_eq!(nic.mapping(&configuration, &syn), Mapping::Must(RxQueueId(syn_goes_to)), "{name}");
         let ack = tcp.exact(Field::TcpFlags, 0x10);
-        assert_eq!(nic.mapping(&configuration, &ack), Mapping::Must(QueueId(7)), "{name}");
+        assert_eq!(nic.mapping(&configuration, &ack), Mapping::Must(RxQueueId(7)), "{name}");
         let both = if name == "syn-first" {
-            Mapping::May(vec![QueueId(6), QueueId(7)])
+            Mapping::May(vec![RxQueueId(6), RxQueueId(7)])
         } else {
-            Mapping::Must(QueueId(7))
+            Mapping::Must(RxQueueId(7))
         };
         assert_eq!(nic.mapping(&configuration, &tcp), both, "{name}");
     }
@@ -113,7 +113,7 @@ fn dragonets_model_is_dragonets() {
         }
     }
     assert_eq!((nic.queues, held), (10, [128, 2048]));
-    assert_eq!(nic.mapping(&Configuration::default(), &cube(FLOW)), Mapping::Must(QueueId(0)));
+    assert_eq!(nic.mapping(&Configuration::default(), &cube(FLOW)), Mapping::Must(RxQueueId(0)));
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn the_e810_has_an_input_set_for_each_type() {
         .expect("another type, another input set");
     assert_eq!(usage.room(&nic, table(&nic, "fdir-ip6")), 15_360 - 2);
     let mut configuration = Configuration { rules: vec![tuple], ..Configuration::default() };
-    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(QueueId(3)));
+    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(RxQueueId(3)));
     configuration.rules.push(rule(&nic, "flower", "ipv4 udp", 8));
     assert_eq!(
         nic.mapping(&configuration, &cube(FLOW)),
-        Mapping::Must(QueueId(8)),
+        Mapping::Must(RxQueueId(8)),
         "tc before flow director"
     );
 }
@@ -143,9 +143,9 @@ fn the_sfc9020_knows_full_and_wild_filters() {
     let nic = model("sfc9020");
     let wild = rule(&nic, "ip-wild", "udp dst-ip 10.0.0.2 dst-port 1001", 1);
     let mut configuration = Configuration { rules: vec![wild], ..Configuration::default() };
-    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(QueueId(1)));
+    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(RxQueueId(1)));
     configuration.rules.push(rule(&nic, "ip-full", FLOW, 2));
-    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(QueueId(2)));
+    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(RxQueueId(2)));
     let usage = Usage::of(&nic, &configuration).expect("fits");
     assert_eq!(usage.room(&nic, table(&nic, "ip-full")), 8190, "one hash table for both");
     let neither = rule(&nic, "ip-wild", "udp src-ip 10.0.0.2 src-port 1001", 1);
@@ -164,14 +164,21 @@ fn contexts_are_where_they_are() {
     let to_context = Rule { action: Action::Context(ContextId(1)), ..rule(&nic, "ethtool", FLOW, 0) };
     let configuration = Configuration {
         rules: vec![to_context],
-        contexts: vec![RssContext { id: ContextId(1), indirection: [QueueId(4), QueueId(5)].repeat(128) }],
+        contexts: vec![RssContext {
+            id: ContextId(1),
+            indirection: [RxQueueId(4), RxQueueId(5)].repeat(128),
+        }],
         ..Configuration::default()
     };
     let Mapping::Must(queue) = nic.mapping(&configuration, &cube(FLOW)) else { panic!("the hash is known") };
     assert!(matches!(queue.0, 4 | 5));
     // Of the wider flow, the rule takes just the one five-tuple, whose hash is known.
     let wild = cube(FLOW).without(Field::SrcPort).without(Field::SrcIp);
-    assert_eq!(nic.mapping(&configuration, &wild), Mapping::May(vec![QueueId(0), queue]), "no main context");
+    assert_eq!(
+        nic.mapping(&configuration, &wild),
+        Mapping::May(vec![RxQueueId(0), queue]),
+        "no main context"
+    );
 }
 
 #[test]
@@ -180,6 +187,6 @@ fn every_model_sends_every_packet_somewhere() {
         let nic = model(name);
         let routes = nic.walk(&Configuration::default(), &Cube::ALL);
         assert!(routes.iter().all(|route| route.except.is_empty()), "{name} has no rules");
-        assert_eq!(Mapping::of(&routes), Mapping::Must(QueueId(0)), "{name}");
+        assert_eq!(Mapping::of(&routes), Mapping::Must(RxQueueId(0)), "{name}");
     }
 }

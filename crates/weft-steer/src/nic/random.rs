@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_packet::cube::{Cube, Field};
 use weft_packet::rss::RssKey;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Queues of random NICs.
 const QUEUES: u32 = 6;
@@ -50,7 +50,7 @@ fn some_table(index: u16) -> impl Strategy<Value = Table> {
             priorities: if flags[1] { (1, bits) } else { (0, 0) },
             order,
             actions: Actions { queue: true, context: flags[2], drop: flags[3] },
-            last_queue: QueueId(u32::from(bits) % QUEUES),
+            last_queue: RxQueueId(u32::from(bits) % QUEUES),
             signature_bits: flags[1].then_some(bits),
             interface,
         })
@@ -124,7 +124,7 @@ fn nodes(plans: &[Plan]) -> Vec<Node> {
                 NodeKind::Filter { table: TableId(table % TABLES), miss: target(from, (*miss, true)) }
             }
             Plan::Rss(miss) => NodeKind::Rss { miss: target(from, (*miss, true)) },
-            Plan::Queue(queue) => NodeKind::Queue(QueueId(*queue)),
+            Plan::Queue(queue) => NodeKind::Queue(RxQueueId(*queue)),
             Plan::Drop => NodeKind::Drop,
         });
     }
@@ -133,7 +133,7 @@ fn nodes(plans: &[Plan]) -> Vec<Node> {
         kinds.push(NodeKind::Filter { table: TableId(table), miss });
     }
     kinds.push(NodeKind::Rss { miss: Target::Node(NodeId(kinds.len() as u16 + 1)) });
-    kinds.push(NodeKind::Queue(QueueId(0)));
+    kinds.push(NodeKind::Queue(RxQueueId(0)));
     let fed = |target: &Target| kinds.iter().any(|kind| kind.targets().any(|one| same_end(one, target)));
     let mut to = Vec::new();
     for node in 1..total {
@@ -201,7 +201,7 @@ pub(super) fn some_nic() -> impl Strategy<Value = Nic> {
 
 fn some_action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        4 => (0..QUEUES).prop_map(|queue| Action::Queue(QueueId(queue))),
+        4 => (0..QUEUES).prop_map(|queue| Action::Queue(RxQueueId(queue))),
         2 => (0u32..4).prop_map(|context| Action::Context(ContextId(context))),
         1 => Just(Action::Drop),
     ]
@@ -218,7 +218,7 @@ pub(super) fn some_configuration() -> impl Strategy<Value = Configuration> {
         },
     );
     let context = (0u32..4, 0u32..3).prop_flat_map(|(size, id)| {
-        let queues = (0..QUEUES).prop_map(QueueId);
+        let queues = (0..QUEUES).prop_map(RxQueueId);
         vec(queues, 1 << size).prop_map(move |indirection| RssContext { id: ContextId(id), indirection })
     });
     (vec(rule, 0..24), vec(context, 0..4), vec(any::<u8>(), 40)).prop_map(|(rules, mut contexts, key)| {

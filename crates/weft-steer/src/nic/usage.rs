@@ -5,7 +5,7 @@ use crate::nic::configuration::{Action, Configuration, Rule};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use weft_packet::cube::{Cube, Field};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Why a table does not take a rule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -93,9 +93,9 @@ pub enum Refusal {
         /// The table's name.
         table: String,
         /// The highest.
-        last: QueueId,
+        last: RxQueueId,
         /// The rule's.
-        given: QueueId,
+        given: RxQueueId,
     },
     /// An equal rule is there.
     #[error("table {table} has a rule for just these packets")]
@@ -307,7 +307,7 @@ mod tests {
             priorities: (1, 7),
             order: Order::Priority,
             actions: Actions { queue: true, ..Actions::default() },
-            last_queue: QueueId(3),
+            last_queue: RxQueueId(3),
             signature_bits: None,
             interface: Interface::Ntuple,
         }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     fn rule(table: u16, cube: Cube) -> Rule {
-        Rule { table: TableId(table), cube, priority: 1, action: Action::Queue(QueueId(1)) }
+        Rule { table: TableId(table), cube, priority: 1, action: Action::Queue(RxQueueId(1)) }
     }
 
     fn port(port: u16) -> Cube {
@@ -355,7 +355,7 @@ mod tests {
             (Rule { priority: 0, ..rule(0, port(1)) }, "table first has priorities 1 to 7, not 0"),
             (Rule { action: Action::Drop, ..rule(0, port(1)) }, "rules of table first cannot drop"),
             (
-                Rule { action: Action::Queue(QueueId(4)), ..rule(0, port(1)) },
+                Rule { action: Action::Queue(RxQueueId(4)), ..rule(0, port(1)) },
                 "rules of table first can name queues up to 3, not 4",
             ),
             (rule(1, prefix("10.0.0.0/8").with(Field::DstIp, 5, 5)), "only by leading bits"),

@@ -1,7 +1,7 @@
 //! Several policies at once.
 
 use super::{Cost, Layout, Measure, Policy, Tally};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// The weighted sum of policies' costs. Loads are measured as the first policy says.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Policy for Combined {
         self.parts.first().map_or(Measure::Weight, |(_, part)| part.measure())
     }
 
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
         self.parts.iter().try_for_each(|(_, part)| part.check(queues))
     }
 

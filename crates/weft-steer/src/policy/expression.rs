@@ -4,7 +4,7 @@ use super::cursor::{Cursor, Token};
 use super::layout::variance;
 use super::{ClassId, Cost, Layout, Policy, Tally};
 use weft_text::{ParseError, Span, quoted};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Parentheses and signs that may be nested: enough for people, little for the stack.
 const DEPTH_MAX: u32 = 64;
@@ -21,8 +21,8 @@ enum Node {
     Number(f64),
     Negative(Box<Self>),
     Binary(Box<Self>, char, Box<Self>),
-    Over(Statistic, Values, Option<(QueueId, QueueId)>),
-    Count { class: Option<String>, inside: bool, queues: (QueueId, QueueId) },
+    Over(Statistic, Values, Option<(RxQueueId, RxQueueId)>),
+    Count { class: Option<String>, inside: bool, queues: (RxQueueId, RxQueueId) },
     Spread(Option<String>),
     Pick(bool, Box<Self>, Box<Self>),
     Abs(Box<Self>),
@@ -174,10 +174,10 @@ fn over(cursor: &mut Cursor, statistic: Statistic) -> Result<Node, ParseError> {
     Ok(Node::Over(statistic, Values { load, class }, queues))
 }
 
-fn queues(cursor: &mut Cursor) -> Result<(QueueId, QueueId), ParseError> {
+fn queues(cursor: &mut Cursor) -> Result<(RxQueueId, RxQueueId), ParseError> {
     cursor
         .range("queues are written `0..3`, ends included")
-        .map(|(first, last)| (QueueId(first), QueueId(last)))
+        .map(|(first, last)| (RxQueueId(first), RxQueueId(last)))
 }
 
 /// `class "hp" outside 0..3`, `flows on 0`.
@@ -245,15 +245,15 @@ fn classes(name: Option<&str>, tally: &Tally) -> Vec<ClassId> {
 }
 
 impl Values {
-    fn statistic(&self, statistic: Statistic, queues: Option<(QueueId, QueueId)>, tally: &Tally) -> f64 {
+    fn statistic(&self, statistic: Statistic, queues: Option<(RxQueueId, RxQueueId)>, tally: &Tally) -> f64 {
         let classes = classes(self.class.as_deref(), tally);
-        let one = |queue: QueueId| {
+        let one = |queue: RxQueueId| {
             let value = |class: &ClassId| {
                 if self.load { tally.load(*class, queue) } else { f64::from(tally.flows(*class, queue)) }
             };
             classes.iter().map(value).sum::<f64>()
         };
-        let wanted = |queue: &&QueueId| queues.is_none_or(|(first, last)| (first..=last).contains(*queue));
+        let wanted = |queue: &&RxQueueId| queues.is_none_or(|(first, last)| (first..=last).contains(*queue));
         let values = tally.queues().iter().filter(wanted).map(|queue| one(*queue));
         let count = values.clone().count();
         if count == 0 {
@@ -287,10 +287,10 @@ mod tests {
 
     /// Two classes on four queues: loads 1, 2, 3, 10.
     fn tally() -> Tally {
-        let mut tally = Tally::new((0..4).map(QueueId).collect(), 4);
+        let mut tally = Tally::new((0..4).map(RxQueueId).collect(), 4);
         let (hp, be) = (tally.intern("hp"), tally.intern("be"));
         for (class, load, queue) in [(hp, 1, 0), (hp, 2, 1), (be, 3, 2), (be, 4, 3), (hp, 6, 3)] {
-            tally.add(Item { class, load, core: None }, Some(QueueId(queue)));
+            tally.add(Item { class, load, core: None }, Some(RxQueueId(queue)));
         }
         tally
     }

@@ -1,7 +1,7 @@
 //! The slides' second policy: one class has some queues, the others have the rest.
 
 use super::{Cost, Layout, Policy, Tally};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// A class has the first so many queues for itself, all other flows have the rest (TRIOS'15, "Performance isolation cost function").
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ impl Policy for Isolate {
         first_queues(tally, &self.class, self.queues as usize).cost(tally)
     }
 
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
         let (wanted, given) = (self.queues as usize, queues.len());
         if wanted == 0 || wanted >= given {
             return Err(format!(

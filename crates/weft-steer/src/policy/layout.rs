@@ -2,22 +2,22 @@
 
 use super::{ClassId, Cost, Tally};
 use std::collections::BTreeMap;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Groups of classes, each with queues among which its load should be balanced. Groups may share queues: each is balanced for itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Layout {
     /// The queues of each group, ascending; never empty.
-    pub groups: Vec<Vec<QueueId>>,
+    pub groups: Vec<Vec<RxQueueId>>,
     /// Each class's group, by class; those beyond the end have that of class 0, flows without a class.
     pub group_of: Vec<u16>,
     /// The queue of each processor: flows whose application runs there should be on it.
-    pub homes: BTreeMap<u32, QueueId>,
+    pub homes: BTreeMap<u32, RxQueueId>,
 }
 
 impl Layout {
     /// One group on all queues.
-    pub fn single(queues: &[QueueId]) -> Self {
+    pub fn single(queues: &[RxQueueId]) -> Self {
         Self { groups: vec![queues.to_vec()], group_of: vec![0], homes: BTreeMap::new() }
     }
 
@@ -28,7 +28,7 @@ impl Layout {
     }
 
     /// Whether flows of a group may be on a queue.
-    pub fn allows(&self, group: usize, queue: QueueId) -> bool {
+    pub fn allows(&self, group: usize, queue: RxQueueId) -> bool {
         self.groups.get(group).is_some_and(|queues| queues.binary_search(&queue).is_ok())
     }
 
@@ -43,7 +43,7 @@ impl Layout {
         let mut flows = 0_u64;
         for class in tally.class_ids().filter(|class| tally.flows_of(*class) > 0) {
             let group = self.group(class);
-            let foreign = |queue: &QueueId| !self.allows(group, *queue);
+            let foreign = |queue: &RxQueueId| !self.allows(group, *queue);
             flows +=
                 tally.all_queues().filter(foreign).map(|q| u64::from(tally.flows(class, q))).sum::<u64>();
             let spread = tally.spread_of(class);

@@ -2,19 +2,19 @@
 
 use super::{Cost, Layout, Policy, Tally};
 use std::collections::BTreeMap;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// The cost is the number of flows that are away from their processor's queue; flows whose processor is not known, or has no queue,
 /// are balanced and cost nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Locality {
     /// Each processor's queue; when it is empty, the queue of the processor's number.
-    pub queues: BTreeMap<u32, QueueId>,
+    pub queues: BTreeMap<u32, RxQueueId>,
 }
 
 impl Locality {
-    fn home(&self, tally: &Tally, core: u32) -> Option<QueueId> {
-        let queue = if self.queues.is_empty() { QueueId(core) } else { *self.queues.get(&core)? };
+    fn home(&self, tally: &Tally, core: u32) -> Option<RxQueueId> {
+        let queue = if self.queues.is_empty() { RxQueueId(core) } else { *self.queues.get(&core)? };
         tally.queues().binary_search(&queue).is_ok().then_some(queue)
     }
 }
@@ -39,7 +39,7 @@ impl Policy for Locality {
         }
     }
 
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
         let missing = self.queues.iter().find(|(_, queue)| queues.binary_search(queue).is_err());
         missing.map_or(Ok(()), |(core, queue)| {
             Err(format!("queue {} of processor {core} is not one that flows can be put on", queue.0))

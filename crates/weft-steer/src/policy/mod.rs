@@ -34,7 +34,7 @@ pub use reserved::Reserved;
 pub use tally::{ClassId, Item, Tally};
 
 use core::fmt;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// What a flow counts as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,7 +63,7 @@ pub trait Policy: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// What does not fit, and what to do about it.
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
         let _ = queues;
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::predicate::{Predicate, read_predicate};
 use weft_text::{LocatedError, ParseError, Span, quoted};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Longest text that is read, in bytes.
 const TEXT_MAX: usize = 1 << 20;
@@ -175,7 +175,7 @@ fn amount(cursor: &mut Cursor, before: &str, units: &[&str], hint: &str) -> Resu
 fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     const HINT: &str = "write `static { hp: 0..3, be: 4..9 }`";
     cursor.need_sign("{", HINT)?;
-    let mut classes: Vec<(String, QueueId, QueueId)> = Vec::new();
+    let mut classes: Vec<(String, RxQueueId, RxQueueId)> = Vec::new();
     while !cursor.sign("}") {
         let place = cursor.place();
         let name = cursor.name(HINT)?;
@@ -185,7 +185,7 @@ fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
         }
         cursor.need_sign(":", HINT)?;
         let (first, last) = cursor.range(HINT)?;
-        classes.push((name, QueueId(first), QueueId(last)));
+        classes.push((name, RxQueueId(first), RxQueueId(last)));
         if !cursor.sign(",") && cursor.peek() != Some(&Token::Sign("}")) {
             return cursor.expected("`,` or `}`", HINT);
         }
@@ -204,7 +204,7 @@ fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
         while !cursor.sign("}") {
             let core = cursor.whole(HINT)?;
             cursor.need_sign(":", HINT)?;
-            policy.queues.insert(core, QueueId(cursor.whole(HINT)?));
+            policy.queues.insert(core, RxQueueId(cursor.whole(HINT)?));
             if !cursor.sign(",") && cursor.peek() != Some(&Token::Sign("}")) {
                 return cursor.expected("`,` or `}`", HINT);
             }
@@ -219,7 +219,7 @@ pub fn fuzz_steering_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match read(&text, "fuzz") {
         Ok(file) => {
-            let queues: Vec<QueueId> = (0..8).map(QueueId).collect();
+            let queues: Vec<RxQueueId> = (0..8).map(RxQueueId).collect();
             let mut tally = super::Tally::new(queues.clone(), 8);
             tally.intern("hp");
             assert!(!file.policy.name().is_empty());

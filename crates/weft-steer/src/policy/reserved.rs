@@ -1,24 +1,24 @@
 //! Queues by class, as written.
 
 use super::{Cost, Layout, Policy, Tally};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// `static`: each class has the queues that are written for it; others have the queues that no class has, or all when there are none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reserved {
     /// Classes with their first and last queue, ends included.
-    pub classes: Vec<(String, QueueId, QueueId)>,
+    pub classes: Vec<(String, RxQueueId, RxQueueId)>,
 }
 
 impl Reserved {
     fn layout_on(&self, tally: &Tally) -> Layout {
-        let within = |first: QueueId, last: QueueId| {
+        let within = |first: RxQueueId, last: RxQueueId| {
             let queues = tally.queues().iter().copied();
             queues.filter(|queue| (first..=last).contains(queue)).collect::<Vec<_>>()
         };
         let free =
-            |queue: &QueueId| !self.classes.iter().any(|(_, first, last)| (first..=last).contains(&queue));
-        let mut rest: Vec<QueueId> = tally.queues().iter().copied().filter(free).collect();
+            |queue: &RxQueueId| !self.classes.iter().any(|(_, first, last)| (first..=last).contains(&queue));
+        let mut rest: Vec<RxQueueId> = tally.queues().iter().copied().filter(free).collect();
         if rest.is_empty() {
             rest = tally.queues().to_vec();
         }
@@ -57,7 +57,7 @@ impl Policy for Reserved {
         self.layout_on(tally).cost(tally)
     }
 
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
         for (name, first, last) in &self.classes {
             if !queues.iter().any(|queue| (first..=last).contains(&queue)) {
                 let (low, high) = (queues.first().map_or(0, |q| q.0), queues.last().map_or(0, |q| q.0));

@@ -1,7 +1,7 @@
 //! How flows lie on queues, added up by class, queue and processor: all that a policy looks at.
 
 use std::collections::BTreeMap;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Number of a class in [`Tally::classes`]; 0 is that of flows without a class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -40,7 +40,7 @@ impl Cell {
 /// of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tally {
-    queues: Vec<QueueId>,
+    queues: Vec<RxQueueId>,
     classes: Vec<String>,
     /// By class, then queue, over all of the NIC's queues.
     cells: Vec<Vec<Cell>>,
@@ -51,13 +51,13 @@ pub struct Tally {
     /// Entries of the indirection table by queue, and their sum.
     entries: (Vec<u32>, u32),
     /// Flows by processor and queue; `None` is spread.
-    cores: BTreeMap<(u32, Option<QueueId>), u32>,
+    cores: BTreeMap<(u32, Option<RxQueueId>), u32>,
     width: usize,
 }
 
 impl Tally {
     /// No flows. `queues` are those on which flows may be put, `width` is the number of all of the NIC's queues.
-    pub fn new(queues: Vec<QueueId>, width: u32) -> Self {
+    pub fn new(queues: Vec<RxQueueId>, width: u32) -> Self {
         let width = queues.iter().map(|queue| queue.index() + 1).max().unwrap_or(1).max(width as usize);
         let mut tally = Self {
             queues,
@@ -103,34 +103,34 @@ impl Tally {
     }
 
     /// The queues on which flows may be put, ascending. The catch-all is not among them when it is reserved.
-    pub fn queues(&self) -> &[QueueId] {
+    pub fn queues(&self) -> &[RxQueueId] {
         &self.queues
     }
 
     /// All queues of the NIC, also those on which flows should not be.
-    pub fn all_queues(&self) -> impl Iterator<Item = QueueId> + use<> {
-        (0..self.width).map(QueueId::from_index)
+    pub fn all_queues(&self) -> impl Iterator<Item = RxQueueId> + use<> {
+        (0..self.width).map(RxQueueId::from_index)
     }
 
     /// Flows of a class that are received on a queue; spread ones are not counted.
-    pub fn flows(&self, class: ClassId, queue: QueueId) -> u32 {
+    pub fn flows(&self, class: ClassId, queue: RxQueueId) -> u32 {
         self.cell(class, queue).flows
     }
 
     /// Load of a class on a queue, with its part of what is spread.
-    pub fn load(&self, class: ClassId, queue: QueueId) -> f64 {
+    pub fn load(&self, class: ClassId, queue: RxQueueId) -> f64 {
         let spread = self.spread.get(usize::from(class.0)).map_or(0, |cell| cell.load);
         let fixed = self.cell(class, queue).load as f64;
         if spread == 0 { fixed } else { fixed + spread as f64 * self.share(queue) }
     }
 
     /// Load of all classes on a queue.
-    pub fn total_load(&self, queue: QueueId) -> f64 {
+    pub fn total_load(&self, queue: RxQueueId) -> f64 {
         self.class_ids().map(|class| self.load(class, queue)).sum()
     }
 
     /// The part of spread packets that a queue receives, 0 to 1.
-    pub fn share(&self, queue: QueueId) -> f64 {
+    pub fn share(&self, queue: RxQueueId) -> f64 {
         let (entries, all) = &self.entries;
         if *all == 0 {
             0.0
@@ -155,17 +155,17 @@ impl Tally {
     }
 
     /// Flows by processor and queue, of those whose processor is known; without a queue those that are spread.
-    pub fn by_core(&self) -> impl Iterator<Item = (u32, Option<QueueId>, u32)> + '_ {
+    pub fn by_core(&self) -> impl Iterator<Item = (u32, Option<RxQueueId>, u32)> + '_ {
         self.cores.iter().map(|((core, queue), flows)| (*core, *queue, *flows))
     }
 
-    fn cell(&self, class: ClassId, queue: QueueId) -> Cell {
+    fn cell(&self, class: ClassId, queue: RxQueueId) -> Cell {
         let row = self.cells.get(usize::from(class.0));
         row.and_then(|row| row.get(queue.index())).copied().unwrap_or_default()
     }
 
     /// A flow comes to a queue, or without one is spread. Classes must come from [`Tally::intern`] and queues be the NIC's.
-    pub fn add(&mut self, item: Item, queue: Option<QueueId>) {
+    pub fn add(&mut self, item: Item, queue: Option<RxQueueId>) {
         let class = usize::from(item.class.0);
         self.all[class].add(item.load);
         match queue {
@@ -178,7 +178,7 @@ impl Tally {
     }
 
     /// A flow that was added leaves.
-    pub fn remove(&mut self, item: Item, queue: Option<QueueId>) {
+    pub fn remove(&mut self, item: Item, queue: Option<RxQueueId>) {
         let class = usize::from(item.class.0);
         self.all[class].take(item.load);
         match queue {
@@ -196,7 +196,7 @@ impl Tally {
     }
 
     /// An entry of the indirection table goes from a queue to another; without one it was, or is, not set.
-    pub fn move_entry(&mut self, from: Option<QueueId>, to: Option<QueueId>) {
+    pub fn move_entry(&mut self, from: Option<RxQueueId>, to: Option<RxQueueId>) {
         let (entries, all) = &mut self.entries;
         if let Some(from) = from {
             entries[from.index()] -= 1;

@@ -6,12 +6,12 @@
 
 use super::state::State;
 use super::tables::rule;
-use super::types::{FlowId, Options};
+use super::types::{Options, SteeredFlowId};
 use crate::flow::Flow;
 use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Nic, TableId, Usage};
 use crate::policy::{Cost, Item, PolicyFile};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// What a search found.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +19,7 @@ pub struct Found {
     /// The rules, in the order in which they were added.
     pub rules: Vec<Rule>,
     /// Each flow's queue; none when its packets are spread.
-    pub queues: Vec<Option<QueueId>>,
+    pub queues: Vec<Option<RxQueueId>>,
     /// What the policy says.
     pub cost: Cost,
 }
@@ -28,7 +28,7 @@ pub struct Found {
 pub(super) struct Problem<'a> {
     pub(super) nic: &'a Nic,
     pub(super) policy: &'a PolicyFile,
-    pub(super) usable: Vec<QueueId>,
+    pub(super) usable: Vec<RxQueueId>,
     /// No flows have places in it: it says where flows fall, and what an empty sum is.
     pub(super) state: State,
     pub(super) items: Vec<Item>,
@@ -40,7 +40,7 @@ pub(super) struct Problem<'a> {
 impl<'a> Problem<'a> {
     pub(super) fn new(nic: &'a Nic, policy: &'a PolicyFile, options: &Options, flows: &[Flow]) -> Self {
         let limit = options.queues.unwrap_or(nic.queues).min(nic.queues);
-        let usable: Vec<QueueId> = (u32::from(options.reserve_default)..limit).map(QueueId).collect();
+        let usable: Vec<RxQueueId> = (u32::from(options.reserve_default)..limit).map(RxQueueId).collect();
         let state = State::new(nic, &usable, options);
         let mut order: Vec<TableId> = nic.tables().map(|(id, _)| id).collect();
         order.sort_by_key(|id| state.tables.rank(*id));
@@ -60,7 +60,7 @@ impl<'a> Problem<'a> {
 
     fn push(&mut self, flow: &Flow) {
         let class = self.state.tally.intern(self.policy.classes.of(flow));
-        let id = FlowId(self.flows.len() as u32);
+        let id = SteeredFlowId(self.flows.len() as u32);
         let slot = self.state.insert(flow, id, class, self.policy.policy.measure());
         self.items.push(self.state.record(slot).item);
         self.falls.push(self.state.record(slot).base);
@@ -68,7 +68,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The flow's rule to a queue in the first table that takes it.
-    pub(super) fn candidate(&self, usage: &Usage, flow: usize, queue: QueueId) -> Option<Rule> {
+    pub(super) fn candidate(&self, usage: &Usage, flow: usize, queue: RxQueueId) -> Option<Rule> {
         let rules = self
             .order
             .iter()
@@ -81,7 +81,7 @@ impl<'a> Problem<'a> {
     }
 
     /// A flow's queue under some rules: a look at each.
-    fn queue(&self, rules: &[Rule], flow: usize) -> Option<QueueId> {
+    fn queue(&self, rules: &[Rule], flow: usize) -> Option<RxQueueId> {
         let held = rules.iter().filter(|rule| rule.cube.covers(&self.flows[flow].cube));
         match held.min_by_key(|rule| self.precedence(rule)).map(|rule| rule.action) {
             Some(Action::Queue(queue)) => Some(queue),
@@ -89,7 +89,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn cost(&self, queues: &[Option<QueueId>]) -> Cost {
+    fn cost(&self, queues: &[Option<RxQueueId>]) -> Cost {
         let mut tally = self.state.tally.clone();
         for (item, queue) in self.items.iter().zip(queues) {
             tally.add(*item, *queue);
@@ -130,7 +130,7 @@ pub struct Incremental<'a> {
     problem: Problem<'a>,
     usage: Usage,
     rules: Vec<Option<Rule>>,
-    queues: Vec<Option<Option<QueueId>>>,
+    queues: Vec<Option<Option<RxQueueId>>>,
 }
 
 impl<'a> Incremental<'a> {
@@ -149,7 +149,7 @@ impl<'a> Incremental<'a> {
         let number = self.rules.len();
         self.problem.push(flow);
         let falls = self.problem.state.carrier(self.problem.falls[number]).queue;
-        let mut best: Option<(Cost, Rule, QueueId)> = None;
+        let mut best: Option<(Cost, Rule, RxQueueId)> = None;
         for queue in self.problem.usable.clone() {
             let Some(rule) = self.problem.candidate(&self.usage, number, queue) else { continue };
             // Only the new flow has other packets than before: the map of the others stays, and the cost is taken of all, as there.

@@ -7,7 +7,7 @@ use crate::flow::Flow;
 use crate::nic::configuration::Rule;
 use crate::nic::{Nic, Usage};
 use crate::policy::{Cost, PolicyFile, Tally};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// The least cost over all indirection tables, and over all choices of flows that have rules for their five-tuples, and of those rules'
 /// queues. Takes time that grows exponentially with flows and entries: none when there are more than `limit` assignments.
@@ -44,7 +44,7 @@ struct Walk<'a> {
     problem: Problem<'a>,
     usage: Usage,
     rules: Vec<Rule>,
-    queues: Vec<Option<QueueId>>,
+    queues: Vec<Option<RxQueueId>>,
     best: Option<Found>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::state::{Bins, Kind, NONE, State};
 use crate::policy::Layout;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Carriers of several flows that are looked at when no single flow can be moved.
 const CARRIERS_MAX: usize = 4_096;
@@ -35,12 +35,12 @@ impl State {
     }
 
     /// The queue that a flow should have: its home, or the least loaded one of its group.
-    pub(super) fn wanted(&self, slot: u32) -> QueueId {
+    pub(super) fn wanted(&self, slot: u32) -> RxQueueId {
         let record = self.record(slot);
         record.home.unwrap_or_else(|| self.ranks[usize::from(record.group)].least().0)
     }
 
-    fn pin_within(&mut self, slot: u32, queue: QueueId, budget: &Budget) -> bool {
+    fn pin_within(&mut self, slot: u32, queue: RxQueueId, budget: &Budget) -> bool {
         self.may_pin(slot, queue, budget) && self.pin(slot, queue)
     }
 
@@ -60,7 +60,7 @@ impl State {
         }
         let ranks = &self.ranks[usize::from(record.group)];
         let named =
-            |queue: &&QueueId| tables.iter().any(|table| self.tables.can_name(&self.nic, *table, **queue));
+            |queue: &&RxQueueId| tables.iter().any(|table| self.tables.can_name(&self.nic, *table, **queue));
         let best = ranks.queues().iter().filter(named).min_by_key(|queue| ranks.load(**queue)).copied();
         best.is_some_and(|queue| self.pin_within(slot, queue, budget))
     }
@@ -148,7 +148,7 @@ impl State {
     }
 
     /// Whether a rule for a flow to a queue would take no more flows along than may move.
-    fn may_pin(&mut self, slot: u32, queue: QueueId, budget: &Budget) -> bool {
+    fn may_pin(&mut self, slot: u32, queue: RxQueueId, budget: &Budget) -> bool {
         if !self.may_move(slot, budget) {
             return false;
         }
@@ -227,7 +227,7 @@ impl State {
             return true;
         }
         let ranks = &self.ranks[group];
-        let mut queues: Vec<(u64, QueueId)> = ranks
+        let mut queues: Vec<(u64, RxQueueId)> = ranks
             .queues()
             .iter()
             .filter_map(|queue| Some((ranks.load(*queue)?, *queue)))
@@ -240,8 +240,8 @@ impl State {
     fn step_from(
         &mut self,
         group: usize,
-        (from, most): (QueueId, u64),
-        (to, least): (QueueId, u64),
+        (from, most): (RxQueueId, u64),
+        (to, least): (RxQueueId, u64),
         budget: &Budget,
     ) -> bool {
         let gap = most - least;

@@ -5,7 +5,7 @@ use super::improve::Budget;
 use super::state::{ENTRIES, State};
 use super::types::Options;
 use crate::policy::{Cost, Policy};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Flows above which disturbed assignments are not tried: each needs a copy of everything.
 const RESTART_MAX: usize = 2_000;
@@ -51,9 +51,9 @@ fn best_queue(
     state: &mut State,
     policy: &dyn Policy,
     slot: u32,
-    queues: &[QueueId],
+    queues: &[RxQueueId],
     cost: Cost,
-) -> Option<QueueId> {
+) -> Option<RxQueueId> {
     let record = state.record(slot);
     let possible =
         record.exact && (state.is_ruled(slot) || record.pinnable && state.tables.any_room(&state.nic));
@@ -78,7 +78,7 @@ fn best_queue(
 fn climb_entries(
     state: &mut State,
     policy: &dyn Policy,
-    queues: &[QueueId],
+    queues: &[RxQueueId],
     mut left: u32,
     budget: &Budget,
 ) -> u32 {

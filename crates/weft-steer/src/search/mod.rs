@@ -22,4 +22,4 @@ pub mod workload;
 
 pub use exhaustive::exhaustive;
 pub use planner::Planner;
-pub use types::{Degradation, FlowId, HashKey, Options, Placement, Plan, PlanError};
+pub use types::{Degradation, HashKey, Options, Placement, Plan, PlanError, SteeredFlowId};

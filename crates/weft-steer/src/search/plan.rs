@@ -3,7 +3,7 @@
 use super::planner::Planner;
 use super::state::{DEFAULT, ENTRIES, Kind, State};
 use super::tables::rule;
-use super::types::{Degradation, FlowId, Placement, Plan};
+use super::types::{Degradation, Placement, Plan, SteeredFlowId};
 use crate::nic::Order;
 use crate::nic::configuration::{Configuration, ContextId, RssContext, Rule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Planner {
     /// The configuration, where it puts each flow, and what was given up.
     pub fn plan(&self) -> Plan {
-        let mut placements: Vec<(FlowId, Placement)> =
+        let mut placements: Vec<(SteeredFlowId, Placement)> =
             self.state.slots().map(|slot| (self.state.record(slot).id, self.placement(slot))).collect();
         placements.sort_unstable_by_key(|(id, _)| *id);
         Plan {

@@ -4,13 +4,13 @@ use super::improve::Budget;
 use super::local;
 use super::start::Start;
 use super::state::{Kind, State};
-use super::types::{FlowId, Options, Placement, PlanError};
+use super::types::{Options, Placement, PlanError, SteeredFlowId};
 use crate::flow::Flow;
 use crate::nic::Nic;
 use crate::policy::{Cost, Layout, PolicyFile, Tally};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Most contents of the indirection table that are all tried, and for how many flows.
 const ALL_ENTRIES_MAX: u32 = 256;
@@ -31,9 +31,9 @@ const SEVERAL_STARTS_MAX: usize = 20_000;
 pub struct Planner {
     pub(super) policy: PolicyFile,
     pub(super) options: Options,
-    usable: Vec<QueueId>,
+    usable: Vec<RxQueueId>,
     pub(super) state: State,
-    slots: HashMap<FlowId, u32, FixedState>,
+    slots: HashMap<SteeredFlowId, u32, FixedState>,
     next: u32,
     key: u64,
     classes: usize,
@@ -49,7 +49,7 @@ impl Planner {
         let policy = policy.into();
         let limit = options.queues.unwrap_or(nic.queues).min(nic.queues);
         let reserved = u32::from(options.reserve_default);
-        let usable: Vec<QueueId> = (reserved..limit).map(QueueId).collect();
+        let usable: Vec<RxQueueId> = (reserved..limit).map(RxQueueId).collect();
         if usable.is_empty() {
             return Err(PlanError::NoQueue { nic: nic.queues, limit, reserved });
         }
@@ -83,8 +83,8 @@ impl Planner {
     }
 
     /// Plans for these flows and no others, from scratch. The numbers are in the order of the flows.
-    pub fn set(&mut self, flows: Vec<Flow>) -> Vec<FlowId> {
-        let ids: Vec<FlowId> = flows.iter().map(|_| self.new_id()).collect();
+    pub fn set(&mut self, flows: Vec<Flow>) -> Vec<SteeredFlowId> {
+        let ids: Vec<SteeredFlowId> = flows.iter().map(|_| self.new_id()).collect();
         let mut best: Option<(Cost, usize, State)> = None;
         for start in
             [Start::Hash, Start::Heaviest, Start::Given].into_iter().chain(self.all_entries(flows.len()))
@@ -121,7 +121,7 @@ impl Planner {
         (0..ways.unwrap_or(0)).map(Start::Entries)
     }
 
-    fn search(&self, flows: &[Flow], ids: &[FlowId], start: Start) -> State {
+    fn search(&self, flows: &[Flow], ids: &[SteeredFlowId], start: Start) -> State {
         let mut state = State::new(&self.state.nic, &self.usable, &self.options);
         let measure = self.policy.policy.measure();
         for name in self.state.tally.classes() {
@@ -141,14 +141,15 @@ impl Planner {
             state.tally.intern(name);
         }
         state.set_layout(self.layout(&census));
-        let insert = |(flow, (id, class)): (&Flow, (&FlowId, &_))| state.insert(flow, *id, *class, measure);
+        let insert =
+            |(flow, (id, class)): (&Flow, (&SteeredFlowId, &_))| state.insert(flow, *id, *class, measure);
         let order: Vec<u32> = flows.iter().zip(ids.iter().zip(&classes)).map(insert).collect();
         state.assign(start, &order);
         state
     }
 
     /// Adds flows. Others move only when that makes room or balance, within [`Options::most_moved`].
-    pub fn add(&mut self, flows: Vec<Flow>) -> Vec<FlowId> {
+    pub fn add(&mut self, flows: Vec<Flow>) -> Vec<SteeredFlowId> {
         self.begin();
         let measure = self.policy.policy.measure();
         let flows_max = self.options.most_moved.unwrap_or(u32::MAX);
@@ -170,7 +171,7 @@ impl Planner {
 
     /// Removes flows; numbers that are not of flows are ignored. Their rules are free at once, and of the other flows at most so many move
     /// as keep the balance.
-    pub fn remove(&mut self, ids: &[FlowId]) {
+    pub fn remove(&mut self, ids: &[SteeredFlowId]) {
         self.begin();
         let mut removed = 0;
         for id in ids {
@@ -221,8 +222,8 @@ impl Planner {
         self.has_layout && self.policy.policy.layout_is_all()
     }
 
-    fn new_id(&mut self) -> FlowId {
-        let id = FlowId(self.next);
+    fn new_id(&mut self) -> SteeredFlowId {
+        let id = SteeredFlowId(self.next);
         self.next = self.next.wrapping_add(1);
         id
     }
@@ -233,7 +234,7 @@ impl Planner {
     }
 
     /// Where a flow is received.
-    pub fn queue_of(&self, id: FlowId) -> Option<Placement> {
+    pub fn queue_of(&self, id: SteeredFlowId) -> Option<Placement> {
         self.slots.get(&id).map(|slot| self.placement(*slot))
     }
 

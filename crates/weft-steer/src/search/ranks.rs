@@ -1,6 +1,6 @@
 //! Loads of a group's queues, with the least and the most loaded one at hand.
 
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 const NONE: u32 = u32::MAX;
 
@@ -8,7 +8,7 @@ const NONE: u32 = u32::MAX;
 /// Of equal loads the lower queue wins.
 #[derive(Clone, Debug)]
 pub(super) struct Ranks {
-    queues: Vec<QueueId>,
+    queues: Vec<RxQueueId>,
     /// Place of each queue of the NIC in `queues`.
     place: Vec<u32>,
     loads: Vec<u64>,
@@ -20,7 +20,7 @@ pub(super) struct Ranks {
 
 impl Ranks {
     /// All loads are 0. `width` is the number of all queues.
-    pub(super) fn new(queues: &[QueueId], width: usize) -> Self {
+    pub(super) fn new(queues: &[RxQueueId], width: usize) -> Self {
         let mut place = vec![NONE; width];
         for (index, queue) in queues.iter().enumerate() {
             place[queue.index()] = index as u32;
@@ -64,18 +64,18 @@ impl Ranks {
     }
 
     /// Whether a queue is one of the group's.
-    pub(super) fn has(&self, queue: QueueId) -> bool {
+    pub(super) fn has(&self, queue: RxQueueId) -> bool {
         self.place.get(queue.index()).is_some_and(|place| *place != NONE)
     }
 
     /// The load of a queue; nothing when it is not of the group.
-    pub(super) fn load(&self, queue: QueueId) -> Option<u64> {
+    pub(super) fn load(&self, queue: RxQueueId) -> Option<u64> {
         let place = *self.place.get(queue.index())?;
         self.loads.get(place as usize).copied()
     }
 
     /// Load comes to a queue, if it is of the group.
-    pub(super) fn add(&mut self, queue: QueueId, load: u64) {
+    pub(super) fn add(&mut self, queue: RxQueueId, load: u64) {
         if self.has(queue) {
             let index = self.place[queue.index()] as usize;
             self.loads[index] += load;
@@ -84,7 +84,7 @@ impl Ranks {
     }
 
     /// Load that came leaves.
-    pub(super) fn take(&mut self, queue: QueueId, load: u64) {
+    pub(super) fn take(&mut self, queue: RxQueueId, load: u64) {
         if self.has(queue) {
             let index = self.place[queue.index()] as usize;
             self.loads[index] -= load;
@@ -93,13 +93,13 @@ impl Ranks {
     }
 
     /// The least loaded queue and its load.
-    pub(super) fn least(&self) -> (QueueId, u64) {
+    pub(super) fn least(&self) -> (RxQueueId, u64) {
         let index = self.least[1] as usize;
         (self.queues[index], self.loads[index])
     }
 
     /// The most loaded queue and its load.
-    pub(super) fn most(&self) -> (QueueId, u64) {
+    pub(super) fn most(&self) -> (RxQueueId, u64) {
         let index = self.most[1] as usize;
         (self.queues[index], self.loads[index])
     }
@@ -111,7 +111,7 @@ impl Ranks {
     }
 
     /// The queues.
-    pub(super) fn queues(&self) -> &[QueueId] {
+    pub(super) fn queues(&self) -> &[RxQueueId] {
         &self.queues
     }
 }
@@ -127,11 +127,11 @@ mod tests {
             count in 1usize..20,
             changes in proptest::collection::vec((0usize..24, 0u64..5), 1..60),
         ) {
-            let queues: Vec<QueueId> = (0..count).map(|i| QueueId::from_index(2 * i + 1)).collect();
+            let queues: Vec<RxQueueId> = (0..count).map(|i| RxQueueId::from_index(2 * i + 1)).collect();
             let mut ranks = Ranks::new(&queues, 2 * count);
             let mut loads = vec![0; count];
             for (at, load) in changes {
-                let (queue, index) = (QueueId::from_index(at), at.wrapping_sub(1) / 2);
+                let (queue, index) = (RxQueueId::from_index(at), at.wrapping_sub(1) / 2);
                 if at % 2 == 1 && index < count {
                     if load == 0 {
                         ranks.take(queue, loads[index]);

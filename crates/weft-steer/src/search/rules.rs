@@ -3,7 +3,7 @@
 use super::index::CubeIndex;
 use super::state::{Carrier, Kind, NONE, State};
 use weft_packet::cube::Cube;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 impl State {
     /// The carrier that the NIC would use for a flow, as rules are now: a rule for just its packets, else of the rules that hold it the
@@ -39,7 +39,7 @@ impl State {
     }
 
     /// Sets a rule without flows, if a table takes it.
-    fn new_rule(&mut self, cube: Cube, queue: QueueId) -> Option<u32> {
+    fn new_rule(&mut self, cube: Cube, queue: RxQueueId) -> Option<u32> {
         if self.rules.contains_key(&cube) || !self.tables.any_room(&self.nic) {
             return None;
         }
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// Sets a rule and gives it all the flows that the NIC then gives it; whether a table took it.
-    pub(super) fn set_rule(&mut self, cube: Cube, queue: QueueId) -> bool {
+    pub(super) fn set_rule(&mut self, cube: Cube, queue: RxQueueId) -> bool {
         let Some(rule) = self.new_rule(cube, queue) else { return false };
         if cube.flow().is_none() || self.flows_of(&cube) > 1 {
             let rank = self.precedence(rule).0;
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// Brings a flow to a queue by a rule of its own: the one that it has, or a new one. Whether it is there.
-    pub(super) fn pin(&mut self, slot: u32, queue: QueueId) -> bool {
+    pub(super) fn pin(&mut self, slot: u32, queue: RxQueueId) -> bool {
         let record = self.record(slot);
         let (cube, carrier) = (record.cube, record.carrier);
         if self.is_ruled(slot) {

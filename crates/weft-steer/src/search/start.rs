@@ -5,7 +5,7 @@ use super::improve::Budget;
 use super::ranks::Ranks;
 use super::state::{ENTRIES, NONE, State};
 use std::collections::BTreeMap;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// How to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ impl State {
     }
 
     /// Queues that entries can name.
-    fn reach(&self) -> Vec<QueueId> {
+    fn reach(&self) -> Vec<RxQueueId> {
         let most = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
         self.tally.queues().iter().filter(|queue| queue.0 < most).copied().collect()
     }
@@ -151,13 +151,13 @@ impl State {
 
     /// The queues that entries can name, those of the same groups together, with the loads that they have by rules.
     fn zones(&self) -> Vec<Zone> {
-        let mut zones: BTreeMap<Vec<usize>, Vec<QueueId>> = BTreeMap::new();
+        let mut zones: BTreeMap<Vec<usize>, Vec<RxQueueId>> = BTreeMap::new();
         for queue in self.reach() {
             let groups = (0..self.ranks.len()).filter(|group| self.ranks[*group].has(queue)).collect();
             zones.entry(groups).or_default().push(queue);
         }
         let width = self.tally.all_queues().count();
-        let zone = |(groups, queues): (Vec<usize>, Vec<QueueId>)| {
+        let zone = |(groups, queues): (Vec<usize>, Vec<RxQueueId>)| {
             let mut ranks = Ranks::new(&queues, width);
             for queue in &queues {
                 let load = groups.iter().filter_map(|group| self.ranks[*group].load(*queue)).sum();
@@ -175,7 +175,7 @@ struct Content {
     /// Number and load of those that may be anywhere in their group's queues.
     groups: BTreeMap<usize, (u32, u64)>,
     /// Number of those that have a home.
-    homes: BTreeMap<QueueId, u32>,
+    homes: BTreeMap<RxQueueId, u32>,
 }
 
 impl Content {

@@ -7,7 +7,7 @@ use super::hash::hash;
 use super::index::CubeIndex;
 use super::ranks::Ranks;
 use super::tables::{Tables, default_queue};
-use super::types::{FlowId, Options};
+use super::types::{Options, SteeredFlowId};
 use crate::flow::Flow;
 use crate::nic::{Nic, TableId};
 use crate::policy::{ClassId, Item, Layout, Measure, Tally};
@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use weft_packet::cube::Cube;
 use weft_packet::rss::{RssKey, Toeplitz};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// No flow, no carrier.
 pub(super) const NONE: u32 = u32::MAX;
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Carrier {
     pub(super) kind: Kind,
-    pub(super) queue: Option<QueueId>,
+    pub(super) queue: Option<RxQueueId>,
     pub(super) head: u32,
     pub(super) flows: u32,
 }
@@ -52,18 +52,18 @@ pub(super) struct Carrier {
 enum Bin {
     None,
     /// It has a rule for itself: moving it needs no other one.
-    Ruled(QueueId),
+    Ruled(RxQueueId),
     /// Moving it needs a rule.
-    Loose(QueueId),
+    Loose(RxQueueId),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    pub(super) id: FlowId,
+    pub(super) id: SteeredFlowId,
     pub(super) cube: Cube,
     pub(super) item: Item,
     pub(super) group: u16,
-    pub(super) home: Option<QueueId>,
+    pub(super) home: Option<RxQueueId>,
     /// Whether the cube is a five-tuple.
     pub(super) exact: bool,
     /// Whether some table could hold its rule.
@@ -78,7 +78,7 @@ pub(super) struct Record {
     unhappy: Option<u64>,
     /// The event in which it came.
     pub(super) born: u64,
-    last: Option<QueueId>,
+    last: Option<RxQueueId>,
 }
 
 /// Flows that balancing can take from a queue, by load.
@@ -127,7 +127,7 @@ pub(super) struct State {
 
 impl State {
     /// No flows; entries of the indirection table go round the usable queues.
-    pub(super) fn new(nic: &Nic, usable: &[QueueId], options: &Options) -> Self {
+    pub(super) fn new(nic: &Nic, usable: &[RxQueueId], options: &Options) -> Self {
         let width = nic.queues.max(usable.last().map_or(1, |queue| queue.0 + 1)) as usize;
         let carrier = |kind, queue| Carrier { kind, queue, head: NONE, flows: 0 };
         let default = default_queue(nic);
@@ -139,10 +139,10 @@ impl State {
         let movable = rss.is_some_and(|rss| rss.indirection_settable);
         let reach = rss.map_or(0, |rss| rss.queues.min(width as u32));
         // A table that cannot be set is the driver's: entry modulo queues (Linux: ethtool_rxfh_indir_default).
-        let mut round: Vec<QueueId> =
+        let mut round: Vec<RxQueueId> =
             usable.iter().copied().filter(|queue| movable && queue.0 < reach).collect();
         if round.is_empty() {
-            round = (0..reach.max(1)).map(QueueId).collect();
+            round = (0..reach.max(1)).map(RxQueueId).collect();
         }
         for entry in 0..entries as usize {
             let queue = round[entry % round.len()];
@@ -210,7 +210,7 @@ impl State {
     }
 
     /// The queue of a flow, unless it is spread.
-    pub(super) fn queue(&self, slot: u32) -> Option<QueueId> {
+    pub(super) fn queue(&self, slot: u32) -> Option<RxQueueId> {
         self.carrier(self.record(slot).carrier).queue
     }
 
@@ -236,12 +236,12 @@ impl State {
         }
     }
 
-    fn home(&self, core: Option<u32>) -> Option<QueueId> {
+    fn home(&self, core: Option<u32>) -> Option<RxQueueId> {
         self.layout.homes.get(&core?).copied()
     }
 
     /// Makes a flow known, without a carrier yet.
-    pub(super) fn insert(&mut self, flow: &Flow, id: FlowId, class: ClassId, measure: Measure) -> u32 {
+    pub(super) fn insert(&mut self, flow: &Flow, id: SteeredFlowId, class: ClassId, measure: Measure) -> u32 {
         let load = match measure {
             Measure::Weight => u64::from(flow.weight),
             Measure::Rate => {
@@ -461,7 +461,7 @@ impl State {
     }
 
     /// Moves a carrier with its flows to a queue.
-    pub(super) fn move_carrier(&mut self, carrier: u32, queue: QueueId) {
+    pub(super) fn move_carrier(&mut self, carrier: u32, queue: RxQueueId) {
         let members = self.members(carrier);
         for slot in &members {
             self.detach(*slot);

@@ -5,7 +5,7 @@ use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Interface, Nic, NodeKind, Order, Table, TableId, Target};
 use std::collections::BTreeMap;
 use weft_packet::cube::{Cube, Field};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Cubes that are looked at to choose among tables that exclude each other, and a mask where there is one for all rules.
 const SAMPLE: usize = 4_096;
@@ -115,7 +115,7 @@ impl Tables {
         if !held.enabled {
             return false;
         }
-        let ask = |table: &Table| table.takes(&rule(table, id, *cube, QueueId(0))).is_ok();
+        let ask = |table: &Table| table.takes(&rule(table, id, *cube, RxQueueId(0))).is_ok();
         // Beside the mask, the Ethernet type decides: masks of addresses are read by it, and kinds of packets mostly go by it. Where kinds
         // go by more than that, each cube is asked for.
         let ether_type = Cube::ALL.exact(Field::EtherType, 0);
@@ -162,7 +162,7 @@ impl Tables {
     }
 
     /// Whether rules of a table can name a queue.
-    pub(super) fn can_name(&self, nic: &Nic, id: TableId, queue: QueueId) -> bool {
+    pub(super) fn can_name(&self, nic: &Nic, id: TableId, queue: RxQueueId) -> bool {
         nic.table(id).is_some_and(|table| queue <= table.last_queue)
     }
 
@@ -171,7 +171,7 @@ impl Tables {
         &mut self,
         nic: &Nic,
         cube: &Cube,
-        queue: QueueId,
+        queue: RxQueueId,
         (floor, limit): (u32, u32),
         wildcards: bool,
     ) -> Option<TableId> {
@@ -248,7 +248,7 @@ impl Tables {
 
 /// A rule as the planner sets it. In tables with priorities, rules that test more bits have higher ones, so that a rule with wildcards
 /// never goes before one that lies within it; 120 bits are an IPv4 five-tuple.
-pub(super) fn rule(table: &Table, id: TableId, cube: Cube, queue: QueueId) -> Rule {
+pub(super) fn rule(table: &Table, id: TableId, cube: Cube, queue: RxQueueId) -> Rule {
     const MOST_BITS: u32 = 120;
     let (first, last) = table.priorities;
     let span = u32::from(last.saturating_sub(first));
@@ -260,7 +260,7 @@ pub(super) fn rule(table: &Table, id: TableId, cube: Cube, queue: QueueId) -> Ru
 }
 
 /// Where a packet goes that no rule holds and no hash spreads: the graph's way of misses.
-pub(super) fn default_queue(nic: &Nic) -> QueueId {
+pub(super) fn default_queue(nic: &Nic) -> RxQueueId {
     let mut at = 0_usize;
     // As many steps as there are nodes: a graph with a circle has no such queue.
     for _ in 0..nic.nodes.len() {
@@ -276,7 +276,7 @@ pub(super) fn default_queue(nic: &Nic) -> QueueId {
             None => break,
         }
     }
-    QueueId(0)
+    RxQueueId(0)
 }
 
 /// The order in which packets meet tables: that of a walk over the graph, breadth first.

@@ -5,28 +5,28 @@ use crate::policy::Cost;
 use core::fmt;
 use thiserror::Error;
 use weft_packet::rss::RssKey;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// A flow of a planner; valid until it is removed, never used again for another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FlowId(pub u32);
+pub struct SteeredFlowId(pub u32);
 
 /// Where a flow's packets are received, and what sends them there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Placement {
     /// A filter rule names the queue.
-    Rule(QueueId),
+    Rule(RxQueueId),
     /// The hash does: its entry of the indirection table has the queue.
-    Hash(QueueId),
+    Hash(RxQueueId),
     /// The flow has wildcards and no rule: the hash spreads its packets over the indirection table.
     Spread,
     /// No rule and no hash: the queue of packets that nothing else takes.
-    Default(QueueId),
+    Default(RxQueueId),
 }
 
 impl Placement {
     /// The one queue, unless the packets are spread.
-    pub const fn queue(self) -> Option<QueueId> {
+    pub const fn queue(self) -> Option<RxQueueId> {
         match self {
             Self::Rule(queue) | Self::Hash(queue) | Self::Default(queue) => Some(queue),
             Self::Spread => None,
@@ -86,7 +86,7 @@ pub struct Plan {
     /// What to set in the NIC.
     pub configuration: Configuration,
     /// Where each flow goes, by its number.
-    pub placements: Vec<(FlowId, Placement)>,
+    pub placements: Vec<(SteeredFlowId, Placement)>,
     /// What the policy says of it.
     pub cost: Cost,
     /// What was given up; empty when everything is as the policy wants it.
@@ -107,7 +107,7 @@ pub enum Degradation {
         /// How many.
         flows: u32,
         /// That queue.
-        queue: QueueId,
+        queue: RxQueueId,
     },
     /// Wildcard flows whose packets the hash spreads, because no table takes their rule.
     Spread {

@@ -7,7 +7,7 @@ use crate::nic::{
 };
 use core::net::Ipv4Addr;
 use weft_packet::cube::Field;
-use weft_units::{FlowKey, Protocol, QueueId};
+use weft_units::{FlowKey, Protocol, RxQueueId};
 
 /// The network of Dragonet's benchmark, whose addresses are integers there: here the last bytes of `10.0.0.0/24`.
 const NETWORK: u32 = 10 << 24;
@@ -81,7 +81,7 @@ fn table(name: &str, capacity: u32, queues: u32, required: bool) -> Table {
         priorities: (0, 0),
         order: if required { Order::Disjoint } else { Order::Priority },
         actions: Actions { queue: true, ..Actions::default() },
-        last_queue: QueueId(queues.saturating_sub(1)),
+        last_queue: RxQueueId(queues.saturating_sub(1)),
         signature_bits: None,
         interface: Interface::Ntuple,
     }
@@ -136,7 +136,7 @@ fn nic(name: &str, queues: u32, tables: Vec<Table>, entries: Option<u32>) -> Nic
     if entries.is_some() {
         nodes.push(Node { name: "rss".to_owned(), kind: NodeKind::Rss { miss: next(nodes.len()) } });
     }
-    nodes.push(Node { name: "queue-0".to_owned(), kind: NodeKind::Queue(QueueId(0)) });
+    nodes.push(Node { name: "queue-0".to_owned(), kind: NodeKind::Queue(RxQueueId(0)) });
     let rss = entries.map(|indirection| RssModel {
         indirection,
         queues,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use weft_packet::{Cube, Toeplitz};
 use weft_steer::nic::{Nic, Order, Usage};
 use weft_steer::policy::{Item, PolicyFile, Tally};
-use weft_steer::search::{FlowId, HashKey, Options, Placement, Planner};
+use weft_steer::search::{HashKey, Options, Placement, Planner, SteeredFlowId};
 use weft_steer::{Action, Flow};
-use weft_units::{FlowKey, QueueId};
+use weft_units::{FlowKey, RxQueueId};
 
 pub(crate) const DRAGONET: Options = Options {
     queues: None,
@@ -25,7 +25,7 @@ pub(crate) fn planner(nic: Nic, policy: impl Into<PolicyFile>, options: Options)
 
 /// Where a packet goes, by the definition: tables in the order of the graph, which is that of their numbers here; in a table the rule that
 /// counts; then the hash; then queue 0.
-pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey) -> (QueueId, bool) {
+pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey) -> (RxQueueId, bool) {
     let packet = Cube::of_flow(key);
     for (id, table) in nic.tables() {
         let hits: Vec<_> =
@@ -40,14 +40,14 @@ pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey)
             return (queue, true);
         }
     }
-    let Some(rss) = &nic.rss else { return (QueueId(0), false) };
+    let Some(rss) = &nic.rss else { return (RxQueueId(0), false) };
     let hash =
         Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_with_ports.contains(&key.protocol.0));
     (plan.configuration.contexts[0].indirection[(hash % rss.indirection) as usize], false)
 }
 
 /// What must be so of every plan.
-pub(crate) fn check(planner: &Planner, flows: &BTreeMap<FlowId, Flow>) {
+pub(crate) fn check(planner: &Planner, flows: &BTreeMap<SteeredFlowId, Flow>) {
     let (plan, nic) = (planner.plan(), planner.nic());
     Usage::of(nic, &plan.configuration).unwrap_or_else(|(rule, refusal)| {
         panic!("rule {rule} {:?}: {refusal}", plan.configuration.rules[rule])
@@ -76,9 +76,9 @@ pub(crate) fn check(planner: &Planner, flows: &BTreeMap<FlowId, Flow>) {
     assert_eq!(whole.violations, plan.cost.violations);
 }
 
-pub(crate) fn set(planner: &mut Planner, flows: &[Flow]) -> BTreeMap<FlowId, Flow> {
+pub(crate) fn set(planner: &mut Planner, flows: &[Flow]) -> BTreeMap<SteeredFlowId, Flow> {
     let ids = planner.set(flows.to_vec());
-    let all: BTreeMap<FlowId, Flow> = ids.into_iter().zip(flows.iter().cloned()).collect();
+    let all: BTreeMap<SteeredFlowId, Flow> = ids.into_iter().zip(flows.iter().cloned()).collect();
     check(planner, &all);
     all
 }

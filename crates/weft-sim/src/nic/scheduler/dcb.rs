@@ -3,7 +3,7 @@
 use super::ring::{Links, Ring};
 use super::surplus::Surplus;
 use super::{NicScheduler, Pick};
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Credit of a class per round when classes share by deficit round robin: 24 units of 64 bytes, which is what
 /// `ixgbe_dcb_calculate_tc_credits` gives each of eight equal classes at an MTU of 1500, and about one frame.
@@ -19,7 +19,7 @@ pub struct Dcb {
     classes: Box<[Ring]>,
     /// Active classes, where they share.
     shares: Option<Surplus>,
-    turn: Option<QueueId>,
+    turn: Option<TxQueueId>,
 }
 
 impl Dcb {
@@ -40,7 +40,7 @@ impl Dcb {
 }
 
 impl NicScheduler for Dcb {
-    fn activate(&mut self, queue: QueueId, _: Nanos) {
+    fn activate(&mut self, queue: TxQueueId, _: Nanos) {
         let class = self.class_of(queue.0);
         if self.classes[class].push(&mut self.links, queue.0)
             && let Some(shares) = &mut self.shares
@@ -54,11 +54,11 @@ impl NicScheduler for Dcb {
             Some(shares) => shares.next().map(|class| class as usize),
             None => self.classes.iter().position(|ring| !ring.is_empty()),
         };
-        self.turn = class.and_then(|class| self.classes.get(class)).and_then(Ring::head).map(QueueId);
+        self.turn = class.and_then(|class| self.classes.get(class)).and_then(Ring::head).map(TxQueueId);
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
@@ -75,5 +75,5 @@ impl NicScheduler for Dcb {
         }
     }
 
-    fn set_weight(&mut self, _: QueueId, _: u32) {}
+    fn set_weight(&mut self, _: TxQueueId, _: u32) {}
 }

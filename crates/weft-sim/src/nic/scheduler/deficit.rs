@@ -2,7 +2,7 @@
 
 use super::surplus::Surplus;
 use super::{NicScheduler, Pick};
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// The weighted arbitration of the Intel 82599 between VMDq pools, which Titan uses for its queue weights (TR, section 4.2): when a
 /// queue's turn comes, it gets a credit of its weight times the quantum, and it keeps the turn while its credit is above zero. What it
@@ -13,7 +13,7 @@ use weft_units::{Bytes, Nanos, QueueId};
 #[derive(Debug)]
 pub struct Deficit {
     queues: Surplus,
-    turn: Option<QueueId>,
+    turn: Option<TxQueueId>,
 }
 
 impl Deficit {
@@ -24,16 +24,16 @@ impl Deficit {
 }
 
 impl NicScheduler for Deficit {
-    fn activate(&mut self, queue: QueueId, _: Nanos) {
+    fn activate(&mut self, queue: TxQueueId, _: Nanos) {
         self.queues.activate(queue.0);
     }
 
     fn next(&mut self, _: Nanos) -> Pick {
-        self.turn = self.queues.next().map(QueueId);
+        self.turn = self.queues.next().map(TxQueueId);
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, _: Nanos) {
         if self.turn == Some(queue) {
             self.turn = None;
             self.queues.finish(sent, backlogged);
@@ -41,7 +41,7 @@ impl NicScheduler for Deficit {
     }
 
     /// From the queue's next credit on, which comes in the next round at the latest. 0 counts as 1.
-    fn set_weight(&mut self, queue: QueueId, weight: u32) {
+    fn set_weight(&mut self, queue: TxQueueId, weight: u32) {
         self.queues.set_weight(queue.0, weight);
     }
 }

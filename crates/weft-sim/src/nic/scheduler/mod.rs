@@ -10,7 +10,7 @@ pub mod round_robin;
 mod surplus;
 
 use crate::scenario::SchedulerKind;
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 pub use dcb::Dcb;
 pub use deficit::Deficit;
@@ -32,7 +32,7 @@ pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>>
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pick {
     /// This queue sends one packet (with TSO interleaving) or one segment, and is handed back with [`NicScheduler::finish`].
-    Queue(QueueId),
+    Queue(TxQueueId),
     /// All that waits is rate-limited; ask again at this time.
     Wait(Nanos),
     /// No queue has anything.
@@ -42,14 +42,14 @@ pub enum Pick {
 /// The scheduler inside the NIC. It knows queues, not what they hold: one turn is outstanding at a time, charged when it ends.
 pub trait NicScheduler: Send {
     /// A queue that was empty has something. Never called for a queue that has something already, nor for the one whose turn it is.
-    fn activate(&mut self, queue: QueueId, now: Nanos);
+    fn activate(&mut self, queue: TxQueueId, now: Nanos);
 
     /// Whose turn it is.
     fn next(&mut self, now: Nanos) -> Pick;
 
     /// The turn is over: `sent` bytes left, and the queue has more (`backlogged`) or is empty.
-    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, now: Nanos);
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, now: Nanos);
 
     /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); without effect where the NIC has no weights.
-    fn set_weight(&mut self, queue: QueueId, weight: u32);
+    fn set_weight(&mut self, queue: TxQueueId, weight: u32);
 }

@@ -3,7 +3,7 @@
 use super::{NicScheduler, Pick};
 use thiserror::Error;
 use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
-use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, QueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 /// Most queues; their numbers are below it. Loom's NIC has many thousands (NSDI 2019, section 4.3), and a simulated one a queue per flow.
 pub const QUEUES_MAX: u32 = 1 << 24;
@@ -19,19 +19,19 @@ pub enum QueueError {
     #[error("queue {given} cannot be added, the highest number is {}; use lower numbers again", QUEUES_MAX - 1)]
     NumberTooHigh {
         /// The queue that was given.
-        given: QueueId,
+        given: TxQueueId,
     },
     /// It is there already.
     #[error("queue {given} has been added before; use a number that is free, or remove that queue first")]
     Exists {
         /// The queue that was given.
-        given: QueueId,
+        given: TxQueueId,
     },
     /// It is not there.
     #[error("queue {given} has not been added (or no more)")]
     Unknown {
         /// The queue that was given.
-        given: QueueId,
+        given: TxQueueId,
     },
     /// Two queues would be one flow.
     #[error("{flow} belongs to {other} already; give each queue a flow of its own")]
@@ -39,7 +39,7 @@ pub enum QueueError {
         /// The flow that was given twice.
         flow: FlowId,
         /// The queue that has it.
-        other: QueueId,
+        other: TxQueueId,
     },
     /// The tree refuses.
     #[error(transparent)]
@@ -54,7 +54,7 @@ pub struct PolicyScheduler {
     flows: Vec<u32>,
     /// By flow.
     queues: Vec<u32>,
-    turn: Option<(QueueId, Turn)>,
+    turn: Option<(TxQueueId, Turn)>,
 }
 
 impl PolicyScheduler {
@@ -71,7 +71,7 @@ impl PolicyScheduler {
     pub fn with_flows(tree: PolicyTree, flows_by_queue: Vec<FlowId>) -> Result<Self, QueueError> {
         let mut scheduler = Self::new(tree);
         for (index, flow) in flows_by_queue.into_iter().enumerate() {
-            let queue = QueueId::from_index(index);
+            let queue = TxQueueId::from_index(index);
             if scheduler.tree.lane_of(flow).is_none() {
                 return Err(FlowError::UnknownFlow { given: flow }.into());
             }
@@ -88,7 +88,7 @@ impl PolicyScheduler {
     ///
     /// # Errors
     /// [`QueueError::Exists`], [`QueueError::NumberTooHigh`], [`QueueError::Tree`] for an unknown lane.
-    pub fn add_queue(&mut self, queue: QueueId, lane: LaneId, weight: Weight) -> Result<(), QueueError> {
+    pub fn add_queue(&mut self, queue: TxQueueId, lane: LaneId, weight: Weight) -> Result<(), QueueError> {
         self.check_free(queue)?;
         let flow = self.tree.add_flow(lane, weight)?;
         self.join(queue, flow)
@@ -98,7 +98,7 @@ impl PolicyScheduler {
     ///
     /// # Errors
     /// [`QueueError::Unknown`], [`QueueError::Tree`] while it is backlogged.
-    pub fn remove_queue(&mut self, queue: QueueId) -> Result<(), QueueError> {
+    pub fn remove_queue(&mut self, queue: TxQueueId) -> Result<(), QueueError> {
         let flow = self.flow_of(queue).ok_or(QueueError::Unknown { given: queue })?;
         self.tree.remove_flow(flow)?;
         self.flows[queue.index()] = NONE;
@@ -107,7 +107,7 @@ impl PolicyScheduler {
     }
 
     /// The flow of a queue; none for a queue that was not added.
-    pub fn flow_of(&self, queue: QueueId) -> Option<FlowId> {
+    pub fn flow_of(&self, queue: TxQueueId) -> Option<FlowId> {
         self.flows.get(queue.index()).filter(|flow| **flow != NONE).map(|flow| FlowId(*flow))
     }
 
@@ -124,7 +124,7 @@ impl PolicyScheduler {
         self.tree.set_rate(limit, rate, now)
     }
 
-    fn check_free(&self, queue: QueueId) -> Result<(), QueueError> {
+    fn check_free(&self, queue: TxQueueId) -> Result<(), QueueError> {
         if queue.0 >= QUEUES_MAX {
             return Err(QueueError::NumberTooHigh { given: queue });
         }
@@ -132,7 +132,7 @@ impl PolicyScheduler {
     }
 
     /// Enters a pair, of which the queue is known to be free, into both tables.
-    fn join(&mut self, queue: QueueId, flow: FlowId) -> Result<(), QueueError> {
+    fn join(&mut self, queue: TxQueueId, flow: FlowId) -> Result<(), QueueError> {
         if let Some(other) = self.queue_of(flow) {
             return Err(QueueError::FlowTaken { flow, other });
         }
@@ -141,8 +141,8 @@ impl PolicyScheduler {
         Ok(())
     }
 
-    fn queue_of(&self, flow: FlowId) -> Option<QueueId> {
-        self.queues.get(flow.index()).filter(|queue| **queue != NONE).map(|queue| QueueId(*queue))
+    fn queue_of(&self, flow: FlowId) -> Option<TxQueueId> {
+        self.queues.get(flow.index()).filter(|queue| **queue != NONE).map(|queue| TxQueueId(*queue))
     }
 }
 
@@ -155,7 +155,7 @@ fn slot(table: &mut Vec<u32>, index: usize) -> &mut u32 {
 }
 
 impl NicScheduler for PolicyScheduler {
-    fn activate(&mut self, queue: QueueId, _: Nanos) {
+    fn activate(&mut self, queue: TxQueueId, _: Nanos) {
         if let Some(flow) = self.flow_of(queue) {
             self.tree.activate(flow);
         }
@@ -180,7 +180,7 @@ impl NicScheduler for PolicyScheduler {
         }
     }
 
-    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, now: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, now: Nanos) {
         if let Some((_, turn)) = self.turn.take_if(|(whose, _)| *whose == queue) {
             let finished = self.tree.finish(turn, sent, backlogged, now);
             debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
@@ -188,7 +188,7 @@ impl NicScheduler for PolicyScheduler {
     }
 
     /// From the queue's next charge on; 0 counts as 1.
-    fn set_weight(&mut self, queue: QueueId, weight: u32) {
+    fn set_weight(&mut self, queue: TxQueueId, weight: u32) {
         if let Some(flow) = self.flow_of(queue) {
             let known = self.tree.set_weight(flow, Weight::new(weight).unwrap_or(Weight::ONE));
             debug_assert_eq!(known, Ok(()), "a queue's flow is in the tree as long as the queue");

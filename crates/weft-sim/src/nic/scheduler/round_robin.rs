@@ -2,7 +2,7 @@
 
 use super::ring::{Links, Ring};
 use super::{NicScheduler, Pick};
-use weft_units::{Bytes, Nanos, QueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Active queues in a ring, one turn each: a queue that becomes active, or has had its turn and has more, goes to the end. This is how
 /// a multiqueue NIC without weights shares the link (Intel 82599 data sheet, section 7.2). A turn costs constant time.
@@ -10,7 +10,7 @@ use weft_units::{Bytes, Nanos, QueueId};
 pub struct RoundRobin {
     links: Links,
     ring: Ring,
-    turn: Option<QueueId>,
+    turn: Option<TxQueueId>,
 }
 
 impl RoundRobin {
@@ -21,16 +21,16 @@ impl RoundRobin {
 }
 
 impl NicScheduler for RoundRobin {
-    fn activate(&mut self, queue: QueueId, _: Nanos) {
+    fn activate(&mut self, queue: TxQueueId, _: Nanos) {
         self.ring.push(&mut self.links, queue.0);
     }
 
     fn next(&mut self, _: Nanos) -> Pick {
-        self.turn = self.ring.head().map(QueueId);
+        self.turn = self.ring.head().map(TxQueueId);
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: QueueId, _: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, _: Bytes, backlogged: bool, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
@@ -42,5 +42,5 @@ impl NicScheduler for RoundRobin {
         }
     }
 
-    fn set_weight(&mut self, _: QueueId, _: u32) {}
+    fn set_weight(&mut self, _: TxQueueId, _: u32) {}
 }

@@ -3,7 +3,7 @@
 use super::items::Places;
 use crate::nic::{Nic, NodeKind, Target};
 use weft_text::{ParseError, Span};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Fills in what depends on other parts, and checks the whole.
 pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
@@ -23,7 +23,7 @@ pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseErro
 
 /// Tables against the NIC: queues, contexts, nodes that stand for them.
 fn tables(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
-    let last = QueueId(nic.queues - 1);
+    let last = RxQueueId(nic.queues - 1);
     let has_rss = nic.rss.is_some();
     for (index, (table, place)) in nic.tables.iter_mut().zip(&places.tables).enumerate() {
         match place.last_queue {

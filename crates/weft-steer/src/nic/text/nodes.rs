@@ -6,7 +6,7 @@ use crate::nic::{Node, NodeId, NodeKind, Operator, Port, TableId, Target};
 use crate::predicate::Predicate;
 use std::collections::BTreeSet;
 use weft_text::ParseError;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Words for operators.
 pub(super) const OPERATORS: [(&str, Operator); 4] =
@@ -31,7 +31,7 @@ pub(super) fn node<'a>(
             cursor.expect("else")?;
             NodeKind::Rss { miss: target(cursor, names)? }
         }
-        "queue" => NodeKind::Queue(QueueId(cursor.number("a queue's number", 0, QUEUES_MAX - 1)?)),
+        "queue" => NodeKind::Queue(RxQueueId(cursor.number("a queue's number", 0, QUEUES_MAX - 1)?)),
         "drop" => NodeKind::Drop,
         word => {
             let operator = OPERATORS.iter().find(|(known, _)| *known == word).map(|(_, operator)| *operator);

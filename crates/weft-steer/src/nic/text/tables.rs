@@ -7,7 +7,7 @@ use crate::predicate::Predicate;
 use crate::predicate::value::PROTOCOLS;
 use weft_packet::cube::{Cube, Field};
 use weft_text::{ParseError, Span, hint, quoted};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Words for orders.
 pub(super) const ORDERS: [(&str, Order); 4] = [
@@ -76,7 +76,7 @@ pub(super) fn table<'a>(
         priorities: (0, 0),
         order: Order::Disjoint,
         actions: Actions::default(),
-        last_queue: QueueId(0),
+        last_queue: RxQueueId(0),
         signature_bits: None,
         interface: Interface::None,
     };
@@ -131,7 +131,7 @@ fn property<'a>(
         }
         "last-queue" => {
             places.last_queue = Some(cursor.place());
-            table.last_queue = QueueId(cursor.number("the last queue", 0, QUEUES_MAX - 1)?);
+            table.last_queue = RxQueueId(cursor.number("the last queue", 0, QUEUES_MAX - 1)?);
         }
         "signature" => {
             table.signature_bits = Some(cursor.number("the signature's bits", 1, 128)?);

@@ -6,7 +6,7 @@ use crate::nic::{Nic, Node, NodeKind, RssModel, Table, Target};
 use crate::predicate::Predicate;
 use crate::predicate::value::PROTOCOLS;
 use core::fmt::{self, Write};
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Writes a model as a text that reads back equal, where the model is one that a text can give: its names are words, its texts have no
 /// quotes and control characters (these are replaced), its choices are of several.
@@ -99,7 +99,7 @@ fn table(out: &mut String, nic: &Nic, table: &Table) -> fmt::Result {
         [("queue", table.actions.queue), ("context", table.actions.context), ("drop", table.actions.drop)];
     let actions: Vec<&str> = actions.iter().filter(|(_, can)| *can).map(|(word, _)| *word).collect();
     writeln!(out, "  actions {}", actions.join(", "))?;
-    if table.last_queue != QueueId(nic.queues.saturating_sub(1)) {
+    if table.last_queue != RxQueueId(nic.queues.saturating_sub(1)) {
         writeln!(out, "  last-queue {}", table.last_queue)?;
     }
     if let Some(bits) = table.signature_bits {

@@ -4,7 +4,7 @@ use super::{Destination, Mapping, Route, Step, Taken};
 use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind};
 use core::fmt;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// More packets that are left out of a route are counted, not listed.
 const LISTED_MAX: usize = 3;
@@ -77,7 +77,7 @@ fn words(nic: &Nic, configuration: &Configuration, step: &Step) -> String {
 }
 
 /// Queues with commas.
-fn list(queues: &[QueueId]) -> String {
+fn list(queues: &[RxQueueId]) -> String {
     queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 

@@ -16,15 +16,15 @@ pub use walker::Walker;
 use super::{Nic, NodeId};
 use crate::nic::configuration::{Configuration, ContextId};
 use weft_packet::cube::Cube;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Where packets end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// In a queue.
-    Queue(QueueId),
+    Queue(RxQueueId),
     /// In one of a context's queues, by hashes that are not known; the queues are sorted, each once.
-    AnyOf(ContextId, Vec<QueueId>),
+    AnyOf(ContextId, Vec<RxQueueId>),
     /// In none.
     Dropped,
 }
@@ -90,11 +90,11 @@ pub enum Taken {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mapping {
     /// All go to the queue.
-    Must(QueueId),
+    Must(RxQueueId),
     /// They go to these queues, sorted, at least two; which of them some packets take is not known from the flow alone.
-    May(Vec<QueueId>),
+    May(Vec<RxQueueId>),
     /// Some may go to these queues, sorted, at least one; others are dropped.
-    MayDrop(Vec<QueueId>),
+    MayDrop(Vec<RxQueueId>),
     /// All are dropped.
     Dropped,
 }
@@ -122,7 +122,7 @@ impl Mapping {
     }
 
     /// The queues that packets may go to.
-    pub fn queues(&self) -> &[QueueId] {
+    pub fn queues(&self) -> &[RxQueueId] {
         match self {
             Self::Must(queue) => core::slice::from_ref(queue),
             Self::May(queues) | Self::MayDrop(queues) => queues,

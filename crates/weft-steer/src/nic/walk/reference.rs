@@ -5,10 +5,10 @@ use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::cube::{Cube, Field};
 use weft_packet::rss::Toeplitz;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// The queue of a packet that tests all fields.
-pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &Cube) -> Option<QueueId> {
+pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &Cube) -> Option<RxQueueId> {
     let mut open = vec![Target::Node(crate::nic::NodeId(0))];
     let mut fired = BTreeSet::new();
     let mut values: BTreeMap<(u16, u8), bool> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn spread(
     packet: &Cube,
     id: ContextId,
     named: bool,
-) -> Option<QueueId> {
+) -> Option<RxQueueId> {
     let context = configuration.context(id)?;
     let ip = matches!(packet.get(Field::EtherType).0, 0x0800 | 0x86dd);
     let hash = match packet.flow() {

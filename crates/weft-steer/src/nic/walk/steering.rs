@@ -6,7 +6,7 @@ use crate::nic::configuration::{Action, Configuration, ContextId, RssContext};
 use crate::nic::{Nic, Node, NodeId, NodeKind, RssModel, Target};
 use weft_packet::cube::Cube;
 use weft_packet::rss::Toeplitz;
-use weft_units::QueueId;
+use weft_units::RxQueueId;
 
 /// Graphs of at most so many edges, nodes and operands are walked without memory of the heap.
 const INLINE: usize = 256;
@@ -28,7 +28,7 @@ pub struct Steering {
 
 /// What a node does with a packet.
 enum Found<'a> {
-    Queue(QueueId),
+    Queue(RxQueueId),
     Dropped,
     On(&'a [Target]),
 }
@@ -64,7 +64,7 @@ impl Steering {
     /// The queue of a packet, given as the cube of its fields; bits that it does not test count as zero. `None` when it is dropped.
     ///
     /// Takes no memory of the heap for graphs of up to 256 nodes, edges and operands.
-    pub fn queue(&self, packet: &Cube) -> Option<QueueId> {
+    pub fn queue(&self, packet: &Cube) -> Option<RxQueueId> {
         let packet = packet.whole();
         if self.straight {
             return self.straight_on(&packet);
@@ -90,7 +90,7 @@ impl Steering {
         }
     }
 
-    fn straight_on(&self, packet: &Cube) -> Option<QueueId> {
+    fn straight_on(&self, packet: &Cube) -> Option<RxQueueId> {
         let mut next = NodeId(0);
         // A node is passed once: more steps than nodes would be a cycle.
         for _ in 0..self.nodes.len() {
@@ -103,7 +103,7 @@ impl Steering {
         None
     }
 
-    fn general(&self, packet: &Cube, memory: &mut Memory<'_>) -> Option<QueueId> {
+    fn general(&self, packet: &Cube, memory: &mut Memory<'_>) -> Option<RxQueueId> {
         let (mut next, mut end) = (0, 1);
         while next < end {
             let target = memory.pending[next];
@@ -183,6 +183,6 @@ impl Steering {
 }
 
 /// The queue of a hash. The table's size is a power of two, so that the remainder is the hash's low bits.
-fn spread(context: &RssContext, hash: u32) -> QueueId {
+fn spread(context: &RssContext, hash: u32) -> RxQueueId {
     context.indirection[hash as usize % context.indirection.len()]
 }

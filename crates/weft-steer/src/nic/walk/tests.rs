@@ -136,15 +136,15 @@ fn configuration() -> Configuration {
     let port = |port| Cube::ALL.exact(Field::DstPort, port);
     Configuration {
         rules: vec![
-            rule(port(53), 1, Action::Queue(QueueId(1))),
-            rule(port(53).exact(Field::IpProtocol, 17), 2, Action::Queue(QueueId(2))),
+            rule(port(53), 1, Action::Queue(RxQueueId(1))),
+            rule(port(53).exact(Field::IpProtocol, 17), 2, Action::Queue(RxQueueId(2))),
             rule(port(54), 1, Action::Context(ContextId(1))),
             rule(port(55), 1, Action::Drop),
             rule(port(56), 1, Action::Context(ContextId(9))),
         ],
         contexts: vec![
-            RssContext { id: ContextId::MAIN, indirection: [0, 1, 2, 3].map(QueueId).to_vec() },
-            RssContext { id: ContextId(1), indirection: [4, 5, 4, 4].map(QueueId).to_vec() },
+            RssContext { id: ContextId::MAIN, indirection: [0, 1, 2, 3].map(RxQueueId).to_vec() },
+            RssContext { id: ContextId(1), indirection: [4, 5, 4, 4].map(RxQueueId).to_vec() },
         ],
         ..Configuration::default()
     }
@@ -157,26 +157,29 @@ fn known_flows_go_to_their_queues() {
     let walker = Walker::new(&nic, &configuration);
     // Hashes of Microsoft's table: 0x51ccc178 with the port 1766, 0x323e8fc2 without ports.
     for (cube, mapping) in [
-        (flow(Protocol::TCP, 1766), Mapping::Must(QueueId(0))),
-        (flow(Protocol::UDP, 1766), Mapping::Must(QueueId(2))),
-        (flow(Protocol::UDP, 53), Mapping::Must(QueueId(2))),
-        (flow(Protocol::TCP, 53), Mapping::Must(QueueId(1))),
-        (flow(Protocol::UDP, 54), Mapping::Must(QueueId(4))),
+        (flow(Protocol::TCP, 1766), Mapping::Must(RxQueueId(0))),
+        (flow(Protocol::UDP, 1766), Mapping::Must(RxQueueId(2))),
+        (flow(Protocol::UDP, 53), Mapping::Must(RxQueueId(2))),
+        (flow(Protocol::TCP, 53), Mapping::Must(RxQueueId(1))),
+        (flow(Protocol::UDP, 54), Mapping::Must(RxQueueId(4))),
         (flow(Protocol::UDP, 55), Mapping::Dropped),
         (flow(Protocol::UDP, 56), Mapping::Dropped),
-        (flow(Protocol::TCP, 1766).without(Field::SrcPort), Mapping::May([0, 1, 2, 3].map(QueueId).to_vec())),
-        (flow(Protocol::UDP, 1766).without(Field::SrcPort), Mapping::Must(QueueId(2))),
-        (flow(Protocol::UDP, 54).without(Field::SrcIp), Mapping::May([4, 5].map(QueueId).to_vec())),
+        (
+            flow(Protocol::TCP, 1766).without(Field::SrcPort),
+            Mapping::May([0, 1, 2, 3].map(RxQueueId).to_vec()),
+        ),
+        (flow(Protocol::UDP, 1766).without(Field::SrcPort), Mapping::Must(RxQueueId(2))),
+        (flow(Protocol::UDP, 54).without(Field::SrcIp), Mapping::May([4, 5].map(RxQueueId).to_vec())),
         (
             flow(Protocol::UDP, 0).without(Field::IpProtocol).with(Field::DstPort, 54, 0xfffe),
-            Mapping::MayDrop([4, 5].map(QueueId).to_vec()),
+            Mapping::MayDrop([4, 5].map(RxQueueId).to_vec()),
         ),
-        (Cube::ALL.exact(Field::EtherType, 0x0806), Mapping::Must(QueueId(7))),
+        (Cube::ALL.exact(Field::EtherType, 0x0806), Mapping::Must(RxQueueId(7))),
     ] {
         assert_eq!(walker.mapping(&cube), mapping, "{cube}");
     }
     let off = Configuration { contexts: vec![], ..configuration.clone() };
-    assert_eq!(nic.mapping(&off, &flow(Protocol::TCP, 1766)), Mapping::Must(QueueId(7)), "RSS is off");
+    assert_eq!(nic.mapping(&off, &flow(Protocol::TCP, 1766)), Mapping::Must(RxQueueId(7)), "RSS is off");
 }
 
 #[test]
@@ -217,13 +220,13 @@ fn thousands_of_rules_under_a_wide_flow_are_walked_exactly() {
         table: TableId(0),
         cube: Cube::ALL.exact(Field::DstPort, port.into()).exact(Field::IpProtocol, 17),
         priority: 1,
-        action: Action::Queue(QueueId(u32::from(port) % 4)),
+        action: Action::Queue(RxQueueId(u32::from(port) % 4)),
     });
     let configuration = Configuration { rules: rules.collect(), ..Configuration::default() };
     let routes = nic.walk(&configuration, &flow(Protocol::UDP, 0).without(Field::DstPort));
     assert_eq!(routes.len(), 4001);
     assert_eq!(routes[4000].except.len(), 4000);
-    assert_eq!(routes[4000].destination, Destination::Queue(QueueId(7)));
+    assert_eq!(routes[4000].destination, Destination::Queue(RxQueueId(7)));
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn graphs_of_hundreds_of_nodes_are_walked() {
     let steering = Steering::new(&nic, &configuration);
     for port in [0u128, 150, 254, 255, 256, 299, 9000] {
         let packet = Cube::ALL.exact(Field::DstPort, port).whole();
-        let expected = (port >= 256).then_some(QueueId(3));
+        let expected = (port >= 256).then_some(RxQueueId(3));
         assert_eq!(reference::queue(&nic, &configuration, &packet), expected, "{port}");
         assert_eq!(steering.queue(&packet), expected, "{port}");
         assert_eq!(nic.mapping(&configuration, &packet), expected.map_or(Mapping::Dropped, Mapping::Must));
