@@ -7,7 +7,7 @@ use core::fmt;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use thiserror::Error;
 use weft_packet::classifier::Prefix;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_text::{printable, quoted};
 use weft_units::{BitsPerSec, Protocol};
 
@@ -176,15 +176,15 @@ fn columns(header: &StringRecord) -> Result<Vec<Column>, RowError> {
 }
 
 fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, RowError> {
-    let mut flow = Flow { cube: Cube::ALL, weight: 1, rate: None, class: None, core: None };
+    let mut flow = Flow { headers: HeaderMatch::ALL, weight: 1, rate: None, class: None, core: None };
     for (column, text) in columns.iter().zip(record) {
         if text.is_empty() || text == "*" {
             continue;
         }
         field(&mut flow, *column, text).map_err(|error| error.of(column.name()))?;
     }
-    let ports = flow.cube.tests(Field::SrcPort) || flow.cube.tests(Field::DstPort);
-    if ports && !flow.cube.tests(Field::IpProtocol) {
+    let ports = flow.headers.tests(Field::SrcPort) || flow.headers.tests(Field::DstPort);
+    if ports && !flow.headers.tests(Field::IpProtocol) {
         let hint = "write tcp, udp or sctp, or leave the ports empty";
         return Err(RowError::new("the flow has ports, but no protocol", hint).of(Column::Proto.name()));
     }
@@ -193,11 +193,11 @@ fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, RowError> {
 
 fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), RowError> {
     match column {
-        Column::Proto => flow.cube = flow.cube.exact(Field::IpProtocol, protocol(text)?.into()),
-        Column::Src => flow.cube = address(flow.cube, Field::SrcIp, text)?,
-        Column::Dst => flow.cube = address(flow.cube, Field::DstIp, text)?,
-        Column::Sport => flow.cube = flow.cube.exact(Field::SrcPort, port(text)?.into()),
-        Column::Dport => flow.cube = flow.cube.exact(Field::DstPort, port(text)?.into()),
+        Column::Proto => flow.headers = flow.headers.exact(Field::IpProtocol, protocol(text)?.into()),
+        Column::Src => flow.headers = address(flow.headers, Field::SrcIp, text)?,
+        Column::Dst => flow.headers = address(flow.headers, Field::DstIp, text)?,
+        Column::Sport => flow.headers = flow.headers.exact(Field::SrcPort, port(text)?.into()),
+        Column::Dport => flow.headers = flow.headers.exact(Field::DstPort, port(text)?.into()),
         Column::Weight => match number(text)?.try_into() {
             Ok(weight) if weight > 0 => flow.weight = weight,
             _ => {
@@ -255,7 +255,7 @@ fn protocol(text: &str) -> Result<u8, RowError> {
     }
 }
 
-fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, RowError> {
+fn address(headers: HeaderMatch, field: Field, text: &str) -> Result<HeaderMatch, RowError> {
     let prefix: Prefix = match text.parse() {
         Ok(prefix) => prefix,
         Err(error) => {
@@ -263,8 +263,8 @@ fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, RowError> {
             return Err(RowError::new(format!("{}: {error}", quoted(text)), hint));
         }
     };
-    let with = cube.prefix(field, prefix);
-    if cube.ether_type().is_some() && cube.ether_type() != with.ether_type() {
+    let with = headers.prefix(field, prefix);
+    if headers.ether_type().is_some() && headers.ether_type() != with.ether_type() {
         let what = "source and destination are of two families";
         return Err(RowError::new(what, "write two IPv4 or two IPv6 addresses"));
     }
@@ -300,15 +300,15 @@ mod tests {
         let flows = read(text.as_bytes(), "flows.csv").expect("read");
         assert_eq!(flows.len(), 3);
         assert_eq!(
-            flows[0].cube.to_string(),
+            flows[0].headers.to_string(),
             "ether-type 0x800 ip-proto 17 src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 53"
         );
         let of = |flow: &Flow| (flow.weight, flow.rate.map(|rate| rate.0), flow.class.clone(), flow.core);
         assert_eq!(of(&flows[0]), (3, Some(1_000_000), Some("hp".to_owned()), Some(2)));
         assert_eq!(of(&flows[1]), (1, None, None, None));
-        let key = flows[1].cube.flow().expect("a five-tuple");
+        let key = flows[1].headers.flow().expect("a five-tuple");
         assert_eq!((key.protocol, key.dport), (Protocol::TCP, 443));
-        assert_eq!(flows[2].cube.to_string(), "ether-type 0x800 ip-proto 132 src-ip 10.0.0.0/8");
+        assert_eq!(flows[2].headers.to_string(), "ether-type 0x800 ip-proto 132 src-ip 10.0.0.0/8");
     }
 
     #[test]

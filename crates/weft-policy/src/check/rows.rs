@@ -1,6 +1,6 @@
 //! The match table: conditions of classes in the order of the file become rows of which the first that matches decides.
 
-use super::cubes::{Cgroups, Cube, Trouble, cubes};
+use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
 use crate::diagnostic::Finding;
 use crate::lowering::model::Policy;
@@ -22,7 +22,7 @@ pub(crate) struct ClassRow {
 
 /// Why there is no table, and the class at which it showed.
 struct Refused {
-    trouble: Trouble,
+    error: TermError,
     class: usize,
 }
 
@@ -30,24 +30,24 @@ struct Refused {
 pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
     let cgroups = Cgroups(&policy.cgroups);
     let mut findings = Vec::new();
-    let mut alternatives: Vec<(Cube, usize)> = Vec::new();
+    let mut alternatives: Vec<(Term, usize)> = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
         let Some(condition) = &class.condition else { continue };
-        match cubes(condition, cgroups) {
-            Ok(cubes) => {
-                if cubes.is_empty() {
+        match terms(condition, cgroups) {
+            Ok(terms) => {
+                if terms.is_empty() {
                     findings.push(never_true(&class.name.value, class.name.span));
                 }
-                alternatives.extend(cubes.into_iter().map(|cube| (cube, number)));
+                alternatives.extend(terms.into_iter().map(|term| (term, number)));
             }
-            Err(trouble) => findings.push(refused(policy, &Refused { trouble, class: number })),
+            Err(error) => findings.push(refused(policy, &Refused { error, class: number })),
         }
         if alternatives.len() > ROWS_MAX {
             findings.push(too_many_rows(class.name.span));
             return (Vec::new(), findings);
         }
     }
-    let default = Cube { row: Match::default(), except: Vec::new() };
+    let default = Term { row: Match::default(), except: Vec::new() };
     alternatives.push((default, policy.classes.len()));
     if findings.iter().any(Finding::is_error) {
         return (Vec::new(), findings);
@@ -59,12 +59,12 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
             (table.rows, findings)
         }
         Err(refusal) => {
-            findings.push(match refusal.trouble {
-                Trouble::TooLarge => {
+            findings.push(match refusal.error {
+                TermError::TooLarge => {
                     let at = policy.classes.get(refusal.class).or(policy.classes.last());
                     too_many_rows(at.map_or(Span::default(), |class| class.name.span))
                 }
-                Trouble::CgroupsNotComparable => refused(policy, &refusal),
+                TermError::CgroupsNotComparable => refused(policy, &refusal),
             });
             (Vec::new(), findings)
         }
@@ -73,7 +73,7 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
 
 /// The table under construction.
 struct Table<'a> {
-    alternatives: &'a [(Cube, usize)],
+    alternatives: &'a [(Term, usize)],
     cgroups: Cgroups<'a>,
     rows: Vec<ClassRow>,
     steps: usize,
@@ -88,14 +88,14 @@ impl Table<'_> {
         if self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, region)) {
             return Ok(());
         }
-        for (number, (cube, class)) in alternatives.iter().enumerate().skip(from) {
-            let refused = |trouble| Refused { trouble, class: *class };
-            let Some(row) = self.cgroups.meet(&cube.row, region).map_err(refused)? else { continue };
+        for (number, (term, class)) in alternatives.iter().enumerate().skip(from) {
+            let refused = |error| Refused { error, class: *class };
+            let Some(row) = self.cgroups.meet(&term.row, region).map_err(refused)? else { continue };
             let taken = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
-            if taken || cube.except.iter().any(|except| self.cgroups.covers(except, &row)) {
+            if taken || term.except.iter().any(|except| self.cgroups.covers(except, &row)) {
                 continue;
             }
-            for except in &cube.except {
+            for except in &term.except {
                 if let Some(inner) = self.cgroups.meet(except, &row).map_err(refused)? {
                     self.decide(number + 1, &inner)?;
                 }
@@ -117,7 +117,7 @@ impl Table<'_> {
             self.rows.push(ClassRow { row, class });
         }
         if self.rows.len() > ROWS_MAX || self.steps > STEPS_MAX {
-            return Err(Refused { trouble: Trouble::TooLarge, class });
+            return Err(Refused { error: TermError::TooLarge, class });
         }
         Ok(())
     }
@@ -127,15 +127,15 @@ impl Table<'_> {
 fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
-        let mine: Vec<&Cube> =
-            table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(cube, _)| cube).collect();
+        let mine: Vec<&Term> =
+            table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(term, _)| term).collect();
         if mine.is_empty() || table.rows.iter().any(|row| row.class == number) {
             continue;
         }
         let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number);
         let taker = before
-            .filter(|(cube, _)| cube.except.is_empty())
-            .find(|(cube, _)| mine.iter().all(|own| table.cgroups.covers(&cube.row, &own.row)))
+            .filter(|(term, _)| term.except.is_empty())
+            .find(|(term, _)| mine.iter().all(|own| table.cgroups.covers(&term.row, &own.row)))
             .and_then(|(_, owner)| policy.classes.get(*owner));
         let by = match taker {
             Some(taker) => format!("{} before it takes them all", quoted(&taker.name.value)),
@@ -166,14 +166,14 @@ fn refused(policy: &Policy, refused: &Refused) -> Finding {
         Some(class) => (class.name.value.as_str(), class.name.span),
         None => (super::build::DEFAULT, Span::default()),
     };
-    match refused.trouble {
-        Trouble::TooLarge => {
+    match refused.error {
+        TermError::TooLarge => {
             let message =
                 format!("the condition of {} has too many alternatives and exceptions", quoted(name));
             let help = "split it into several classes, or test fewer combinations";
             Finding::new(Code::PredicateTooLarge, span, message, help)
         }
-        Trouble::CgroupsNotComparable => {
+        TermError::CgroupsNotComparable => {
             let message = format!(
                 "the rows of {} would test a cgroup path from the root and one from the run's own cgroup together",
                 quoted(name)

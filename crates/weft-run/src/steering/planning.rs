@@ -154,7 +154,7 @@ impl Planned {
 pub(super) fn filter(nic: &Nic, rule: &Rule) -> SteerFilter {
     SteerFilter {
         table: nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
-        packets: rule.cube.to_string(),
+        packets: rule.headers.to_string(),
         priority: rule.priority,
         action: action(rule),
     }
@@ -169,7 +169,7 @@ fn flow_of(policy: &PolicyFile, flow: &Flow, placement: Placement) -> SteerFlow 
         Placement::Default(_) => "default",
     };
     SteerFlow {
-        packets: flow.cube.to_string(),
+        packets: flow.headers.to_string(),
         class: (!class.is_empty()).then(|| class.to_owned()),
         queue: placement.queue().map(|queue| queue.0),
         by: by.to_owned(),

@@ -22,7 +22,7 @@ pub use usage::{Refusal, Usage};
 pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 
 use crate::predicate::Predicate;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::QueueId;
 
 /// Number of a node in [`Nic::nodes`].
@@ -227,8 +227,8 @@ pub struct Table {
     pub pool: Option<PoolId>,
     /// Fields that rules may test; others they must not.
     pub fields: Vec<FieldSupport>,
-    /// Rules must lie within one of these cubes (IPv4 only, say); anywhere without any.
-    pub within: Vec<Cube>,
+    /// Rules must lie within one of these header matches (IPv4 only, say); anywhere without any.
+    pub within: Vec<HeaderMatch>,
     /// Whether all rules have one mask.
     pub one_mask: bool,
     /// Priorities that rules may have, ends included.

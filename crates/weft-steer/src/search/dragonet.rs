@@ -72,17 +72,17 @@ impl<'a> Problem<'a> {
         let rules = self
             .order
             .iter()
-            .filter_map(|id| Some(rule(self.nic.table(*id)?, *id, self.flows[flow].cube, queue)));
+            .filter_map(|id| Some(rule(self.nic.table(*id)?, *id, self.flows[flow].headers, queue)));
         rules.into_iter().find(|rule| usage.admits(self.nic, rule).is_ok())
     }
 
     fn precedence(&self, rule: &Rule) -> (u32, u32) {
-        (self.state.tables.rank(rule.table), u32::MAX - rule.cube.bits_tested())
+        (self.state.tables.rank(rule.table), u32::MAX - rule.headers.bits_tested())
     }
 
     /// A flow's queue under some rules: a look at each.
     fn queue(&self, rules: &[Rule], flow: usize) -> Option<QueueId> {
-        let held = rules.iter().filter(|rule| rule.cube.covers(&self.flows[flow].cube));
+        let held = rules.iter().filter(|rule| rule.headers.covers(&self.flows[flow].headers));
         match held.min_by_key(|rule| self.precedence(rule)).map(|rule| rule.action) {
             Some(Action::Queue(queue)) => Some(queue),
             _ => self.state.carrier(self.falls[flow]).queue,

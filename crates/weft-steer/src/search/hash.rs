@@ -3,7 +3,7 @@
 use super::state::{DEFAULT, ENTRIES, SPREAD, State};
 use super::types::{HashKey, Options};
 use crate::nic::Nic;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_packet::rss::{RssKey, Toeplitz};
 
 /// The key that plans have, and the hash where it can be computed.
@@ -18,21 +18,22 @@ pub(super) fn hash(nic: &Nic, options: &Options) -> (RssKey, Option<Toeplitz>) {
 }
 
 impl State {
-    /// Where packets of a cube go without rules: an entry by their hash, all entries, or the default queue.
-    pub(super) fn base(&self, cube: &Cube) -> u32 {
+    /// Where packets of a header match go without rules: an entry by their hash, all entries, or the default queue.
+    pub(super) fn base(&self, headers: &HeaderMatch) -> u32 {
         let Some(rss) = &self.nic.rss else { return DEFAULT };
-        match cube.ether_type() {
+        match headers.ether_type() {
             None => return SPREAD,
-            Some(weft_packet::cube::ETHER_TYPE_IPV4 | weft_packet::cube::ETHER_TYPE_IPV6) => {}
+            Some(weft_packet::header_match::ETHER_TYPE_IPV4 | weft_packet::header_match::ETHER_TYPE_IPV6) => {
+            }
             Some(_) => return DEFAULT,
         }
         let Some(toeplitz) = &self.toeplitz else { return SPREAD };
-        if let Some(key) = cube.flow() {
+        if let Some(key) = headers.flow() {
             let ports = rss.hashed_with_ports.contains(&key.protocol.0);
             return ENTRIES + (toeplitz.flow(&key, ports) & (self.entries - 1));
         }
         // Without ports, packets of two addresses have one hash where the protocol's ports are not hashed.
-        let addresses = cube.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow();
+        let addresses = headers.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow();
         match addresses {
             Some(key) if !rss.hashed_with_ports.contains(&key.protocol.0) => {
                 ENTRIES + (toeplitz.flow(&key, false) & (self.entries - 1))

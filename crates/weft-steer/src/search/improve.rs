@@ -153,16 +153,16 @@ impl State {
             return false;
         }
         let record = self.record(slot);
-        let cube = record.cube;
-        if budget.flows == u32::MAX || self.is_ruled(slot) || record.exact && self.flows_of(&cube) == 1 {
+        let headers = record.headers;
+        if budget.flows == u32::MAX || self.is_ruled(slot) || record.exact && self.flows_of(&headers) == 1 {
             return true;
         }
-        let meeting = self.meeting(&cube);
+        let meeting = self.meeting(&headers);
         let taken = meeting.into_iter().filter(|other| {
             let record = self.record(*other);
             record.carrier != NONE
                 && record.born < self.event
-                && cube.covers(&record.cube)
+                && headers.covers(&record.headers)
                 && self.queue(*other) != Some(queue)
         });
         let taken = taken.count() as u32;
@@ -181,7 +181,7 @@ impl State {
                     queue.is_some_and(|queue| self.ranks[group].has(queue))
                         && self.may_move(slot, budget)
                         && self.record(slot).exact
-                        && self.wide.covering(&self.record(slot).cube).is_empty()
+                        && self.wide.covering(&self.record(slot).headers).is_empty()
                 };
                 let lightest = bins.ruled.iter().take(4).find(|(_, slot)| optional(*slot));
                 best = best.into_iter().chain(lightest.copied()).min();

@@ -32,17 +32,17 @@ impl State {
             .values()
             .filter_map(|number| {
                 let carrier = self.carrier(*number);
-                let (Kind::Rule { table, cube }, Some(queue)) = (carrier.kind, carrier.queue) else {
+                let (Kind::Rule { table, headers }, Some(queue)) = (carrier.kind, carrier.queue) else {
                     return None;
                 };
-                Some(rule(self.nic.table(table)?, table, cube, queue))
+                Some(rule(self.nic.table(table)?, table, headers, queue))
             })
             .collect();
         rules.sort_unstable_by(|a, b| {
             let newest = self.nic.table(a.table).is_some_and(|table| table.order == Order::Newest);
             // The rule that counts first, as `State::precedence` has it.
-            let first =
-                (u32::MAX - a.cube.bits_tested(), a.cube).cmp(&(u32::MAX - b.cube.bits_tested(), b.cube));
+            let first = (u32::MAX - a.headers.bits_tested(), a.headers)
+                .cmp(&(u32::MAX - b.headers.bits_tested(), b.headers));
             a.table.cmp(&b.table).then(if newest { first.reverse() } else { first })
         });
         let entries = &self.carriers[ENTRIES as usize..(ENTRIES + self.entries) as usize];
@@ -69,7 +69,8 @@ impl State {
                 Kind::Spread => spread += 1,
                 Kind::Rule { .. } => ruled += 1,
             }
-            if let Some(table) = tables.other_mask(&self.nic, &record.cube).and_then(|id| self.nic.table(id))
+            if let Some(table) =
+                tables.other_mask(&self.nic, &record.headers).and_then(|id| self.nic.table(id))
             {
                 *masks.entry(table.name.clone()).or_default() += 1;
             }
@@ -107,8 +108,8 @@ impl State {
         let (mut flows, mut rules) = (0, 0);
         for number in &self.wide_rules {
             let carrier = self.carrier(*number);
-            let Kind::Rule { cube, .. } = carrier.kind else { continue };
-            let made = !self.members(*number).iter().any(|slot| self.record(*slot).cube == cube);
+            let Kind::Rule { headers, .. } = carrier.kind else { continue };
+            let made = !self.members(*number).iter().any(|slot| self.record(*slot).headers == headers);
             if made && carrier.flows > 0 {
                 (flows, rules) = (flows + carrier.flows, rules + 1);
             }
@@ -125,13 +126,13 @@ impl State {
         let wide: Vec<u32> = self.slots().filter(|slot| !self.record(*slot).exact).collect();
         for number in &self.wide_rules {
             let carrier = self.carrier(*number);
-            let Kind::Rule { cube, .. } = carrier.kind else { continue };
+            let Kind::Rule { headers, .. } = carrier.kind else { continue };
             for slot in wide.iter().copied() {
                 let record = self.record(slot);
                 // Of nested flows the inner one has its packets: that is meant. Only flows that cross the rule lose some.
-                let crosses = !record.cube.is_disjoint(&cube)
-                    && !cube.covers(&record.cube)
-                    && !record.cube.covers(&cube);
+                let crosses = !record.headers.is_disjoint(&headers)
+                    && !headers.covers(&record.headers)
+                    && !record.headers.covers(&headers);
                 if crosses && carrier.queue != self.queue(slot) {
                     let first = record.carrier == *number
                         || self.precedence(*number) < self.precedence(record.carrier);

@@ -23,9 +23,9 @@ pub(super) enum Start {
 impl State {
     /// Assigns all flows, none of which has a carrier yet.
     pub(super) fn assign(&mut self, start: Start, order: &[u32]) {
-        let cubes: Vec<_> = order.iter().map(|slot| self.record(*slot).cube).collect();
+        let header_matches: Vec<_> = order.iter().map(|slot| self.record(*slot).headers).collect();
         let nic = self.nic.clone();
-        self.tables.prepare(&nic, cubes.iter(), cubes.len());
+        self.tables.prepare(&nic, header_matches.iter(), header_matches.len());
         // Listening sockets first: a hash spreads what belongs to one queue.
         for slot in order {
             if !self.record(*slot).exact {

@@ -4,7 +4,7 @@
 //! a whole for flows with wildcards. Each flow has one carrier; moving a carrier moves all of its flows.
 
 use super::hash::hash;
-use super::index::CubeIndex;
+use super::index::HeaderIndex;
 use super::ranks::Ranks;
 use super::tables::{Tables, default_queue};
 use super::types::{FlowId, Options};
@@ -14,7 +14,7 @@ use crate::policy::{ClassId, Item, Layout, Measure, Tally};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 use weft_packet::rss::{RssKey, Toeplitz};
 use weft_units::QueueId;
 
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Default,
     Spread,
     Entry,
-    Rule { table: TableId, cube: Cube },
+    Rule { table: TableId, headers: HeaderMatch },
 }
 
 #[derive(Clone, Debug)]
@@ -60,11 +60,11 @@ enum Bin {
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) id: FlowId,
-    pub(super) cube: Cube,
+    pub(super) headers: HeaderMatch,
     pub(super) item: Item,
     pub(super) group: u16,
     pub(super) home: Option<QueueId>,
-    /// Whether the cube is a five-tuple.
+    /// Whether the header match is a five-tuple.
     pub(super) exact: bool,
     /// Whether some table could hold its rule.
     pub(super) pinnable: bool,
@@ -101,15 +101,15 @@ pub(super) struct State {
     free_records: Vec<u32>,
     pub(super) carriers: Vec<Carrier>,
     pub(super) free_carriers: Vec<u32>,
-    /// The rule of a cube.
-    pub(super) rules: HashMap<Cube, u32, FixedState>,
-    /// How many flows have a cube.
-    same: HashMap<Cube, u32, FixedState>,
+    /// The rule of a header match.
+    pub(super) rules: HashMap<HeaderMatch, u32, FixedState>,
+    /// How many flows have a header match.
+    same: HashMap<HeaderMatch, u32, FixedState>,
     /// Rules that hold more than one five-tuple.
-    pub(super) wide: CubeIndex,
+    pub(super) wide: HeaderIndex,
     pub(super) wide_rules: BTreeSet<u32>,
     /// All flows, once a rule with wildcards was looked for.
-    pub(super) flows: Option<CubeIndex>,
+    pub(super) flows: Option<HeaderIndex>,
     /// Flows that are not where they must be, by urgency: with a rule of their own, and without.
     pub(super) unhappy_ruled: BTreeSet<(u64, u32)>,
     pub(super) unhappy_loose: BTreeSet<(u64, u32)>,
@@ -163,7 +163,7 @@ impl State {
             free_carriers: Vec::new(),
             rules: HashMap::default(),
             same: HashMap::default(),
-            wide: CubeIndex::default(),
+            wide: HeaderIndex::default(),
             wide_rules: BTreeSet::new(),
             flows: None,
             unhappy_ruled: BTreeSet::new(),
@@ -248,16 +248,16 @@ impl State {
                 flow.rate.map_or_else(|| u64::from(flow.weight) * ASSUMED_RATE, weft_units::BitsPerSec::get)
             }
         };
-        let pinnable = self.tables.ever(&self.nic, &flow.cube);
+        let pinnable = self.tables.ever(&self.nic, &flow.headers);
         let record = Record {
             id,
-            cube: flow.cube,
+            headers: flow.headers,
             item: Item { class, load: load.min(1 << 40), core: flow.core },
             group: self.layout.group(class) as u16,
             home: self.home(flow.core),
-            exact: flow.cube.flow().is_some(),
+            exact: flow.headers.flow().is_some(),
             pinnable,
-            base: self.base(&flow.cube),
+            base: self.base(&flow.headers),
             carrier: NONE,
             prev: NONE,
             next: NONE,
@@ -266,7 +266,7 @@ impl State {
             born: self.event,
             last: None,
         };
-        let cube = record.cube;
+        let headers = record.headers;
         let slot = match self.free_records.pop() {
             Some(slot) => {
                 self.records[slot as usize] = Some(record);
@@ -278,9 +278,9 @@ impl State {
             }
         };
         if let Some(flows) = &mut self.flows {
-            flows.add(cube, slot);
+            flows.add(headers, slot);
         }
-        *self.same.entry(cube).or_default() += 1;
+        *self.same.entry(headers).or_default() += 1;
         self.live += 1;
         slot
     }
@@ -292,14 +292,14 @@ impl State {
             self.detach(slot);
             self.drop_if_empty(carrier);
         }
-        let cube = self.record(slot).cube;
+        let headers = self.record(slot).headers;
         if let Some(flows) = &mut self.flows {
-            flows.remove(cube, slot);
+            flows.remove(headers, slot);
         }
-        if let Some(same) = self.same.get_mut(&cube) {
+        if let Some(same) = self.same.get_mut(&headers) {
             *same -= 1;
             if *same == 0 {
-                self.same.remove(&cube);
+                self.same.remove(&headers);
             }
         }
         self.records[slot as usize] = None;
@@ -327,8 +327,8 @@ impl State {
     }
 
     /// How many flows have just these packets.
-    pub(super) fn flows_of(&self, cube: &Cube) -> u32 {
-        self.same.get(cube).copied().unwrap_or(0)
+    pub(super) fn flows_of(&self, headers: &HeaderMatch) -> u32 {
+        self.same.get(headers).copied().unwrap_or(0)
     }
 
     /// Whether a flow has a rule of its own, which no other flow shares.
@@ -336,7 +336,8 @@ impl State {
         let record = self.record(slot);
         record.carrier != NONE && {
             let carrier = self.carrier(record.carrier);
-            carrier.flows == 1 && matches!(carrier.kind, Kind::Rule { cube, .. } if cube == record.cube)
+            carrier.flows == 1
+                && matches!(carrier.kind, Kind::Rule { headers, .. } if headers == record.headers)
         }
     }
 
@@ -346,7 +347,7 @@ impl State {
         let happy = self.is_happy(slot);
         let record = self.record(slot);
         let (group, load) = (usize::from(record.group), record.item.load);
-        let shared = self.rules.get(&record.cube) == Some(&record.carrier) && !ruled;
+        let shared = self.rules.get(&record.headers) == Some(&record.carrier) && !ruled;
         let bin = match queue {
             Some(queue) if record.home.is_none() && !shared && happy => {
                 if ruled {

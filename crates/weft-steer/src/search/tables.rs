@@ -4,19 +4,19 @@
 use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Interface, Nic, NodeKind, Order, Table, TableId, Target};
 use std::collections::BTreeMap;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::QueueId;
 
-/// Cubes that are looked at to choose among tables that exclude each other, and a mask where there is one for all rules.
+/// Header matches that are looked at to choose among tables that exclude each other, and a mask where there is one for all rules.
 const SAMPLE: usize = 4_096;
 
 #[derive(Clone, Debug, Default)]
 struct Held {
     rules: u32,
     /// The mask of all rules, where there can only be one.
-    mask: Option<Cube>,
+    mask: Option<HeaderMatch>,
     /// Answers to whether rules with a mask can be held at all, the queue aside.
-    known: BTreeMap<(Cube, Option<u16>), bool>,
+    known: BTreeMap<(HeaderMatch, Option<u16>), bool>,
     enabled: bool,
     /// Place in the order in which packets meet the tables.
     rank: u32,
@@ -68,16 +68,21 @@ impl Tables {
         self.held(id).rank
     }
 
-    /// Decides, for all the cubes that are to have rules, which of tables that exclude each other are used, and which mask a table has
+    /// Decides, for all the header matches that are to have rules, which of tables that exclude each other are used, and which mask a table has
     /// that has one for all. Tables must be empty.
-    pub(super) fn prepare<'a>(&mut self, nic: &Nic, cubes: impl Iterator<Item = &'a Cube>, count: usize) {
+    pub(super) fn prepare<'a>(
+        &mut self,
+        nic: &Nic,
+        header_matches: impl Iterator<Item = &'a HeaderMatch>,
+        count: usize,
+    ) {
         let step = count.div_ceil(SAMPLE).max(1);
-        let sample: Vec<&Cube> = cubes.step_by(step).collect();
+        let sample: Vec<&HeaderMatch> = header_matches.step_by(step).collect();
         let mut worth = vec![0; self.held.len()];
         for (id, table) in nic.tables() {
-            let mut masks: BTreeMap<Cube, u64> = BTreeMap::new();
-            for cube in sample.iter().filter(|cube| self.ever_in(nic, id, cube)) {
-                *masks.entry(cube.mask_only()).or_default() += step as u64;
+            let mut masks: BTreeMap<HeaderMatch, u64> = BTreeMap::new();
+            for headers in sample.iter().filter(|headers| self.ever_in(nic, id, headers)) {
+                *masks.entry(headers.mask_only()).or_default() += step as u64;
             }
             let best = masks.iter().max_by_key(|(mask, flows)| (**flows, core::cmp::Reverse(**mask)));
             let flows =
@@ -108,21 +113,21 @@ impl Tables {
         self.last_first.retain(|id| held[usize::from(id.0)].enabled);
     }
 
-    /// Whether a table could hold a rule for the cube if it were empty.
-    fn ever_in(&mut self, nic: &Nic, id: TableId, cube: &Cube) -> bool {
+    /// Whether a table could hold a rule for the header match if it were empty.
+    fn ever_in(&mut self, nic: &Nic, id: TableId, headers: &HeaderMatch) -> bool {
         let table = &nic.tables[usize::from(id.0)];
         let held = &mut self.held[usize::from(id.0)];
         if !held.enabled {
             return false;
         }
-        let ask = |table: &Table| table.takes(&rule(table, id, *cube, QueueId(0))).is_ok();
+        let ask = |table: &Table| table.takes(&rule(table, id, *headers, QueueId(0))).is_ok();
         // Beside the mask, the Ethernet type decides: masks of addresses are read by it, and kinds of packets mostly go by it. Where kinds
-        // go by more than that, each cube is asked for.
-        let ether_type = Cube::ALL.exact(Field::EtherType, 0);
+        // go by more than that, each header match is asked for.
+        let ether_type = HeaderMatch::ALL.exact(Field::EtherType, 0);
         if table.within.iter().any(|within| !within.fewer_bits(&ether_type)) {
             return ask(table);
         }
-        *held.known.entry((cube.mask_only(), cube.ether_type())).or_insert_with(|| ask(table))
+        *held.known.entry((headers.mask_only(), headers.ether_type())).or_insert_with(|| ask(table))
     }
 
     /// Tables without rules take any mask, whatever [`Tables::prepare`] said.
@@ -132,9 +137,9 @@ impl Tables {
         }
     }
 
-    /// Whether some table could hold a rule for the cube if it were empty.
-    pub(super) fn ever(&mut self, nic: &Nic, cube: &Cube) -> bool {
-        (0..self.order.len()).any(|index| self.ever_in(nic, self.order[index], cube))
+    /// Whether some table could hold a rule for the header match if it were empty.
+    pub(super) fn ever(&mut self, nic: &Nic, headers: &HeaderMatch) -> bool {
+        (0..self.order.len()).any(|index| self.ever_in(nic, self.order[index], headers))
     }
 
     /// Rules that a table can still take.
@@ -170,12 +175,12 @@ impl Tables {
     pub(super) fn find(
         &mut self,
         nic: &Nic,
-        cube: &Cube,
+        headers: &HeaderMatch,
         queue: QueueId,
         (floor, limit): (u32, u32),
         wildcards: bool,
     ) -> Option<TableId> {
-        let mask = cube.mask_only();
+        let mask = headers.mask_only();
         for index in 0..self.order.len() {
             let id = if wildcards { self.last_first[index] } else { self.order[index] };
             let held = self.held(id);
@@ -185,7 +190,7 @@ impl Tables {
                 && self.can_name(nic, id, queue)
                 && self.room_in(nic, id) > 0
                 && !self.excluded(nic, id);
-            if fits && self.ever_in(nic, id, cube) {
+            if fits && self.ever_in(nic, id, headers) {
                 return Some(id);
             }
         }
@@ -200,24 +205,24 @@ impl Tables {
         })
     }
 
-    /// Tables with one mask, which is another one than the cube's.
-    pub(super) fn other_mask(&mut self, nic: &Nic, cube: &Cube) -> Option<TableId> {
-        let mask = cube.mask_only();
+    /// Tables with one mask, which is another one than the header match's.
+    pub(super) fn other_mask(&mut self, nic: &Nic, headers: &HeaderMatch) -> Option<TableId> {
+        let mask = headers.mask_only();
         let ids = self.order.clone();
         ids.into_iter().find(|id| {
             nic.tables[usize::from(id.0)].one_mask
                 && self.held(*id).mask.is_some_and(|own| own != mask)
                 && self.room_in(nic, *id) > 0
-                && self.ever_in(nic, *id, cube)
+                && self.ever_in(nic, *id, headers)
         })
     }
 
     /// A rule comes to a table that [`Tables::find`] gave.
-    pub(super) fn take(&mut self, nic: &Nic, id: TableId, cube: &Cube) {
+    pub(super) fn take(&mut self, nic: &Nic, id: TableId, headers: &HeaderMatch) {
         let table = &nic.tables[usize::from(id.0)];
         let held = &mut self.held[usize::from(id.0)];
         held.rules += 1;
-        held.mask = Some(cube.mask_only());
+        held.mask = Some(headers.mask_only());
         if held.rules > table.capacity
             && let Some(pool) = table.pool
         {
@@ -248,15 +253,15 @@ impl Tables {
 
 /// A rule as the planner sets it. In tables with priorities, rules that test more bits have higher ones, so that a rule with wildcards
 /// never goes before one that lies within it; 120 bits are an IPv4 five-tuple.
-pub(super) fn rule(table: &Table, id: TableId, cube: Cube, queue: QueueId) -> Rule {
+pub(super) fn rule(table: &Table, id: TableId, headers: HeaderMatch, queue: QueueId) -> Rule {
     const MOST_BITS: u32 = 120;
     let (first, last) = table.priorities;
     let span = u32::from(last.saturating_sub(first));
     let level = match table.order {
-        Order::Priority | Order::Location => cube.bits_tested().min(MOST_BITS) * span / MOST_BITS,
+        Order::Priority | Order::Location => headers.bits_tested().min(MOST_BITS) * span / MOST_BITS,
         Order::Newest | Order::Disjoint => 0,
     };
-    Rule { table: id, cube, priority: first + level as u8, action: Action::Queue(queue) }
+    Rule { table: id, headers, priority: first + level as u8, action: Action::Queue(queue) }
 }
 
 /// Where a packet goes that no rule holds and no hash spreads: the graph's way of misses.

@@ -6,7 +6,7 @@ use crate::nic::{
     Target,
 };
 use core::net::Ipv4Addr;
-use weft_packet::cube::Field;
+use weft_packet::header_match::Field;
 use weft_units::{FlowKey, Protocol, QueueId};
 
 /// The network of Dragonet's benchmark, whose addresses are integers there: here the last bytes of `10.0.0.0/24`.

@@ -3,12 +3,12 @@
 use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
 use std::collections::{BTreeMap, BTreeSet};
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_packet::rss::Toeplitz;
 use weft_units::QueueId;
 
 /// The queue of a packet that tests all fields.
-pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &Cube) -> Option<QueueId> {
+pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &HeaderMatch) -> Option<QueueId> {
     let mut open = vec![Target::Node(crate::nic::NodeId(0))];
     let mut fired = BTreeSet::new();
     let mut values: BTreeMap<(u16, u8), bool> = BTreeMap::new();
@@ -68,7 +68,7 @@ pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &Cube) -> 
     None
 }
 
-fn action(nic: &Nic, configuration: &Configuration, packet: &Cube, id: TableId) -> Option<Action> {
+fn action(nic: &Nic, configuration: &Configuration, packet: &HeaderMatch, id: TableId) -> Option<Action> {
     let order = nic.table(id)?.order;
     let mut best: Option<(usize, u8, Action)> = None;
     for (place, rule) in configuration.rules.iter().enumerate() {
@@ -77,7 +77,7 @@ fn action(nic: &Nic, configuration: &Configuration, packet: &Cube, id: TableId) 
             (Order::Priority | Order::Location, Some((_, priority, _))) => rule.priority > priority,
             (Order::Disjoint, Some(_)) => false,
         };
-        if rule.table == id && rule.cube.covers(packet) && better {
+        if rule.table == id && rule.headers.covers(packet) && better {
             best = Some((place, rule.priority, rule.action));
         }
     }
@@ -87,7 +87,7 @@ fn action(nic: &Nic, configuration: &Configuration, packet: &Cube, id: TableId) 
 fn spread(
     nic: &Nic,
     configuration: &Configuration,
-    packet: &Cube,
+    packet: &HeaderMatch,
     id: ContextId,
     named: bool,
 ) -> Option<QueueId> {

@@ -12,14 +12,14 @@ pub(crate) const SIZE_MAX: usize = 512;
 
 /// One alternative: the packets that pass `row` and none of `except`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Cube {
+pub(crate) struct Term {
     pub(crate) row: Match,
     pub(crate) except: Vec<Match>,
 }
 
 /// Why a condition has no rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum TermError {
     /// It has more than [`SIZE_MAX`] rows and exceptions.
     TooLarge,
     /// It joins an absolute and a relative cgroup path.
@@ -43,7 +43,7 @@ impl Cgroups<'_> {
 
     /// `a` and `b` with their cgroups made equal where one lies below the other; `None` where no packet passes both,
     /// since a process is in one cgroup only.
-    fn align(&self, a: &Match, b: &Match) -> Result<Option<(Match, Match)>, Trouble> {
+    fn align(&self, a: &Match, b: &Match) -> Result<Option<(Match, Match)>, TermError> {
         let (mut a, mut b) = (a.clone(), b.clone());
         if let (Some(one), Some(other)) = (a.cgroup, b.cgroup) {
             let deeper = if self.holds(one, other) {
@@ -53,7 +53,7 @@ impl Cgroups<'_> {
             } else if self.path(one).starts_with('/') == self.path(other).starts_with('/') {
                 return Ok(None);
             } else {
-                return Err(Trouble::CgroupsNotComparable);
+                return Err(TermError::CgroupsNotComparable);
             };
             (a.cgroup, b.cgroup) = (Some(deeper), Some(deeper));
         }
@@ -61,7 +61,7 @@ impl Cgroups<'_> {
     }
 
     /// The row of what passes both; `None` where nothing does.
-    pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, Trouble> {
+    pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, TermError> {
         // What cannot meet anyway needs no comparison of cgroups.
         let bare = |row: &Match| Match { cgroup: None, ..row.clone() };
         if bare(a).intersect(&bare(b)) == Intersection::Empty {
@@ -71,7 +71,7 @@ impl Cgroups<'_> {
         match a.intersect(&b) {
             Intersection::Empty => Ok(None),
             Intersection::Row(row) => Ok(Some(row)),
-            Intersection::NotARow => Err(Trouble::CgroupsNotComparable),
+            Intersection::NotARow => Err(TermError::CgroupsNotComparable),
         }
     }
 
@@ -87,31 +87,31 @@ impl Cgroups<'_> {
 }
 
 /// The alternatives of `condition`; none when no packet can pass.
-pub(crate) fn cubes(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
-    let mut cubes = expand(condition, false, cgroups)?;
-    for cube in &mut cubes {
-        tidy(cube, cgroups)?;
+pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+    let mut terms = expand(condition, false, cgroups)?;
+    for term in &mut terms {
+        tidy(term, cgroups)?;
     }
-    let mut split = Vec::with_capacity(cubes.len());
-    for cube in cubes {
+    let mut split = Vec::with_capacity(terms.len());
+    for term in terms {
         let first = split.len();
-        split_ports(cube, &mut split)?;
+        split_ports(term, &mut split)?;
         let pieces = &mut split[first..];
         if pieces.len() > 1 {
             pieces.iter_mut().try_for_each(|piece| tidy(piece, cgroups))?;
         }
     }
-    split.retain(|cube| !cube.except.iter().any(|except| cgroups.covers(except, &cube.row)));
+    split.retain(|term| !term.except.iter().any(|except| cgroups.covers(except, &term.row)));
     Ok(split)
 }
 
-fn expand(condition: &Condition, negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+fn expand(condition: &Condition, negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     match condition {
-        Condition::Row(row) if !negated => Ok(vec![Cube { row: row.clone(), except: Vec::new() }]),
-        Condition::Row(row) => Ok(vec![Cube { row: Match::default(), except: vec![row.clone()] }]),
+        Condition::Row(row) if !negated => Ok(vec![Term { row: row.clone(), except: Vec::new() }]),
+        Condition::Row(row) => Ok(vec![Term { row: Match::default(), except: vec![row.clone()] }]),
         Condition::Not(inner) => expand(inner, !negated, cgroups),
         Condition::And(parts) if negated => match all_except(condition, cgroups) {
-            Some(cube) => Ok(vec![cube]),
+            Some(term) => Ok(vec![term]),
             None => union(parts, true, cgroups),
         },
         Condition::And(parts) => product(parts, false, cgroups),
@@ -121,13 +121,13 @@ fn expand(condition: &Condition, negated: bool, cgroups: Cgroups<'_>) -> Result<
 }
 
 /// `not condition` as one alternative, for a condition without a `not` of its own.
-fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Cube> {
+fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Term> {
     if has_not(condition) {
         return None;
     }
     let inner = expand(condition, false, cgroups).ok()?;
-    let except = inner.into_iter().map(|cube| cube.row).collect();
-    Some(Cube { row: Match::default(), except })
+    let except = inner.into_iter().map(|term| term.row).collect();
+    Some(Term { row: Match::default(), except })
 }
 
 fn has_not(condition: &Condition) -> bool {
@@ -138,22 +138,22 @@ fn has_not(condition: &Condition) -> bool {
     }
 }
 
-fn union(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+fn union(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     let mut all = Vec::new();
     let mut total = 0;
     for part in parts {
         let more = expand(part, negated, cgroups)?;
         total += size(&more);
         if total > SIZE_MAX {
-            return Err(Trouble::TooLarge);
+            return Err(TermError::TooLarge);
         }
         all.extend(more);
     }
     Ok(all)
 }
 
-fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
-    let mut all = vec![Cube { row: Match::default(), except: Vec::new() }];
+fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+    let mut all = vec![Term { row: Match::default(), except: Vec::new() }];
     for part in parts {
         let next = expand(part, negated, cgroups)?;
         let mut joined = Vec::with_capacity(all.len());
@@ -165,9 +165,9 @@ fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<V
                 except.extend(b.except.iter().filter(|new| !a.except.contains(new)).cloned());
                 total += 1 + except.len();
                 if total > SIZE_MAX {
-                    return Err(Trouble::TooLarge);
+                    return Err(TermError::TooLarge);
                 }
-                joined.push(Cube { row, except });
+                joined.push(Term { row, except });
             }
         }
         all = joined;
@@ -175,47 +175,47 @@ fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<V
     Ok(all)
 }
 
-fn size(cubes: &[Cube]) -> usize {
-    cubes.iter().map(|cube| 1 + cube.except.len()).sum()
+fn size(terms: &[Term]) -> usize {
+    terms.iter().map(|term| 1 + term.except.len()).sum()
 }
 
 /// Takes out the exceptions that take nothing away, and those within others.
-fn tidy(cube: &mut Cube, cgroups: Cgroups<'_>) -> Result<(), Trouble> {
-    let mut kept: Vec<Match> = Vec::with_capacity(cube.except.len());
-    for except in &cube.except {
-        if cgroups.meet(except, &cube.row)?.is_none() || kept.iter().any(|k| cgroups.covers(k, except)) {
+fn tidy(term: &mut Term, cgroups: Cgroups<'_>) -> Result<(), TermError> {
+    let mut kept: Vec<Match> = Vec::with_capacity(term.except.len());
+    for except in &term.except {
+        if cgroups.meet(except, &term.row)?.is_none() || kept.iter().any(|k| cgroups.covers(k, except)) {
             continue;
         }
         kept.retain(|k| !cgroups.covers(except, k));
         kept.push(except.clone());
     }
-    cube.except = kept;
+    term.except = kept;
     Ok(())
 }
 
 /// Splits off every exception that only takes ports away from packets that surely have a five-tuple.
-fn split_ports(cube: Cube, out: &mut Vec<Cube>) -> Result<(), Trouble> {
-    let mut todo = vec![cube];
-    while let Some(mut cube) = todo.pop() {
+fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
+    let mut todo = vec![term];
+    while let Some(mut term) = todo.pop() {
         let split =
-            cube.except.iter().enumerate().find_map(|(i, e)| only_ports(&cube.row, e).map(|f| (i, f)));
+            term.except.iter().enumerate().find_map(|(i, e)| only_ports(&term.row, e).map(|f| (i, f)));
         let Some((number, source)) = split else {
-            out.push(cube);
+            out.push(term);
             if out.len() > SIZE_MAX {
-                return Err(Trouble::TooLarge);
+                return Err(TermError::TooLarge);
             }
             continue;
         };
-        let except = cube.except.swap_remove(number);
+        let except = term.except.swap_remove(number);
         let (range, hole) =
-            if source { (cube.row.sport, except.sport) } else { (cube.row.dport, except.dport) };
+            if source { (term.row.sport, except.sport) } else { (term.row.dport, except.dport) };
         for part in around(range, hole) {
-            let mut piece = cube.clone();
+            let mut piece = term.clone();
             *(if source { &mut piece.row.sport } else { &mut piece.row.dport }) = Some(part);
             todo.push(piece);
         }
         if todo.len() > SIZE_MAX {
-            return Err(Trouble::TooLarge);
+            return Err(TermError::TooLarge);
         }
     }
     Ok(())
