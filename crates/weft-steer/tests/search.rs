@@ -226,7 +226,7 @@ fn formulas_are_searched_locally() {
     all.extend(ids.into_iter().zip(more));
     check(&planner, &all);
     assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());
-    // Two wishes at once: homes, and among the others balance.
+    // Two wishes at once: preferred queues, and among the others balance.
     let mut planner =
         self::planner(workload::both_nic(4, 100, 16), read("1 * balance + 2 * locality"), Options::default());
     let core = |(i, flow): (usize, Flow)| Flow { core: (i < 4).then_some(i as u32), ..flow };

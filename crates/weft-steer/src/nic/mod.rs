@@ -10,7 +10,7 @@ mod models;
 #[cfg(test)]
 mod models_tests;
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 mod text;
 mod usage;
 mod walk;

@@ -162,7 +162,7 @@ fn same_end(one: &Target, other: &Target) -> bool {
 }
 
 /// Models that read and write alike, with graphs of all kinds of nodes.
-pub(super) fn some_nic() -> impl Strategy<Value = Nic> {
+pub(crate) fn some_nic() -> impl Strategy<Value = Nic> {
     let tables = (some_table(0), some_table(1), some_table(2)).prop_map(|(a, b, c)| vec![a, b, c]);
     let rss = (0u32..4, any::<[bool; 2]>(), vec(prop_oneof![Just(6u8), Just(17), Just(132), Just(99)], 0..3));
     (tables, vec(some_plan(), 0..8), rss, any::<bool>()).prop_map(

@@ -13,7 +13,7 @@ pub struct Locality {
 }
 
 impl Locality {
-    fn home(&self, tally: &Tally, core: u32) -> Option<QueueId> {
+    fn preferred_queue(&self, tally: &Tally, core: u32) -> Option<QueueId> {
         let queue = if self.queues.is_empty() { QueueId(core) } else { *self.queues.get(&core)? };
         tally.queues().binary_search(&queue).is_ok().then_some(queue)
     }
@@ -30,9 +30,9 @@ impl Policy for Locality {
     }
 
     fn cost(&self, tally: &Tally) -> Cost {
-        let away = tally
-            .by_core()
-            .filter(|(core, queue, _)| self.home(tally, *core).is_some_and(|home| *queue != Some(home)));
+        let away = tally.by_core().filter(|(core, queue, _)| {
+            self.preferred_queue(tally, *core).is_some_and(|preferred| *queue != Some(preferred))
+        });
         Cost {
             violations: Layout::single(tally.queues()).violations(tally),
             value: away.map(|(_, _, flows)| u64::from(flows)).sum::<u64>() as f64,
@@ -47,11 +47,11 @@ impl Policy for Locality {
     }
 
     fn layout(&self, tally: &Tally) -> Option<Layout> {
-        let homes = if self.queues.is_empty() {
+        let preferred_queues = if self.queues.is_empty() {
             tally.queues().iter().map(|queue| (queue.0, *queue)).collect()
         } else {
             self.queues.clone()
         };
-        Some(Layout { homes, ..Layout::single(tally.queues()) })
+        Some(Layout { preferred_queues, ..Layout::single(tally.queues()) })
     }
 }

@@ -6,7 +6,7 @@ use weft_packet::header_match::HeaderMatch;
 
 /// Header matches with numbers. A question takes a search for each mask that occurs, whatever the number of header matches is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HeaderIndex {
+pub(in crate::search) struct HeaderIndex {
     /// By mask.
     tuples: BTreeMap<HeaderMatch, Tuple>,
 }
@@ -20,7 +20,7 @@ struct Tuple {
 
 impl HeaderIndex {
     /// Adds a header match.
-    pub(super) fn add(&mut self, headers: HeaderMatch, number: u32) {
+    pub(in crate::search) fn add(&mut self, headers: HeaderMatch, number: u32) {
         let tuple = self.tuples.entry(headers.mask_only()).or_default();
         for (mask, view) in &mut tuple.views {
             view.insert((headers.under(mask), number));
@@ -29,7 +29,7 @@ impl HeaderIndex {
     }
 
     /// Takes a header match out that was added.
-    pub(super) fn remove(&mut self, headers: HeaderMatch, number: u32) {
+    pub(in crate::search) fn remove(&mut self, headers: HeaderMatch, number: u32) {
         let mask = headers.mask_only();
         let Some(tuple) = self.tuples.get_mut(&mask) else { return };
         for (mask, view) in &mut tuple.views {
@@ -42,7 +42,7 @@ impl HeaderIndex {
     }
 
     /// The numbers of header matches that hold all of `header_match`.
-    pub(super) fn covering(&self, headers: &HeaderMatch) -> Vec<u32> {
+    pub(in crate::search) fn covering(&self, headers: &HeaderMatch) -> Vec<u32> {
         let mask = headers.mask_only();
         let mut out = Vec::new();
         for (own, tuple) in &self.tuples {
@@ -55,7 +55,7 @@ impl HeaderIndex {
     }
 
     /// The numbers of header matches that have packets in common with `header_match`, ascending.
-    pub(super) fn meeting(&mut self, headers: &HeaderMatch) -> Vec<u32> {
+    pub(in crate::search) fn meeting(&mut self, headers: &HeaderMatch) -> Vec<u32> {
         let mask = headers.mask_only();
         let mut out = Vec::new();
         for (own, tuple) in &mut self.tuples {
