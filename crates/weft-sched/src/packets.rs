@@ -8,9 +8,9 @@
 use thiserror::Error;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, LaneId, LimitId, Nanos, Packets, Weight};
 
-use crate::check::ProgramError;
 use crate::program::Program;
 use crate::tree::{FlowError, Next, PolicyTree, RateError};
+use crate::validate::ProgramError;
 
 /// A packet or segment that waits elsewhere: its length, and whatever its owner needs to find it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -3,7 +3,7 @@
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
 use super::values::{self, Read};
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::Span;
 use weft_units::Bytes;
@@ -11,13 +11,13 @@ use weft_units::Bytes;
 /// What is lowered so far.
 pub(super) struct Lowering {
     pub(super) policy: Policy,
-    findings: Vec<Finding>,
+    diagnostics: Vec<SpannedDiagnostic>,
     told: Vec<Code>,
 }
 
-/// Reads the policy out of its tree; what is wrong with its values is in the findings.
-pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<Finding>) {
-    let mut lowering = Lowering { policy: Policy::default(), findings: Vec::new(), told: Vec::new() };
+/// Reads the policy out of its tree; what is wrong with its values is in the diagnostics.
+pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<SpannedDiagnostic>) {
+    let mut lowering = Lowering { policy: Policy::default(), diagnostics: Vec::new(), told: Vec::new() };
     for item in tree.children() {
         match item.kind() {
             SyntaxKind::LinkItem => lowering.link(&item),
@@ -27,15 +27,15 @@ pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<Finding>) {
             _ => {}
         }
     }
-    (lowering.policy, lowering.findings)
+    (lowering.policy, lowering.diagnostics)
 }
 
 impl Lowering {
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
-        self.findings.push(Finding::new(code, span, message, help));
+        self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
-    /// Records a finding whose code was not told yet.
+    /// Records a diagnostic whose code was not told yet.
     pub(super) fn find_once(&mut self, code: Code, span: Span, message: String, help: &str) {
         if !self.told.contains(&code) {
             self.told.push(code);
@@ -45,7 +45,7 @@ impl Lowering {
 
     /// The value, or a record of what is wrong with it.
     pub(super) fn keep<T>(&mut self, read: Read<T>) -> Option<T> {
-        read.map_err(|finding| self.findings.push(*finding)).ok()
+        read.map_err(|diagnostic| self.diagnostics.push(*diagnostic)).ok()
     }
 
     fn link(&mut self, item: &SyntaxNode) {

@@ -2,7 +2,7 @@
 
 use super::{FlowState, NO_LEAF, PolicyTree};
 use crate::program::Child;
-use crate::tags;
+use crate::virtual_time;
 
 impl PolicyTree {
     /// Moves a leaf's tags back towards zero. Linear in the number of flows of the tree.
@@ -11,7 +11,7 @@ impl PolicyTree {
         let leaf = &mut self.leaves[at as usize];
         let starts = leaf.lanes.iter().filter_map(|lane| self.lanes[*lane as usize].pifo.peek());
         let oldest = starts.map(|entry| entry.rank).min().unwrap_or(leaf.virtual_time);
-        let base = tags::rebase_base(leaf.virtual_time, oldest);
+        let base = virtual_time::rebase_base(leaf.virtual_time, oldest);
         leaf.virtual_time -= base;
         for slot in 0..leaf.lanes.len() {
             let lane = &mut self.lanes[leaf.lanes[slot] as usize];
@@ -192,7 +192,10 @@ mod tests {
         let turns = 20_000;
         // Every node and leaf that is used passes the threshold in the course of the run, at different times.
         for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
-            assert!(order(0, turns) == order(tags::REBASE_AT - distance, turns), "distance {distance}");
+            assert!(
+                order(0, turns) == order(virtual_time::REBASE_AT - distance, turns),
+                "distance {distance}"
+            );
         }
     }
 
@@ -201,11 +204,11 @@ mod tests {
         let program = figure1_program();
         let mut tree = PolicyTree::new(&program).expect("the program is sound");
         let flow = tree.add_flow(LaneId(0), Weight::ONE).expect("the lane exists");
-        shift(&mut tree, tags::REBASE_AT);
+        shift(&mut tree, virtual_time::REBASE_AT);
         tree.activate(flow);
         let Next::Turn(turn) = tree.next(Nanos::ZERO) else { panic!("a flow is backlogged") };
         tree.finish(turn, Bytes(1500), true, Nanos::ZERO).expect("the turn is outstanding");
-        assert!(tree.leaves[LeafId(0).index()].virtual_time < tags::REBASE_AT / 2 + 1);
+        assert!(tree.leaves[LeafId(0).index()].virtual_time < virtual_time::REBASE_AT / 2 + 1);
         tree.check_invariants().expect("sound");
     }
 }

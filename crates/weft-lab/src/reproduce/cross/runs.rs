@@ -121,5 +121,5 @@ impl Runs<'_> {
 }
 
 fn wrong(file: &str, reason: &str) -> ReproduceError {
-    ReproduceError::File(FileError::Wrong { file: file.to_owned(), reason: reason.to_owned() })
+    ReproduceError::File(FileError::Invalid { file: file.to_owned(), reason: reason.to_owned() })
 }

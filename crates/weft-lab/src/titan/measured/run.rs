@@ -5,7 +5,7 @@ use super::latency::{Ping, RoundTrips};
 use super::path::{Log, Open, Path};
 use super::processors::{CpuTimes, TcpCounters};
 use super::settings::RunSettings;
-use super::traffic::{Deal, Traffic};
+use super::traffic::{FlowLayout, Traffic};
 use crate::iperf::IperfError;
 use core::ops::Range;
 use core::time::Duration;
@@ -151,10 +151,10 @@ pub fn run(
     let after = Edge::read(&*path)?;
     let round_trips = ping.finish()?;
     traffic.check()?;
-    let deal = traffic.deal.clone();
+    let layout = traffic.layout.clone();
     drop(traffic);
     let log = path.stop().map_err(MeasuredError::Path)?;
-    figures(settings, &log, &deal, window, [before, after], round_trips)
+    figures(settings, &log, &layout, window, [before, after], round_trips)
 }
 
 /// Sets what the sender's TCP is told.
@@ -196,7 +196,7 @@ fn wait(
 fn figures(
     settings: &RunSettings,
     log: &Log,
-    deal: &Deal,
+    layout: &FlowLayout,
     window: Range<Nanos>,
     [before, after]: [Edge; 2],
     round_trips: RoundTrips,
@@ -204,7 +204,7 @@ fn figures(
     if log.lost > 0 {
         return Err(MeasuredError::Lost(log.lost));
     }
-    let steady = Steady::new(log, settings.flows as usize, window, |key| deal.number(key));
+    let steady = Steady::new(log, settings.flows as usize, window, |key| layout.number(key));
     let nfm = |tau| steady.nfm(settings.rate, tau);
     let weights: Vec<f64> = settings.weights.iter().flatten().map(|weight| f64::from(weight.get())).collect();
     let span = (after.at - before.at).as_secs_f64();

@@ -101,7 +101,7 @@ impl SegmentRule {
 }
 
 /// Keeps a device in step with its flows.
-pub struct Actuator {
+pub struct DriverSync {
     titan: Titan,
     updates: WeightUpdates,
     weights: Option<Box<dyn QueueWeights>>,
@@ -113,13 +113,13 @@ pub struct Actuator {
     _hold: std::fs::File,
 }
 
-impl core::fmt::Debug for Actuator {
+impl core::fmt::Debug for DriverSync {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Actuator").field("titan", &self.titan).finish_non_exhaustive()
+        f.debug_struct("DriverSync").field("titan", &self.titan).finish_non_exhaustive()
     }
 }
 
-impl Actuator {
+impl DriverSync {
     /// For a device at which queue assignment is on.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::Policy;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
@@ -26,47 +26,47 @@ struct Refused {
     class: usize,
 }
 
-/// The table of the policy's classes; its last row matches everything. What is wrong is in the findings.
-pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
+/// The table of the policy's classes; its last row matches everything. What is wrong is in the diagnostics.
+pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) {
     let cgroups = Cgroups(&policy.cgroups);
-    let mut findings = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut alternatives: Vec<(Term, usize)> = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
         let Some(condition) = &class.condition else { continue };
         match terms(condition, cgroups) {
             Ok(terms) => {
                 if terms.is_empty() {
-                    findings.push(never_true(&class.name.value, class.name.span));
+                    diagnostics.push(never_true(&class.name.value, class.name.span));
                 }
                 alternatives.extend(terms.into_iter().map(|term| (term, number)));
             }
-            Err(error) => findings.push(refused(policy, &Refused { error, class: number })),
+            Err(error) => diagnostics.push(refused(policy, &Refused { error, class: number })),
         }
         if alternatives.len() > ROWS_MAX {
-            findings.push(too_many_rows(class.name.span));
-            return (Vec::new(), findings);
+            diagnostics.push(too_many_rows(class.name.span));
+            return (Vec::new(), diagnostics);
         }
     }
     let default = Term { row: Match::default(), except: Vec::new() };
     alternatives.push((default, policy.classes.len()));
-    if findings.iter().any(Finding::is_error) {
-        return (Vec::new(), findings);
+    if diagnostics.iter().any(SpannedDiagnostic::is_error) {
+        return (Vec::new(), diagnostics);
     }
     let mut table = Table { alternatives: &alternatives, cgroups, rows: Vec::new(), steps: 0 };
     match table.decide(0, &Match::default()) {
         Ok(()) => {
-            findings.extend(shadowed(policy, &table));
-            (table.rows, findings)
+            diagnostics.extend(shadowed(policy, &table));
+            (table.rows, diagnostics)
         }
         Err(refusal) => {
-            findings.push(match refusal.error {
+            diagnostics.push(match refusal.error {
                 TermError::TooLarge => {
                     let at = policy.classes.get(refusal.class).or(policy.classes.last());
                     too_many_rows(at.map_or(Span::default(), |class| class.name.span))
                 }
                 TermError::CgroupsNotComparable => refused(policy, &refusal),
             });
-            (Vec::new(), findings)
+            (Vec::new(), diagnostics)
         }
     }
 }
@@ -124,8 +124,8 @@ impl Table<'_> {
 }
 
 /// Classes without a row, though they describe packets.
-fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
         let mine: Vec<&Term> =
             table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(term, _)| term).collect();
@@ -143,25 +143,30 @@ fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
         };
         let message = format!("the class {} never gets a packet: {by}", quoted(&class.name.value));
         let help = "the first class that matches takes a packet: move the narrower class up";
-        findings.push(Finding::new(Code::ClassShadowed, class.name.span, message, help));
+        diagnostics.push(SpannedDiagnostic::new(Code::ClassShadowed, class.name.span, message, help));
     }
-    findings
+    diagnostics
 }
 
-fn never_true(name: &str, span: Span) -> Finding {
+fn never_true(name: &str, span: Span) -> SpannedDiagnostic {
     let message = format!("no packet can pass all tests of the class {}", quoted(name));
-    Finding::new(Code::NeverTrue, span, message, "look for tests joined by `and` that exclude each other")
+    SpannedDiagnostic::new(
+        Code::NeverTrue,
+        span,
+        message,
+        "look for tests joined by `and` that exclude each other",
+    )
 }
 
-/// The finding for a table with more than [`ROWS_MAX`] rows.
-pub(crate) fn too_many_rows(span: Span) -> Finding {
+/// The diagnostic for a table with more than [`ROWS_MAX`] rows.
+pub(crate) fn too_many_rows(span: Span) -> SpannedDiagnostic {
     let message = format!("with this class the match table would need more than {ROWS_MAX} rows");
     let help = "a `not` of fields other than ports repeats the classes after it: put the excluded packets into a class \
                 of their own before this one; a limit by destination multiplies the rows of its classes";
-    Finding::new(Code::TooManyRows, span, message, help)
+    SpannedDiagnostic::new(Code::TooManyRows, span, message, help)
 }
 
-fn refused(policy: &Policy, refused: &Refused) -> Finding {
+fn refused(policy: &Policy, refused: &Refused) -> SpannedDiagnostic {
     let (name, span) = match policy.classes.get(refused.class) {
         Some(class) => (class.name.value.as_str(), class.name.span),
         None => (super::build::DEFAULT, Span::default()),
@@ -171,7 +176,7 @@ fn refused(policy: &Policy, refused: &Refused) -> Finding {
             let message =
                 format!("the condition of {} has too many alternatives and exceptions", quoted(name));
             let help = "split it into several classes, or test fewer combinations";
-            Finding::new(Code::PredicateTooLarge, span, message, help)
+            SpannedDiagnostic::new(Code::PredicateTooLarge, span, message, help)
         }
         TermError::CgroupsNotComparable => {
             let message = format!(
@@ -179,7 +184,7 @@ fn refused(policy: &Policy, refused: &Refused) -> Finding {
                 quoted(name)
             );
             let help = "begin all paths with `/`, or none";
-            Finding::new(Code::CgroupsNotComparable, span, message, help)
+            SpannedDiagnostic::new(Code::CgroupsNotComparable, span, message, help)
         }
     }
 }
