@@ -9,6 +9,7 @@ use crate::page::QueuePage;
 use crate::segments;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use thiserror::Error;
 use weft_host::clock;
 use weft_host::link;
 use weft_host::net_shaper::{Scope, Shaper, ShaperError};
@@ -37,6 +38,18 @@ pub trait QueueWeights {
     fn reset(&mut self) -> Result<(), ShaperError>;
 }
 
+/// Why a device's queues have no weights.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum QueueWeightsError {
+    /// The net-shaper interface refuses.
+    #[error(transparent)]
+    Shaper(#[from] ShaperError),
+    /// It has shapers without weights.
+    #[error("the driver's shapers of queues take no weights")]
+    NoWeights,
+}
+
 /// Weights by the kernel's net-shaper interface.
 #[derive(Debug)]
 pub struct ShaperWeights {
@@ -50,12 +63,12 @@ impl ShaperWeights {
     /// Opens the interface of a device with `queues` queues; the reason where it has none, or no weights for queues.
     ///
     /// # Errors
-    /// The reason, in words.
-    pub fn open(ns: &weft_host::NetNs, ifindex: u32, queues: u32) -> Result<Self, String> {
-        let mut shaper = Shaper::open(ns).map_err(|error| error.to_string())?;
-        let can = shaper.capabilities(ifindex, Scope::Queue).map_err(|error| error.to_string())?;
+    /// The device has no such interface, or it takes no weights.
+    pub fn open(ns: &weft_host::NetNs, ifindex: u32, queues: u32) -> Result<Self, QueueWeightsError> {
+        let mut shaper = Shaper::open(ns)?;
+        let can = shaper.capabilities(ifindex, Scope::Queue)?;
         if !can.weight || !can.nesting {
-            return Err("the driver's shapers of queues take no weights".to_owned());
+            return Err(QueueWeightsError::NoWeights);
         }
         let weights = (0..queues).map(|queue| (QueueId(queue), Weight::ONE)).collect();
         Ok(Self { shaper, ifindex, weights })
@@ -142,7 +155,7 @@ impl DriverSync {
         let (weights, without_weights) = if on("dqwa") {
             match ShaperWeights::open(titan.netns(), state.ifindex, state.queues) {
                 Ok(weights) => (Some(Box::new(weights) as Box<dyn QueueWeights>), None),
-                Err(reason) => (None, Some(reason)),
+                Err(reason) => (None, Some(reason.to_string())),
             }
         } else {
             (None, None)

@@ -1,26 +1,81 @@
 //! Filter rules of a plan as a driver's receive rules, and back.
 
+use thiserror::Error;
 use weft_host::ethtool::{self, Extension, Flow, Ip, L4, Location, Masked, Ports, RxRule};
 use weft_host::link::Mac;
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
 use weft_packet::{Field, HeaderMatch};
-use weft_steer::nic::{Interface, Nic};
+use weft_steer::nic::{Interface, Nic, Refusal};
 use weft_steer::{Action, ContextId, Rule};
 use weft_units::Protocol;
+
+/// What `struct ethtool_rx_flow_spec` has no place for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum RxRuleError {
+    /// Some bits of the IP protocol.
+    #[error("receive rules compare the IP protocol only as a whole")]
+    PartOfProtocol,
+    /// TCP's flags.
+    #[error("receive rules do not compare TCP flags")]
+    TcpFlags,
+    /// Ports of another protocol, or of any.
+    #[error("receive rules compare ports only of TCP, UDP or SCTP")]
+    Ports,
+    /// IP fields of another protocol, or of any.
+    #[error("receive rules compare IP fields only of IPv4 or IPv6, so name one")]
+    IpFields,
+    /// A source MAC address beside IP fields.
+    #[error("receive rules compare a source MAC address only without IP fields")]
+    SourceMac,
+}
+
+/// What a driver's rule has that a model does not know.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ForeignRuleError {
+    /// An RSS context with an offset.
+    #[error("it adds to an RSS context's queues")]
+    ContextOffset,
+    /// A virtual function as target.
+    #[error("it sends packets to a virtual function")]
+    VirtualFunction,
+    /// Wake-on-LAN.
+    #[error("it wakes the machine")]
+    Wake,
+    /// A flow type of the kernel's that is new.
+    #[error("its flow type {0:#x} is not known")]
+    FlowType(u32),
+    /// Bytes that only the driver knows.
+    #[error("it compares what only its driver knows")]
+    DriverData,
+    /// The type of service.
+    #[error("it compares the type of service")]
+    TypeOfService,
+    /// The type of service, or bytes of the transport header.
+    #[error("it compares the type of service or bytes behind the IP header")]
+    ServiceOrBytes,
+    /// The model has no table for rules of ethtool's.
+    #[error("the model has no table that ethtool sets")]
+    NoTable,
+    /// No table takes it.
+    #[error(transparent)]
+    Refused(Refusal),
+}
 
 /// A rule as the kernel takes it, at a location.
 ///
 /// # Errors
 /// What `struct ethtool_rx_flow_spec` has no place for.
-pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, String> {
+pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, RxRuleError> {
     let headers = &rule.headers;
     let protocol = match headers.get(Field::IpProtocol) {
         (value, 0xff) => Some(Protocol(value as u8)),
         (_, 0) => None,
-        _ => return Err("receive rules compare the IP protocol only as a whole".to_owned()),
+        _ => return Err(RxRuleError::PartOfProtocol),
     };
     if headers.tests(Field::TcpFlags) {
-        return Err("receive rules do not compare TCP flags".to_owned());
+        return Err(RxRuleError::TcpFlags);
     }
     let ports = match protocol {
         Some(Protocol::TCP) => Some(L4::Tcp),
@@ -29,7 +84,7 @@ pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, String> {
         _ => None,
     };
     if ports.is_none() && (headers.tests(Field::SrcPort) || headers.tests(Field::DstPort)) {
-        return Err("receive rules compare ports only of TCP, UDP or SCTP".to_owned());
+        return Err(RxRuleError::Ports);
     }
     let mut mac = None;
     let flow = match (headers.ether_type(), ports) {
@@ -38,7 +93,7 @@ pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, String> {
         (Some(ETHER_TYPE_IPV6), Some(l4)) => Flow::Ports6(with_ports(headers, l4, six)),
         (Some(ETHER_TYPE_IPV6), None) => Flow::Ip6(with_protocol(headers, six)),
         _ if headers.tests(Field::SrcIp) || headers.tests(Field::DstIp) || protocol.is_some() => {
-            return Err("receive rules compare IP fields only of IPv4 or IPv6, so name one".to_owned());
+            return Err(RxRuleError::IpFields);
         }
         _ => Flow::Ether {
             destination: mac_of(headers, Field::DstMac),
@@ -48,7 +103,7 @@ pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, String> {
     };
     if !matches!(flow, Flow::Ether { .. }) {
         if headers.tests(Field::SrcMac) {
-            return Err("receive rules compare a source MAC address only without IP fields".to_owned());
+            return Err(RxRuleError::SourceMac);
         }
         mac = Some(mac_of(headers, Field::DstMac)).filter(|mac| !mac.is_any());
     }
@@ -119,29 +174,29 @@ fn with_protocol<A: ethtool::Field>(
 /// A driver's rule as one of the model's: in the first table of ntuple rules that takes it.
 ///
 /// # Errors
-/// What the rule has that a model does not know, in words.
-pub fn from_rx_rule(nic: &Nic, rule: &RxRule) -> Result<Rule, String> {
+/// What the rule has that the model does not know.
+pub fn from_rx_rule(nic: &Nic, rule: &RxRule) -> Result<Rule, ForeignRuleError> {
     let headers = headers_of(rule)?;
     let action = match rule.action {
         ethtool::Action::Queue(queue) => Action::Queue(queue),
         ethtool::Action::Drop => Action::Drop,
         ethtool::Action::Context { context, first } if first.0 == 0 => Action::Context(ContextId(context.0)),
-        ethtool::Action::Context { .. } => return Err("it adds to an RSS context's queues".to_owned()),
-        ethtool::Action::Function { .. } => return Err("it sends packets to a virtual function".to_owned()),
-        ethtool::Action::Wake => return Err("it wakes the machine".to_owned()),
+        ethtool::Action::Context { .. } => return Err(ForeignRuleError::ContextOffset),
+        ethtool::Action::Function { .. } => return Err(ForeignRuleError::VirtualFunction),
+        ethtool::Action::Wake => return Err(ForeignRuleError::Wake),
     };
-    let mut refusal = "the model has no table that ethtool sets".to_owned();
+    let mut refusal = ForeignRuleError::NoTable;
     for (id, table) in nic.tables().filter(|(_, table)| table.interface == Interface::Ntuple) {
         let rule = Rule { table: id, headers, priority: table.priorities.0, action };
         match table.takes(&rule) {
             Ok(()) => return Ok(rule),
-            Err(reason) => refusal = reason.to_string(),
+            Err(reason) => refusal = ForeignRuleError::Refused(reason),
         }
     }
     Err(refusal)
 }
 
-fn headers_of(rule: &RxRule) -> Result<HeaderMatch, String> {
+fn headers_of(rule: &RxRule) -> Result<HeaderMatch, ForeignRuleError> {
     let mut headers = match &rule.flow {
         Flow::Ports4(ports) => ports_headers(ports, ETHER_TYPE_IPV4, u128::from)?,
         Flow::Ports6(ports) => ports_headers(ports, ETHER_TYPE_IPV6, |value: u128| value)?,
@@ -153,11 +208,11 @@ fn headers_of(rule: &RxRule) -> Result<HeaderMatch, String> {
             source,
         )
         .with(Field::EtherType, ethertype.value.into(), ethertype.mask.into()),
-        Flow::Other { kind, .. } => return Err(format!("its flow type {kind:#x} is not known")),
+        Flow::Other { kind, .. } => return Err(ForeignRuleError::FlowType(*kind)),
     };
     if let Some(extension) = &rule.extension {
         if !extension.vlan_ethertype.is_any() || extension.user.iter().any(|user| !user.is_any()) {
-            return Err("it compares what only its driver knows".to_owned());
+            return Err(ForeignRuleError::DriverData);
         }
         headers = headers.with(Field::Vlan, extension.vlan_tci.value.into(), extension.vlan_tci.mask.into());
     }
@@ -173,9 +228,9 @@ fn ports_headers<A: ethtool::Field>(
     ports: &Ports<A>,
     kind: u16,
     bits: impl Fn(A) -> u128,
-) -> Result<HeaderMatch, String> {
+) -> Result<HeaderMatch, ForeignRuleError> {
     if !ports.tos.is_any() {
-        return Err("it compares the type of service".to_owned());
+        return Err(ForeignRuleError::TypeOfService);
     }
     let protocol = match ports.protocol {
         L4::Tcp => Protocol::TCP,
@@ -195,9 +250,9 @@ fn ip_headers<A: ethtool::Field>(
     ip: &Ip<A>,
     kind: u16,
     bits: impl Fn(A) -> u128,
-) -> Result<HeaderMatch, String> {
+) -> Result<HeaderMatch, ForeignRuleError> {
     if !ip.tos.is_any() || !ip.l4_bytes.is_any() {
-        return Err("it compares the type of service or bytes behind the IP header".to_owned());
+        return Err(ForeignRuleError::ServiceOrBytes);
     }
     Ok(HeaderMatch::ALL
         .exact(Field::EtherType, kind.into())

@@ -3,6 +3,12 @@
 use super::{FlowState, NO_LEAF, PolicyTree};
 use crate::program::Child;
 use crate::virtual_time;
+use thiserror::Error;
+
+/// A broken invariant of the engine: what is wrong, and where.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{0}")]
+pub struct InvariantError(pub(crate) String);
 
 impl PolicyTree {
     /// Moves a leaf's tags back towards zero. Linear in the number of flows of the tree.
@@ -31,14 +37,14 @@ impl PolicyTree {
     /// the size of the tree.
     ///
     /// # Errors
-    /// The first broken invariant, in words. Any error is a fault of this crate.
-    pub fn check_invariants(&self) -> Result<(), String> {
+    /// The first broken invariant. Any error is a fault of this crate.
+    pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.check_flows()?;
         self.check_lanes()?;
         self.check_nodes()
     }
 
-    fn check_flows(&self) -> Result<(), String> {
+    fn check_flows(&self) -> Result<(), InvariantError> {
         let mut referred = vec![0_u32; self.flows.len()];
         for (at, lane) in self.lanes.iter().enumerate() {
             ensure(lane.pifo.is_valid(), || format!("lane {at}: its PIFO is out of order"))?;
@@ -64,7 +70,7 @@ impl PolicyTree {
         })
     }
 
-    fn check_lanes(&self) -> Result<(), String> {
+    fn check_lanes(&self) -> Result<(), InvariantError> {
         let parked = self.lanes.iter().filter(|lane| lane.parked).count();
         ensure(self.shaping.is_valid(), || "the shaping queue is out of order".to_owned())?;
         ensure(parked == self.shaping.len(), || {
@@ -83,12 +89,12 @@ impl PolicyTree {
             ensure(room, || format!("lane {at}: more references than flows"))?;
         }
         match self.limits.iter().position(|limit| !limit.is_valid()) {
-            Some(at) => Err(format!("limit {at}: its state is broken")),
+            Some(at) => Err(InvariantError(format!("limit {at}: its state is broken"))),
             None => Ok(()),
         }
     }
 
-    fn check_nodes(&self) -> Result<(), String> {
+    fn check_nodes(&self) -> Result<(), InvariantError> {
         for (at, leaf) in self.leaves.iter().enumerate() {
             ensure(leaf.heads.is_valid(), || format!("leaf {at}: its winner tree is out of order"))?;
             ensure(!leaf.is_fair() || leaf.virtual_time < u64::MAX / 2, || {
@@ -129,8 +135,8 @@ impl PolicyTree {
     }
 }
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), InvariantError> {
+    if holds { Ok(()) } else { Err(InvariantError(what())) }
 }
 
 #[cfg(test)]

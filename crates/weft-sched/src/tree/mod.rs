@@ -53,6 +53,8 @@
 mod audit;
 mod service;
 
+pub use audit::InvariantError;
+
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, LaneId, LeafId, LimitId, Nanos, Weight};
 

@@ -1,6 +1,6 @@
 //! Several policies at once.
 
-use super::{Cost, Layout, Measure, Policy, Tally};
+use super::{Cost, Layout, Measure, Policy, QueuesError, Tally};
 use weft_units::QueueId;
 
 /// The weighted sum of policies' costs. Loads are measured as the first policy says.
@@ -25,7 +25,7 @@ impl Policy for Combined {
         self.parts.first().map_or(Measure::Weight, |(_, part)| part.measure())
     }
 
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[QueueId]) -> Result<(), QueuesError> {
         self.parts.iter().try_for_each(|(_, part)| part.check(queues))
     }
 

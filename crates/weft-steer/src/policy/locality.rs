@@ -1,6 +1,6 @@
 //! Flows on the queue of the processor on which their application runs.
 
-use super::{Cost, Layout, Policy, Tally};
+use super::{Cost, Layout, Policy, QueuesError, Tally};
 use std::collections::BTreeMap;
 use weft_units::QueueId;
 
@@ -39,11 +39,9 @@ impl Policy for Locality {
         }
     }
 
-    fn check(&self, queues: &[QueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[QueueId]) -> Result<(), QueuesError> {
         let missing = self.queues.iter().find(|(_, queue)| queues.binary_search(queue).is_err());
-        missing.map_or(Ok(()), |(core, queue)| {
-            Err(format!("queue {} of processor {core} is not one that flows can be put on", queue.0))
-        })
+        missing.map_or(Ok(()), |(core, queue)| Err(QueuesError::NotUsable { queue: queue.0, core: *core }))
     }
 
     fn layout(&self, tally: &Tally) -> Option<Layout> {

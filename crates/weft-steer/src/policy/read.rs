@@ -224,7 +224,7 @@ pub fn fuzz_steering_policy(data: &[u8]) {
             tally.intern("hp");
             assert!(!file.policy.name().is_empty());
             if let Err(problem) = file.policy.check(&queues) {
-                assert!(!problem.is_empty());
+                assert!(!problem.to_string().is_empty());
             }
             file.policy.cost(&tally);
             file.policy.layout(&tally);

@@ -1,6 +1,7 @@
 //! Trial insertion: drivers do not say which rules they take, so rules are inserted and deleted again. The packets that they name are of
 //! addresses for documentation, which nobody sends.
 
+use super::apply::ChangeRefused;
 use super::{Device, testbed};
 use crate::steering::ntuple::to_rx_rule;
 use weft_packet::{Field, HeaderMatch, Prefix};
@@ -49,7 +50,8 @@ pub fn probe(nic: &Nic, device: &mut impl Device) -> ProbeReport {
             let rule =
                 Rule { table, headers, priority: model.priorities.0, action: Action::Queue(QueueId(0)) };
             let expected = model.takes(&rule).is_ok();
-            let refusal = try_rule(device, &rule, last, &mut report.left).err();
+            let refusal =
+                try_rule(device, &rule, last, &mut report.left).err().map(|refusal| refusal.to_string());
             report.probes.push(Probe { table, what: what.to_owned(), expected, refusal, headers });
         }
         if let Some(probe) = two_masks(nic, table, device, last, &mut report) {
@@ -65,9 +67,9 @@ fn try_rule(
     rule: &Rule,
     location: u32,
     left: &mut Vec<(u32, String)>,
-) -> Result<(), String> {
+) -> Result<(), ChangeRefused> {
     let rule = to_rx_rule(rule, location)?;
-    let at = device.insert(&rule).map_err(|error| error.to_string())?;
+    let at = device.insert(&rule)?;
     if let Err(error) = device.delete(at) {
         left.push((at, error.to_string()));
     }
@@ -94,7 +96,9 @@ fn two_masks(
     let rule =
         |headers| Rule { table, headers, priority: model.priorities.0, action: Action::Queue(QueueId(0)) };
     let at = device.insert(&to_rx_rule(&rule(first), last).ok()?).ok()?;
-    let refusal = try_rule(device, &rule(second), last.saturating_sub(1), &mut report.left).err();
+    let refusal = try_rule(device, &rule(second), last.saturating_sub(1), &mut report.left)
+        .err()
+        .map(|refusal| refusal.to_string());
     if let Err(error) = device.delete(at) {
         report.left.push((at, error.to_string()));
     }
