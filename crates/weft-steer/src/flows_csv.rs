@@ -30,6 +30,18 @@ pub struct FlowsError {
     pub hint: String,
 }
 
+/// What is wrong with one flow.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{}{what}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
+pub struct FlowError {
+    /// The column's name; empty when it is not about one.
+    pub column: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do; may be empty.
+    pub hint: String,
+}
+
 struct InColumn<'a>(&'a str);
 
 impl fmt::Display for InColumn<'_> {
@@ -83,6 +95,9 @@ impl Column {
     }
 }
 
+/// The columns of a five-tuple, in their usual order.
+const FIVE_TUPLE: [Column; 5] = [Column::Proto, Column::Src, Column::Sport, Column::Dst, Column::Dport];
+
 /// What is wrong with a row before its file and line are known.
 struct RowError {
     /// The column's name; empty when it is not about one.
@@ -99,6 +114,11 @@ impl RowError {
     /// The same in a column.
     fn of(self, column: &str) -> Self {
         Self { column: column.to_owned(), ..self }
+    }
+
+    /// The error of a flow that is in no file.
+    fn alone(self) -> FlowError {
+        FlowError { column: printable(&self.column), what: printable(&self.what), hint: self.hint.to_owned() }
     }
 
     fn locate(self, file: &str, line: u64) -> FlowsError {
@@ -135,6 +155,30 @@ pub fn read(text: &[u8], file: &str) -> Result<Vec<Flow>, FlowsError> {
         flows.push(flow(&columns, &record).map_err(|error| error.locate(file, line))?);
     }
     Ok(flows)
+}
+
+/// Reads one flow, written as a row of the columns `proto,src,sport,dst,dport`. `None` when nothing is written.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub fn read_flow(text: &str) -> Result<Option<Flow>, FlowError> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(Trim::All)
+        .comment(Some(b'#'))
+        .from_reader(text.as_bytes());
+    let mut records = reader.records();
+    let Some(record) = records.next() else { return Ok(None) };
+    let record = record.map_err(|error| of_csv(&error).alone())?;
+    if record.len() != FIVE_TUPLE.len() {
+        let what = format!("it has {} fields, not {}", record.len(), FIVE_TUPLE.len());
+        return Err(RowError::new(what, "leave a field empty for a wildcard, but write its comma").alone());
+    }
+    if records.next().is_some() {
+        return Err(RowError::new("there is more than one row", "give one flow").alone());
+    }
+    flow(&FIVE_TUPLE, &record).map(Some).map_err(RowError::alone)
 }
 
 /// What the reader of tables says, in our words.
@@ -340,6 +384,23 @@ mod tests {
             read(b"proto,src,sport,dst,dport\n\xff,,,,\n", "f")
                 .is_err_and(|e| e.to_string().contains("UTF-8"))
         );
+    }
+
+    #[test]
+    fn one_flow_is_read_as_a_row_of_a_list() {
+        let text = "udp, 10.0.0.1,\"7777\",10.0.0.0/24,*";
+        let list = read(format!("{HEADER}\n{text}\n").as_bytes(), "f").expect("read");
+        assert_eq!(read_flow(text).expect("read").as_ref(), list.first());
+        assert_eq!(read_flow(""), Ok(None));
+        for (text, shown) in [
+            ("udp", "it has 1 fields, not 5; leave a field empty"),
+            ("udp,,,,53\nudp,,,,54", "there is more than one row; give one flow"),
+            ("xyz,1.2.3.4,5,1.2.3.4,6", "column proto: `xyz` is not a protocol; write tcp"),
+            (",10.0.0.1,1,,", "column proto: the flow has ports, but no protocol"),
+        ] {
+            let error = read_flow(text).expect_err(text).to_string();
+            assert!(error.starts_with(shown), "{text}: {error}");
+        }
     }
 
     proptest! {
