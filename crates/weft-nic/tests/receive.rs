@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weft_host::{NetNs, link, testing};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveNic};
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
-use weft_packet::{Field, HeaderMatch, RssKey, Toeplitz};
+use weft_packet::{Field, HashedFields, HeaderMatch, RssKey, Toeplitz};
 use weft_units::{FlowKey, Nanos, Packets, Protocol, QueueId};
 
 const QUEUES: u32 = 4;
@@ -27,7 +27,9 @@ fn steer(headers: &HeaderMatch) -> Option<QueueId> {
         7001 => Some(QueueId(3)),
         7002 => None,
         7003 => Some(QueueId(99)),
-        _ => Some(QueueId(headers.flow().map_or(0, |flow| toeplitz.flow(&flow, true) % 128 % 3))),
+        _ => Some(QueueId(
+            headers.flow().map_or(0, |flow| toeplitz.flow(&flow, HashedFields::AddressesAndPorts) % 128 % 3),
+        )),
     }
 }
 
@@ -65,7 +67,7 @@ fn each_flow_is_counted_at_the_queue_that_the_model_says() {
     let mut clients = Vec::new();
     for flow in 0..40u16 {
         let client = socket(&testbed.sender, SENDER, 20_000 + flow);
-        let queue = toeplitz.flow(&key(20_000 + flow, PORT), true) % 128 % 3;
+        let queue = toeplitz.flow(&key(20_000 + flow, PORT), HashedFields::AddressesAndPorts) % 128 % 3;
         let packets = u64::from(flow % 7 + 1);
         for _ in 0..packets {
             client.send_to(b"to the hash's queue", (RECEIVER, PORT)).expect("sent");

@@ -27,4 +27,4 @@ pub mod vnet;
 pub use classifier::{Intersection, Match, PortRange, Prefix};
 pub use header_match::{Field, HeaderMatch, Relation};
 pub use prefix::ParsePrefixError;
-pub use rss::{RssKey, Toeplitz};
+pub use rss::{HashedFields, RssKey, Toeplitz};

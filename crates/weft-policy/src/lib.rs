@@ -32,3 +32,5 @@ pub use diagnostic::Diagnostic;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+/// Whether a drawn diagnostic has colours.
+pub use weft_text::Style;

@@ -113,6 +113,15 @@ impl SegmentRule {
     }
 }
 
+/// How large a device's segments are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SegmentSize {
+    /// Bounded, while a queue has more than one flow.
+    Small,
+    /// As the device had them.
+    Large,
+}
+
 /// Keeps a device in step with its flows.
 pub struct DriverSync {
     titan: Titan,
@@ -215,24 +224,27 @@ impl DriverSync {
             let shared = page.loads.iter().any(|load| load.get().flows > 1);
             let small = rule.look(now, shared);
             if small != self.small {
-                said.push(self.set_segments(small)?);
+                let size = if small { SegmentSize::Small } else { SegmentSize::Large };
+                said.push(self.set_segments(size)?);
             }
         }
         Ok(said)
     }
 
-    fn set_segments(&mut self, small: bool) -> Result<String, TitanError> {
+    fn set_segments(&mut self, size: SegmentSize) -> Result<String, TitanError> {
         let state = self.titan.state().clone();
         let (ns, folder, known) = self.titan.segments();
-        if small {
+        if size == SegmentSize::Small {
             segments::lower(folder, known, ns, state.segment_bytes)?;
         } else {
             segments::restore(folder, known, ns)?;
         }
         link::flush_routes(ns)?;
-        self.small = small;
-        let to =
-            if small { format!("at most {} bytes", state.segment_bytes) } else { "large again".to_owned() };
+        self.small = size == SegmentSize::Small;
+        let to = match size {
+            SegmentSize::Small => format!("at most {} bytes", state.segment_bytes),
+            SegmentSize::Large => "large again".to_owned(),
+        };
         Ok(format!("segments: {to}"))
     }
 
@@ -242,7 +254,7 @@ impl DriverSync {
     /// When the kernel refuses.
     pub fn finish(mut self) -> Result<String, TitanError> {
         if self.small {
-            self.set_segments(false)?;
+            self.set_segments(SegmentSize::Large)?;
         }
         if let Some(weights) = &mut self.weights {
             weights.reset()?;

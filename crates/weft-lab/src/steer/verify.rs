@@ -313,7 +313,7 @@ impl Injector {
 mod tests {
     use super::*;
     use weft_host::testing;
-    use weft_packet::{Field, Prefix, RssKey, Toeplitz};
+    use weft_packet::{Field, HashedFields, Prefix, RssKey, Toeplitz};
     use weft_units::{FlowKey, Protocol};
 
     const QUEUES: u32 = 8;
@@ -328,9 +328,12 @@ mod tests {
             return None;
         }
         let toeplitz = Toeplitz::new(&RssKey::default());
-        Some(QueueId(
-            headers.flow().map_or(0, |flow| toeplitz.flow(&flow, flow.protocol != Protocol::SCTP) % 6),
-        ))
+        Some(QueueId(headers.flow().map_or(0, |flow| toeplitz.flow(&flow, fields(flow.protocol)) % 6)))
+    }
+
+    /// SCTP is hashed without ports.
+    fn fields(protocol: Protocol) -> HashedFields {
+        if protocol == Protocol::SCTP { HashedFields::Addresses } else { HashedFields::AddressesAndPorts }
     }
 
     fn key(i: u16, v6: bool, protocol: Protocol) -> FlowKey {
@@ -341,7 +344,7 @@ mod tests {
 
     /// The same model over five-tuples: what a plan would say.
     fn of_flow(key: &FlowKey) -> Prediction {
-        let hash = Toeplitz::new(&RssKey::default()).flow(key, key.protocol != Protocol::SCTP);
+        let hash = Toeplitz::new(&RssKey::default()).flow(key, fields(key.protocol));
         Prediction::Queue(QueueId(hash % 6))
     }
 

@@ -29,6 +29,13 @@ struct Builder<'a> {
 /// How many unknown names are compared with all known ones, to suggest what was meant.
 const SUGGESTIONS_MAX: usize = 20;
 
+/// Whether the policy names a node, or it stands within another one's definition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    Named,
+    Unnamed,
+}
+
 /// Builds the graph of `policy`; takes a definition of `default` out of the classes, since every policy has that one.
 /// `complete` tells whether the whole text could be read.
 pub(crate) fn build(
@@ -70,8 +77,14 @@ impl Builder<'_> {
         self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
-    fn add(&mut self, name: &str, span: Span, kind: Kind, named: bool) -> usize {
-        self.graph.nodes.push(Node { name: name.to_owned(), span, kind, children: Vec::new(), named });
+    fn add(&mut self, name: &str, span: Span, kind: Kind, naming: Naming) -> usize {
+        self.graph.nodes.push(Node {
+            name: name.to_owned(),
+            span,
+            kind,
+            children: Vec::new(),
+            named: naming == Naming::Named,
+        });
         self.graph.nodes.len() - 1
     }
 
@@ -116,12 +129,12 @@ impl Builder<'_> {
             false
         });
         for (number, class) in policy.classes.iter().enumerate() {
-            let at = self.add(&class.name.value, class.name.span, Kind::Class(number), true);
+            let at = self.add(&class.name.value, class.name.span, Kind::Class(number), Naming::Named);
             self.declare(&class.name, at);
         }
         let count = policy.classes.len();
         self.graph.classes = count;
-        let default = self.add(DEFAULT, default_span.unwrap_or_default(), Kind::Class(count), true);
+        let default = self.add(DEFAULT, default_span.unwrap_or_default(), Kind::Class(count), Naming::Named);
         self.graph.names.insert(DEFAULT.to_owned(), default);
     }
 
@@ -143,7 +156,7 @@ impl Builder<'_> {
                     );
                     return None;
                 }
-                let at = self.add(&name.value, name.span, Kind::Broken, true);
+                let at = self.add(&name.value, name.span, Kind::Broken, Naming::Named);
                 self.declare(name, at).then_some(at)
             })
             .collect()
@@ -199,7 +212,7 @@ impl Builder<'_> {
         }
         self.inner_count += 1;
         let name = format!("{}#{}", self.owner, self.inner_count);
-        let at = self.add(&name, expression.span, Kind::Broken, false);
+        let at = self.add(&name, expression.span, Kind::Broken, Naming::Unnamed);
         self.define(at, expression);
         Some(Edge { to: at, span: expression.span, weight: None })
     }

@@ -17,6 +17,22 @@ pub(crate) struct Term {
     pub(crate) except: Vec<Match>,
 }
 
+/// Whether a condition's packets are meant, or all others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Plain,
+    Negated,
+}
+
+impl Sense {
+    const fn inverse(self) -> Self {
+        match self {
+            Self::Plain => Self::Negated,
+            Self::Negated => Self::Plain,
+        }
+    }
+}
+
 /// Why a condition has no rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TermError {
@@ -88,7 +104,7 @@ impl Cgroups<'_> {
 
 /// The alternatives of `condition`; none when no packet can pass.
 pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
-    let mut terms = expand(condition, false, cgroups)?;
+    let mut terms = expand(condition, Sense::Plain, cgroups)?;
     for term in &mut terms {
         tidy(term, cgroups)?;
     }
@@ -105,18 +121,20 @@ pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<T
     Ok(split)
 }
 
-fn expand(condition: &Condition, negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+fn expand(condition: &Condition, sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     match condition {
-        Condition::Row(row) if !negated => Ok(vec![Term { row: row.clone(), except: Vec::new() }]),
+        Condition::Row(row) if sense == Sense::Plain => {
+            Ok(vec![Term { row: row.clone(), except: Vec::new() }])
+        }
         Condition::Row(row) => Ok(vec![Term { row: Match::default(), except: vec![row.clone()] }]),
-        Condition::Not(inner) => expand(inner, !negated, cgroups),
-        Condition::And(parts) if negated => match all_except(condition, cgroups) {
+        Condition::Not(inner) => expand(inner, sense.inverse(), cgroups),
+        Condition::And(parts) if sense == Sense::Negated => match all_except(condition, cgroups) {
             Some(term) => Ok(vec![term]),
-            None => union(parts, true, cgroups),
+            None => union(parts, sense, cgroups),
         },
-        Condition::And(parts) => product(parts, false, cgroups),
-        Condition::Or(parts) if negated => product(parts, true, cgroups),
-        Condition::Or(parts) => union(parts, false, cgroups),
+        Condition::And(parts) => product(parts, sense, cgroups),
+        Condition::Or(parts) if sense == Sense::Negated => product(parts, sense, cgroups),
+        Condition::Or(parts) => union(parts, sense, cgroups),
     }
 }
 
@@ -125,7 +143,7 @@ fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Term> {
     if has_not(condition) {
         return None;
     }
-    let inner = expand(condition, false, cgroups).ok()?;
+    let inner = expand(condition, Sense::Plain, cgroups).ok()?;
     let except = inner.into_iter().map(|term| term.row).collect();
     Some(Term { row: Match::default(), except })
 }
@@ -138,11 +156,11 @@ fn has_not(condition: &Condition) -> bool {
     }
 }
 
-fn union(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+fn union(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     let mut all = Vec::new();
     let mut total = 0;
     for part in parts {
-        let more = expand(part, negated, cgroups)?;
+        let more = expand(part, sense, cgroups)?;
         total += size(&more);
         if total > SIZE_MAX {
             return Err(TermError::TooLarge);
@@ -152,10 +170,10 @@ fn union(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec
     Ok(all)
 }
 
-fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+fn product(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     let mut all = vec![Term { row: Match::default(), except: Vec::new() }];
     for part in parts {
-        let next = expand(part, negated, cgroups)?;
+        let next = expand(part, sense, cgroups)?;
         let mut joined = Vec::with_capacity(all.len());
         let mut total = 0;
         for a in &all {
@@ -199,7 +217,7 @@ fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
     while let Some(mut term) = todo.pop() {
         let split =
             term.except.iter().enumerate().find_map(|(i, e)| only_ports(&term.row, e).map(|f| (i, f)));
-        let Some((number, source)) = split else {
+        let Some((number, port)) = split else {
             out.push(term);
             if out.len() > SIZE_MAX {
                 return Err(TermError::TooLarge);
@@ -207,11 +225,16 @@ fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
             continue;
         };
         let except = term.except.swap_remove(number);
-        let (range, hole) =
-            if source { (term.row.sport, except.sport) } else { (term.row.dport, except.dport) };
+        let (range, hole) = match port {
+            Port::Source => (term.row.sport, except.sport),
+            Port::Destination => (term.row.dport, except.dport),
+        };
         for part in around(range, hole) {
             let mut piece = term.clone();
-            *(if source { &mut piece.row.sport } else { &mut piece.row.dport }) = Some(part);
+            match port {
+                Port::Source => piece.row.sport = Some(part),
+                Port::Destination => piece.row.dport = Some(part),
+            }
             todo.push(piece);
         }
         if todo.len() > SIZE_MAX {
@@ -221,17 +244,24 @@ fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
     Ok(())
 }
 
-/// Whether `except` only takes source ports (`true`) or destination ports (`false`) away from `row`.
-fn only_ports(row: &Match, except: &Match) -> Option<bool> {
+/// A port of a five-tuple.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Source,
+    Destination,
+}
+
+/// The port by which alone `except` takes packets away from `row`, if it does.
+fn only_ports(row: &Match, except: &Match) -> Option<Port> {
     if !row.tests_key() {
         return None;
     }
     let no_source = Match { sport: None, ..except.clone() };
     let no_destination = Match { dport: None, ..except.clone() };
     if except.sport.is_some() && no_source.covers(row) {
-        Some(true)
+        Some(Port::Source)
     } else if except.dport.is_some() && no_destination.covers(row) {
-        Some(false)
+        Some(Port::Destination)
     } else {
         None
     }

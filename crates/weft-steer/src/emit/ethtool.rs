@@ -25,7 +25,7 @@ pub(super) fn commands(
         return Ok(vec![format!("ethtool -N {device} flow-type {flow} {} loc {location}", action(rule))]);
     }
     match change {
-        Change::SetContext { to, from } => set_context(to, from.is_some(), device),
+        Change::SetContext { to, from } => set_context(to, from.as_ref(), device),
         Change::RemoveContext(context) if context.id == ContextId::MAIN => {
             Ok(vec![format!("ethtool -X {device} default")])
         }
@@ -120,7 +120,7 @@ fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
     }
 }
 
-fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>, String> {
+fn set_context(to: &RssContext, from: Option<&RssContext>, device: &str) -> Result<Vec<String>, String> {
     let first = to.indirection.iter().min().map_or(0, |queue| queue.0);
     let start = if first == 0 { String::new() } else { format!("start {first} ") };
     // From the first queue on.
@@ -137,11 +137,11 @@ fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>
                 .to_owned());
         }
     };
-    let context = match (to.id, there) {
+    let context = match (to.id, from) {
         (ContextId::MAIN, _) => String::new(),
-        (id, true) => format!(" context {}", id.0),
+        (id, Some(_)) => format!(" context {}", id.0),
         // The kernel chooses the number; plans number contexts as it does, from 1.
-        (_, false) => " context new".to_owned(),
+        (_, None) => " context new".to_owned(),
     };
     Ok(vec![format!("ethtool -X {device}{context} {table}")])
 }

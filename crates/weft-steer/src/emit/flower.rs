@@ -34,7 +34,7 @@ pub(super) fn commands(
         let pref = locations.remove(rule).ok_or("its preference is not known")?;
         return Ok(vec![place("del", pref)]);
     }
-    let (keys, action) = (keys(&rule.headers, vlan)?, action(rule)?);
+    let (keys, action) = (keys(&rule.headers)?, action(rule)?);
     let pref = locations.add(nic, rule).ok_or("no preference is free for its priority")?;
     Ok(vec![format!("{}{keys} skip_sw {action}", place("add", pref))])
 }
@@ -47,7 +47,8 @@ fn action(rule: &Rule) -> Result<String, String> {
     }
 }
 
-fn keys(headers: &HeaderMatch, vlan: bool) -> Result<String, String> {
+fn keys(headers: &HeaderMatch) -> Result<String, String> {
+    let vlan = headers.tests(Field::Vlan);
     let mut out = String::new();
     for field in headers.fields() {
         let (value, mask) = headers.get(field);

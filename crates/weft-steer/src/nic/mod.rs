@@ -23,7 +23,8 @@ pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 
 use crate::predicate::Predicate;
 use weft_packet::header_match::{Field, HeaderMatch};
-use weft_units::QueueId;
+use weft_packet::rss::HashedFields;
+use weft_units::{Protocol, QueueId};
 
 /// Number of a node in [`Nic::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -292,6 +293,17 @@ pub struct RssModel {
     pub indirection_settable: bool,
     /// Packets that are hashed over addresses and ports (IP protocol numbers).
     pub hashed_with_ports: Vec<u8>,
+}
+
+impl RssModel {
+    /// The fields that packets of a protocol are hashed by.
+    pub fn hashed_fields(&self, protocol: Protocol) -> HashedFields {
+        if self.hashed_with_ports.contains(&protocol.0) {
+            HashedFields::AddressesAndPorts
+        } else {
+            HashedFields::Addresses
+        }
+    }
 }
 
 impl Nic {

@@ -242,8 +242,7 @@ impl Table {
         for field in rule.headers.fields() {
             let support = self.fields.iter().find(|support| support.field == field);
             let Some(support) = support else { return Err(Refusal::Field { table: table(), field }) };
-            let ipv4 = rule.headers.ether_type() == Some(weft_packet::header_match::ETHER_TYPE_IPV4);
-            if let Some(allowed) = support.masks.refuses(&rule.headers, field, ipv4) {
+            if let Some(allowed) = support.masks.refuses(&rule.headers, field) {
                 return Err(Refusal::Mask { table: table(), field, allowed });
             }
         }
@@ -272,8 +271,9 @@ impl Table {
 
 impl Masks {
     /// What is allowed, when a header match's mask of a field is not.
-    fn refuses(self, headers: &HeaderMatch, field: Field, ipv4: bool) -> Option<&'static str> {
+    fn refuses(self, headers: &HeaderMatch, field: Field) -> Option<&'static str> {
         let (_, mask) = headers.get(field);
+        let ipv4 = headers.ether_type() == Some(weft_packet::header_match::ETHER_TYPE_IPV4);
         let address = matches!(field, Field::SrcIp | Field::DstIp);
         let bits = if address && ipv4 { 32 } else { field.bits() };
         let aligned = mask << (128 - bits);

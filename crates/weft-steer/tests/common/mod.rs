@@ -41,8 +41,7 @@ pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey)
         }
     }
     let Some(rss) = &nic.rss else { return (QueueId(0), false) };
-    let hash =
-        Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_with_ports.contains(&key.protocol.0));
+    let hash = Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_fields(key.protocol));
     (plan.configuration.contexts[0].indirection[(hash % rss.indirection) as usize], false)
 }
 

@@ -4,7 +4,7 @@ use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::header_match::{Field, HeaderMatch};
-use weft_packet::rss::Toeplitz;
+use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::QueueId;
 
 /// The queue of a packet that tests all fields.
@@ -95,8 +95,9 @@ fn spread(
     let ip = matches!(packet.get(Field::EtherType).0, 0x0800 | 0x86dd);
     let hash = match packet.flow() {
         Some(key) if ip => {
-            let ports = nic.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&key.protocol.0));
-            Toeplitz::new(&configuration.key).flow(&key, ports)
+            let rss = nic.rss.as_ref();
+            let fields = rss.map_or(HashedFields::Addresses, |rss| rss.hashed_fields(key.protocol));
+            Toeplitz::new(&configuration.key).flow(&key, fields)
         }
         _ if named => 0,
         _ => return None,

@@ -5,7 +5,7 @@ use super::rules::Rules;
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext};
 use crate::nic::{Nic, Node, NodeId, NodeKind, RssModel, Target};
 use weft_packet::header_match::HeaderMatch;
-use weft_packet::rss::Toeplitz;
+use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::QueueId;
 
 /// Graphs of at most so many edges, nodes and operands are walked without memory of the heap.
@@ -177,8 +177,8 @@ impl Steering {
     /// The hash of an IP packet.
     fn hash(&self, packet: &HeaderMatch) -> Option<u32> {
         let key = packet.flow()?;
-        let ports = self.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&key.protocol.0));
-        Some(self.toeplitz.flow(&key, ports))
+        let fields = self.rss.as_ref().map_or(HashedFields::Addresses, |rss| rss.hashed_fields(key.protocol));
+        Some(self.toeplitz.flow(&key, fields))
     }
 }
 

@@ -8,7 +8,8 @@ use crate::nic::{Nic, NodeId, NodeKind, TableId, Target};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
-use weft_packet::rss::Toeplitz;
+use weft_packet::rss::{HashedFields, Toeplitz};
+use weft_units::Protocol;
 
 /// Ethernet types of packets that RSS spreads.
 const IP: [u16; 2] = [ETHER_TYPE_IPV4, ETHER_TYPE_IPV6];
@@ -225,14 +226,13 @@ impl<'a> Walker<'a> {
         if mask != Field::IpProtocol.all_bits() {
             return None;
         }
-        let ports =
-            self.nic.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&(protocol as u8)));
-        let key = if ports {
-            packets.flow()
-        } else {
-            packets.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow()
+        let rss = self.nic.rss.as_ref();
+        let fields = rss.map_or(HashedFields::Addresses, |rss| rss.hashed_fields(Protocol(protocol as u8)));
+        let key = match fields {
+            HashedFields::AddressesAndPorts => packets.flow(),
+            HashedFields::Addresses => packets.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow(),
         }?;
         let toeplitz = self.toeplitz.get_or_init(|| Toeplitz::new(&self.configuration.key));
-        Some(toeplitz.flow(&key, ports))
+        Some(toeplitz.flow(&key, fields))
     }
 }

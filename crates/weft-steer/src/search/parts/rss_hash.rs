@@ -4,7 +4,7 @@ use super::ids::EntryId;
 use crate::nic::{Nic, RssModel};
 use crate::search::types::HashKey;
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
-use weft_packet::rss::{RssKey, Toeplitz};
+use weft_packet::rss::{HashedFields, RssKey, Toeplitz};
 use weft_units::FlowKey;
 
 /// A NIC's hash.
@@ -42,16 +42,15 @@ impl RssHash {
             Some(_) => return EntryId::DEFAULT,
         }
         let Some(toeplitz) = &self.toeplitz else { return EntryId::SPREAD };
-        let with_ports = |key: &FlowKey| model.hashed_with_ports.contains(&key.protocol.0);
-        let entry = |key: &FlowKey| {
-            EntryId::indirection(toeplitz.flow(key, with_ports(key)) & (model.indirection - 1))
-        };
+        let fields = |key: &FlowKey| model.hashed_fields(key.protocol);
+        let entry =
+            |key: &FlowKey| EntryId::indirection(toeplitz.flow(key, fields(key)) & (model.indirection - 1));
         if let Some(key) = headers.flow() {
             return entry(&key);
         }
         // Without ports, packets of two addresses have one hash where the protocol's ports are not hashed.
         match headers.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow() {
-            Some(key) if !with_ports(&key) => entry(&key),
+            Some(key) if fields(&key) == HashedFields::Addresses => entry(&key),
             _ => EntryId::SPREAD,
         }
     }
@@ -68,7 +67,7 @@ mod tests {
         let hash = RssHash::new(&workload::rss_nic(4, 128), &HashKey::Standard);
         let headers = workload::slides(1)[0].headers;
         let key = headers.flow().expect("five-tuple");
-        let place = Toeplitz::new(hash.key()).flow(&key, true) % 128;
+        let place = Toeplitz::new(hash.key()).flow(&key, HashedFields::AddressesAndPorts) % 128;
         assert_eq!(hash.entry_of(&headers), EntryId::indirection(place));
         let unknown = RssHash::new(&workload::rss_nic(4, 128), &HashKey::Unknown);
         assert_eq!(unknown.entry_of(&headers), EntryId::SPREAD);
