@@ -14,8 +14,8 @@ use std::process::Command;
 use rustix::net::{AddressFamily, SocketType};
 use weft_host::NetNs;
 use weft_host::ethtool::{
-    Action, ContextId, EthtoolError, Flow, HashFields, HashFlow, Kernel, L4, Masked, Nic, Ports, Refused,
-    RssChange, RxRule, Transport, equal_table, weighted_table,
+    Action, Ask, ContextId, EthtoolError, Flow, HashFields, HashFlow, Kernel, L4, Masked, Nic, Ports,
+    Refused, RssChange, RxRule, Transport, equal_table, weighted_table,
 };
 use weft_units::{RxQueueId, Weight};
 
@@ -199,8 +199,8 @@ impl Transport for Older {
     }
 
     /// The features stay: without them no kernel since 5.7 is.
-    fn has(&self, command: u8, dump: bool) -> bool {
-        command == FEATURES_GET && self.0.has(command, dump)
+    fn has(&self, command: u8, ask: Ask) -> bool {
+        command == FEATURES_GET && self.0.has(command, ask)
     }
 
     fn netlink(
@@ -208,9 +208,9 @@ impl Transport for Older {
         device: &str,
         command: u8,
         attributes: &[u8],
-        dump: bool,
+        ask: Ask,
     ) -> Result<Vec<Vec<u8>>, Refused> {
-        self.0.netlink(device, command, attributes, dump)
+        self.0.netlink(device, command, attributes, ask)
     }
 }
 
@@ -221,7 +221,7 @@ const FEATURES_GET: u8 = 11;
 
 /// What ioctls set, netlink reads, and the other way round.
 fn by_ioctl(nic: &mut Nic) -> Done {
-    need(nic.transport().has(RSS_SET, false), "a kernel with the netlink commands")?;
+    need(nic.transport().has(RSS_SET, Ask::Request), "a kernel with the netlink commands")?;
     let before = nic.rss(ContextId::MAIN)?;
     let mut older = Nic::over(Older(Kernel::open(&NetNs::current()?)?), nic.device())?;
     need(older.rss(ContextId::MAIN)? == before, "the same by ioctl as by netlink")?;

@@ -1,10 +1,6 @@
 //! Loom's Figure 2 on real packets: a class that is spread over many queues, flows and processes is limited as a whole.
 
-use core::num::NonZeroU32;
-use weft_lab::demo::{Bulk, DemoOptions, Outcome, Scenario, run};
-use weft_nic::plan::Mode;
-use weft_nic::testbed::RECEIVER;
-use weft_nic::worker::SegmentsPerTurn;
+use weft_lab::demo::{DemoOptions, Outcome, run};
 use weft_policy::{CompileOptions, Source, compile};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -18,21 +14,6 @@ const LIMIT: BitsPerSec = BitsPerSec(60_000_000);
 const LINK: BitsPerSec = BitsPerSec(100_000_000);
 /// Seconds in which both classes must have had a backlog.
 const SECONDS: usize = 3;
-
-fn options(duration: Nanos) -> DemoOptions {
-    let bulk = |name, flows| Bulk { name, flows, destination: RECEIVER, start: Nanos::ZERO, stop: duration };
-    DemoOptions {
-        scenario: Scenario { figure: 2, bulk: vec![bulk("T1", 130), bulk("T2", 4)], latency: None, duration },
-        modes: vec![Mode::Loom],
-        rate: Some(LINK),
-        congestion: "cubic".to_owned(),
-        segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
-        sq_qdisc: false,
-        requests_per_s: 0,
-        request_bytes: 0,
-        catch_up: Nanos::from_millis(50),
-    }
-}
 
 #[test]
 fn a_limit_holds_over_many_queues_flows_and_processes() {
@@ -48,7 +29,7 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
         windows.cloned().collect::<Vec<_>>()
     };
     let runs = [7, 14, 28].into_iter().map(|seconds| {
-        let options = options(Nanos::from_secs(seconds));
+        let options = DemoOptions::figure2(&[("T1", 130), ("T2", 4)], LINK, Nanos::from_secs(seconds));
         run(&policy, &options, &|| false, &mut |_| {}).expect("the run").remove(0)
     });
     let (mut outcome, mut windows) = (None, Vec::new());

@@ -3,7 +3,7 @@
 use weft_host::testing::privileged;
 use weft_lab::steer::search_cost;
 use weft_lab::steer::verification::verify_plan;
-use weft_packet::{Cube, Field};
+use weft_packet::{Field, HeaderMatch};
 use weft_run::steering::input;
 use weft_run::steering::planning::plan;
 use weft_steer::policy::{Balance, Isolate, PolicyFile};
@@ -15,10 +15,10 @@ use weft_steer::{Configuration, Flow};
 fn flows() -> Vec<Flow> {
     let mut flows = slides(40);
     flows.extend(isolation().into_iter().step_by(5));
-    let open = |cube: Cube| Flow { cube, weight: 1, rate: None, class: None, core: None };
-    let udp4 = Cube::ALL.exact(Field::EtherType, 0x0800).exact(Field::IpProtocol, 17);
+    let open = |headers: HeaderMatch| Flow { headers, weight: 1, rate: None, class: None, core: None };
+    let udp4 = HeaderMatch::ALL.exact(Field::EtherType, 0x0800).exact(Field::IpProtocol, 17);
     flows.push(open(udp4.exact(Field::DstPort, 5353)));
-    flows.push(open(Cube::ALL.exact(Field::EtherType, 0x88cc)));
+    flows.push(open(HeaderMatch::ALL.exact(Field::EtherType, 0x88cc)));
     flows
 }
 
@@ -42,11 +42,11 @@ fn every_shipped_model_sends_packets_where_planner_and_graph_say() {
             let planned =
                 plan(&nic, policy, flows(), options(queues), &Configuration::default()).expect(name);
             for ((_, placement), flow) in planned.plan.placements.iter().zip(&planned.flows) {
-                let mapping = nic.mapping(&planned.plan.configuration, &flow.cube);
+                let mapping = nic.mapping(&planned.plan.configuration, &flow.headers);
                 match placement {
                     Placement::Spread => {}
                     Placement::Rule(queue) | Placement::Hash(queue) | Placement::Default(queue) => {
-                        assert_eq!(mapping.queues(), [*queue], "{name}: {} {placement:?}", flow.cube);
+                        assert_eq!(mapping.queues(), [*queue], "{name}: {} {placement:?}", flow.headers);
                     }
                 }
             }

@@ -125,16 +125,16 @@ struct UplinkWatch {
 }
 
 /// Descriptor rings as the plan wants them, with the engine's flows: `add_flow` makes that of a ring.
-pub(crate) fn make_rings(
+pub(crate) fn make_rings<E: core::fmt::Display>(
     plan: &RingPlan,
     fds: Vec<OwnedFd>,
-    mut add_flow: impl FnMut(RingId) -> Result<FlowId, String>,
+    mut add_flow: impl FnMut(RingId) -> Result<FlowId, E>,
 ) -> Result<(Vec<Ring>, Vec<RingId>), NicError> {
     let mut rings = Vec::with_capacity(fds.len());
     let mut ring_of_flow = Vec::new();
     for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
         let ring = RingId::from_index(number);
-        let flow = add_flow(ring).map_err(NicError::Engine)?;
+        let flow = add_flow(ring).map_err(|error| NicError::Engine(error.to_string()))?;
         if ring_of_flow.len() <= flow.index() {
             ring_of_flow.resize(flow.index() + 1, RingId(u32::MAX));
         }
@@ -155,13 +155,13 @@ fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Rin
     if let Some(queues) = plan.queues {
         let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
         let queue = |ring: RingId| TxQueueId::from_index(ring.index() / queues.rings.max(1));
-        let add = |ring| scheduler.add_flow(queue(ring)).map_err(|e| e.to_string());
+        let add = |ring| scheduler.add_flow(queue(ring));
         let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
         return Ok((Scheduler::Queues(scheduler), rings, ring_of_flow));
     }
     let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
     let lane = |ring: RingId| plan.rings[ring.index()].lane;
-    let add = |ring| tree.add_flow(lane(ring), Weight::ONE).map_err(|e| e.to_string());
+    let add = |ring| tree.add_flow(lane(ring), Weight::ONE);
     let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
     Ok((Scheduler::Policy(tree), rings, ring_of_flow))
 }

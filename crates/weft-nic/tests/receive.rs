@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weft_host::{NetNs, link, testing};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveNic};
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};
-use weft_packet::{Cube, Field, RssKey, Toeplitz};
+use weft_packet::{Field, HashedFields, HeaderMatch, RssKey, Toeplitz};
 use weft_units::{FlowKey, Nanos, Packets, Protocol, RxQueueId};
 
 const QUEUES: u32 = 4;
@@ -21,13 +21,15 @@ fn budget(rate: u32, burst: u32) -> Budget {
 
 /// A model in a few lines: UDP to port 7001 goes to queue 3, to port 7002 nowhere, to port 7003 to a queue that there is not;
 /// all else by its hash over the first three queues.
-fn steer(cube: &Cube) -> Option<RxQueueId> {
+fn steer(headers: &HeaderMatch) -> Option<RxQueueId> {
     let toeplitz = Toeplitz::new(&RssKey::default());
-    match cube.get(Field::DstPort).0 {
+    match headers.get(Field::DstPort).0 {
         7001 => Some(RxQueueId(3)),
         7002 => None,
         7003 => Some(RxQueueId(99)),
-        _ => Some(RxQueueId(cube.flow().map_or(0, |flow| toeplitz.flow(&flow, true) % 128 % 3))),
+        _ => Some(RxQueueId(
+            headers.flow().map_or(0, |flow| toeplitz.flow(&flow, HashedFields::AddressesAndPorts) % 128 % 3),
+        )),
     }
 }
 
@@ -42,7 +44,7 @@ fn socket(ns: &NetNs, address: IpAddr, port: u16) -> UdpSocket {
     socket
 }
 
-fn start(config: &ReceiveConfig, steer: fn(&Cube) -> Option<RxQueueId>) -> (Testbed, ReceiveNic) {
+fn start(config: &ReceiveConfig, steer: fn(&HeaderMatch) -> Option<RxQueueId>) -> (Testbed, ReceiveNic) {
     let testbed = Testbed::create(&testing::unique("rx")).expect("namespaces");
     let (wire, host) = testbed.devices(1, 4000).expect("devices");
     let nic = ReceiveNic::start(config, wire, host, Arc::new(steer)).expect("started");
@@ -65,7 +67,7 @@ fn each_flow_is_counted_at_the_queue_that_the_model_says() {
     let mut clients = Vec::new();
     for flow in 0..40u16 {
         let client = socket(&testbed.sender, SENDER, 20_000 + flow);
-        let queue = toeplitz.flow(&key(20_000 + flow, PORT), true) % 128 % 3;
+        let queue = toeplitz.flow(&key(20_000 + flow, PORT), HashedFields::AddressesAndPorts) % 128 % 3;
         let packets = u64::from(flow % 7 + 1);
         for _ in 0..packets {
             client.send_to(b"to the hash's queue", (RECEIVER, PORT)).expect("sent");
@@ -192,7 +194,7 @@ fn a_replacement_under_load_loses_nothing() {
         });
         for round in 0..50 {
             let queue = RxQueueId(round % 2);
-            nic.replace(Arc::new(move |_: &Cube| Some(queue)));
+            nic.replace(Arc::new(move |_: &HeaderMatch| Some(queue)));
             std::thread::sleep(Duration::from_millis(5));
         }
         stop.store(true, Ordering::Relaxed);
@@ -215,7 +217,7 @@ fn a_packet_sent_after_a_replacement_sees_it() {
     let client = socket(&testbed.sender, SENDER, 20_000);
     for round in 0..200 {
         let queue = RxQueueId(round % 8);
-        nic.replace(Arc::new(move |_: &Cube| Some(queue)));
+        nic.replace(Arc::new(move |_: &HeaderMatch| Some(queue)));
         client.send_to(b"new", (RECEIVER, PORT)).expect("sent");
     }
     let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");

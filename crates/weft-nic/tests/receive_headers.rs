@@ -7,9 +7,9 @@ use common::{Below, Transport, frame, tcp};
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use weft_nic::receive::headers::fuzz_headers;
-use weft_nic::receive::packet_cube;
+use weft_nic::receive::packet_headers;
 use weft_packet::mutation::mutate;
-use weft_packet::{Cube, Field};
+use weft_packet::{Field, HeaderMatch};
 
 fn below() -> impl Strategy<Value = Below> {
     let vlans = proptest::collection::vec(0_u16.., 0..=2);
@@ -38,8 +38,8 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-/// The cube as etherparse's view of the frame gives it.
-fn expected(frame: &[u8]) -> Cube {
+/// The header match as etherparse's view of the frame gives it.
+fn expected(frame: &[u8]) -> HeaderMatch {
     let sliced = SlicedPacket::from_ethernet(frame).expect("etherparse reads its own frames");
     let tag = sliced.link_exts.first().map_or(0, |tag| match tag {
         LinkExtSlice::Vlan(tag) => u128::from(
@@ -49,15 +49,15 @@ fn expected(frame: &[u8]) -> Cube {
         ),
         other => panic!("{other:?}"),
     });
-    let all = Field::ALL.into_iter().fold(Cube::ALL, |cube, field| cube.exact(field, 0));
-    let mut cube = all
+    let all = Field::ALL.into_iter().fold(HeaderMatch::ALL, |headers, field| headers.exact(field, 0));
+    let mut headers = all
         .exact(Field::DstMac, number(&frame[..6]))
         .exact(Field::SrcMac, number(&frame[6..12]))
         .exact(Field::Vlan, tag);
     let payload = match sliced.net.as_ref().expect("IP") {
         NetSlice::Ipv4(ip) => {
             let header = ip.header();
-            cube = cube
+            headers = headers
                 .exact(Field::EtherType, 0x0800)
                 .exact(Field::SrcIp, number(&header.source()))
                 .exact(Field::DstIp, number(&header.destination()));
@@ -65,7 +65,7 @@ fn expected(frame: &[u8]) -> Cube {
         }
         NetSlice::Ipv6(ip) => {
             let header = ip.header();
-            cube = cube
+            headers = headers
                 .exact(Field::EtherType, 0x86dd)
                 .exact(Field::SrcIp, number(&header.source()))
                 .exact(Field::DstIp, number(&header.destination()));
@@ -73,20 +73,20 @@ fn expected(frame: &[u8]) -> Cube {
         }
         NetSlice::Arp(_) => panic!("not IP"),
     };
-    cube = cube.exact(Field::IpProtocol, payload.ip_number.0.into());
+    headers = headers.exact(Field::IpProtocol, payload.ip_number.0.into());
     if payload.fragmented {
-        return cube;
+        return headers;
     }
-    let ports = |cube: Cube, bytes: &[u8]| {
-        cube.exact(Field::SrcPort, number(&bytes[..2])).exact(Field::DstPort, number(&bytes[2..4]))
+    let ports = |headers: HeaderMatch, bytes: &[u8]| {
+        headers.exact(Field::SrcPort, number(&bytes[..2])).exact(Field::DstPort, number(&bytes[2..4]))
     };
     match sliced.transport {
         Some(TransportSlice::Tcp(tcp)) => {
-            ports(cube, tcp.slice()).exact(Field::TcpFlags, tcp.slice()[13].into())
+            ports(headers, tcp.slice()).exact(Field::TcpFlags, tcp.slice()[13].into())
         }
-        Some(TransportSlice::Udp(udp)) => ports(cube, udp.slice()),
-        _ if payload.ip_number.0 == 132 => ports(cube, payload.payload),
-        _ => cube,
+        Some(TransportSlice::Udp(udp)) => ports(headers, udp.slice()),
+        _ if payload.ip_number.0 == 132 => ports(headers, payload.payload),
+        _ => headers,
     }
 }
 
@@ -100,7 +100,7 @@ proptest! {
     ) {
         let mut bytes = frame(&below, &transport, &payload);
         bytes.resize(bytes.len() + padding, 0xaa);
-        prop_assert_eq!(packet_cube(&bytes), Some(expected(&bytes)));
+        prop_assert_eq!(packet_headers(&bytes), Some(expected(&bytes)));
     }
 
     #[test]
@@ -129,14 +129,14 @@ fn mutated_frames_have_all_fields() {
 #[test]
 fn what_is_cut_off_or_not_ip_keeps_its_ethernet_fields() {
     let whole = frame(&Below::default(), &Transport::Udp(7, 8), b"data");
-    assert_eq!(packet_cube(&whole[..13]), None);
-    let cut = packet_cube(&whole[..30]).expect("an Ethernet header is there");
+    assert_eq!(packet_headers(&whole[..13]), None);
+    let cut = packet_headers(&whole[..30]).expect("an Ethernet header is there");
     assert_eq!(cut.ether_type(), Some(0x0800));
     assert_eq!(cut.get(Field::SrcIp), (0, u128::MAX));
     let mut arp = whole[..14].to_vec();
     arp[12..].copy_from_slice(&[0x08, 0x06]);
     arp.extend([0; 28]);
-    let arp = packet_cube(&arp).expect("a frame");
+    let arp = packet_headers(&arp).expect("a frame");
     assert_eq!((arp.ether_type(), arp.get(Field::DstIp).0), (Some(0x0806), 0));
 }
 
@@ -145,7 +145,7 @@ fn a_third_tag_is_not_followed() {
     let mut bytes = frame(&Below { vlans: vec![1, 2], ..Below::default() }, &Transport::Udp(7, 8), b"");
     // Another tag between the second one and IP.
     bytes.splice(20..20, [0x81, 0x00, 0x00, 0x03]);
-    let cube = packet_cube(&bytes).expect("a frame");
-    assert_eq!((cube.get(Field::Vlan).0, cube.ether_type()), (1, Some(0x8100)));
-    assert_eq!(cube.get(Field::SrcIp).0, 0);
+    let headers = packet_headers(&bytes).expect("a frame");
+    assert_eq!((headers.get(Field::Vlan).0, headers.ether_type()), (1, Some(0x8100)));
+    assert_eq!(headers.get(Field::SrcIp).0, 0);
 }

@@ -9,14 +9,14 @@
 //! | [`segment`] | cutting TCP super-packets into segments, with their checksums |
 //! | [`pcap`] | reading and writing captures |
 //! | [`classifier`], [`prefix`] | rows of a match table: conjunctions of tests, and what two rows have in common |
-//! | [`cube`] | sets of packets as header fields under a mask |
+//! | [`header_match`] | sets of packets as header fields under a mask |
 //! | [`rss`] | the Toeplitz hash of receive-side scaling |
 //! | [`mutation`] | test support: seeded mutation of inputs for parsers |
 #![forbid(unsafe_code)]
 
 pub mod classifier;
-pub mod cube;
 pub mod ethernet;
+pub mod header_match;
 pub mod headers;
 pub mod mutation;
 pub mod pcap;
@@ -27,6 +27,6 @@ pub mod tap;
 pub mod vnet;
 
 pub use classifier::{Intersection, Match, PortRange, Prefix};
-pub use cube::{Cube, Field, Relation};
+pub use header_match::{Field, HeaderMatch, Relation};
 pub use prefix::ParsePrefixError;
-pub use rss::{RssKey, Toeplitz};
+pub use rss::{HashedFields, RssKey, Toeplitz};

@@ -24,6 +24,15 @@ const MICROSOFT_KEY: [u8; 40] = [
 /// Longest input: two IPv6 addresses and two ports, in bytes.
 const LONGEST: usize = 36;
 
+/// The fields of a flow that a hash is taken of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HashedFields {
+    /// Source and destination address.
+    Addresses,
+    /// The same and the ports.
+    AddressesAndPorts,
+}
+
 /// The hash by a table per input byte: 36 tables of 256 words (36 KiB), built once per key.
 #[derive(Clone, Debug)]
 pub struct Toeplitz {
@@ -50,8 +59,8 @@ impl Toeplitz {
         self.tables.iter().zip(input).fold(0, |hash, (table, byte)| hash ^ table[usize::from(*byte)])
     }
 
-    /// Hash of a flow: source and destination address, and the ports where `ports` says so.
-    pub fn flow(&self, key: &FlowKey, ports: bool) -> u32 {
+    /// Hash of a flow's fields.
+    pub fn flow(&self, key: &FlowKey, fields: HashedFields) -> u32 {
         let mut input = [0; LONGEST];
         let addresses = match (key.src, key.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -67,8 +76,11 @@ impl Toeplitz {
             // A flow's addresses are of one family.
             _ => 0,
         };
-        let len = if ports { addresses + 4 } else { addresses };
-        if ports {
+        let len = match fields {
+            HashedFields::Addresses => addresses,
+            HashedFields::AddressesAndPorts => addresses + 4,
+        };
+        if fields == HashedFields::AddressesAndPorts {
             input[addresses..addresses + 2].copy_from_slice(&key.sport.to_be_bytes());
             input[addresses + 2..len].copy_from_slice(&key.dport.to_be_bytes());
         }
@@ -104,8 +116,8 @@ mod tests {
                 0x4b61_e985,
             ),
         ] {
-            assert_eq!(toeplitz.flow(&key, true), with_ports, "{key:?}");
-            assert_eq!(toeplitz.flow(&key, false), without, "{key:?}");
+            assert_eq!(toeplitz.flow(&key, HashedFields::AddressesAndPorts), with_ports, "{key:?}");
+            assert_eq!(toeplitz.flow(&key, HashedFields::Addresses), without, "{key:?}");
         }
     }
 

@@ -1,14 +1,14 @@
 //! The compiler's passes, one after the other.
 
-use crate::check::graph::{Graph, Kind};
-use crate::check::shape::{Shape, find_cycles};
-use crate::check::{build, rows, rules};
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
-use crate::diagnostic::{Diagnostic, Finding};
+use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::lowering::model::{Policy, Spanned};
 use crate::program::{self, limit_name};
 use crate::syntax::SyntaxNode;
+use crate::validate::graph::{Graph, Kind};
+use crate::validate::shape::{Shape, find_cycles};
+use crate::validate::{build, rows, rules};
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
 use weft_text::{LineIndex, Span, quoted};
@@ -56,68 +56,68 @@ pub const DIAGNOSTICS_MAX: usize = 200;
 /// [`syntax::TEXT_MAX`]), and what is wrong with the syntax. Never fails; a formatter or a language server starts here.
 pub fn parse(source: Source<'_>) -> (SyntaxNode, Vec<Diagnostic>) {
     let lines = LineIndex::new(source.text);
-    let (tree, findings) = syntax::parse(source.text);
-    (tree, located(findings, source.name, &lines))
+    let (tree, diagnostics) = syntax::parse(source.text);
+    (tree, located(diagnostics, source.name, &lines))
 }
 
 /// Compiles a policy. Any text is possible; what is wrong with it is in the diagnostics.
 pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
     let lines = LineIndex::new(source.text);
-    let mut pass = Pass { findings: Vec::new(), lines: &lines };
+    let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
     let policy = pass.run(source.text, options);
     let refused = pass.failed();
     // What a policy does is no matter while there is none.
     if refused {
-        pass.findings.retain(|finding| !finding.is_note());
+        pass.diagnostics.retain(|diagnostic| !diagnostic.is_note());
     }
-    let diagnostics = located(pass.findings, source.name, &lines);
+    let diagnostics = located(pass.diagnostics, source.name, &lines);
     Compilation { policy: policy.filter(|_| !refused), diagnostics }
 }
 
-/// The findings in the order of their places, each place and code once, at most [`DIAGNOSTICS_MAX`].
-fn located(mut findings: Vec<Finding>, file: &str, lines: &LineIndex<'_>) -> Vec<Diagnostic> {
-    findings.sort_by_key(Finding::place);
-    findings.dedup_by_key(|finding| finding.place());
+/// The diagnostics in the order of their places, each place and code once, at most [`DIAGNOSTICS_MAX`].
+fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineIndex<'_>) -> Vec<Diagnostic> {
+    diagnostics.sort_by_key(SpannedDiagnostic::place);
+    diagnostics.dedup_by_key(|diagnostic| diagnostic.place());
     // Errors stay when there is too much to say.
-    if findings.len() > DIAGNOSTICS_MAX && findings.iter().any(Finding::is_error) {
-        findings.retain(Finding::is_error);
+    if diagnostics.len() > DIAGNOSTICS_MAX && diagnostics.iter().any(SpannedDiagnostic::is_error) {
+        diagnostics.retain(SpannedDiagnostic::is_error);
     }
-    findings.truncate(DIAGNOSTICS_MAX);
-    findings.into_iter().map(|finding| finding.locate(file, lines)).collect()
+    diagnostics.truncate(DIAGNOSTICS_MAX);
+    diagnostics.into_iter().map(|diagnostic| diagnostic.locate(file, lines)).collect()
 }
 
-/// The findings so far.
+/// The diagnostics so far.
 struct Pass<'a> {
-    findings: Vec<Finding>,
+    diagnostics: Vec<SpannedDiagnostic>,
     lines: &'a LineIndex<'a>,
 }
 
 impl Pass<'_> {
     fn failed(&self) -> bool {
-        self.findings.iter().any(Finding::is_error)
+        self.diagnostics.iter().any(SpannedDiagnostic::is_error)
     }
 
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
-        let (tree, findings) = syntax::parse(text);
-        let readable = findings.is_empty();
-        self.findings.extend(findings);
-        let (mut policy, findings) = lowering::lower(&tree);
-        self.findings.extend(findings);
-        let (mut graph, findings) = build::build(&mut policy, readable, self.lines);
-        self.findings.extend(findings);
+        let (tree, diagnostics) = syntax::parse(text);
+        let readable = diagnostics.is_empty();
+        self.diagnostics.extend(diagnostics);
+        let (mut policy, diagnostics) = lowering::lower(&tree);
+        self.diagnostics.extend(diagnostics);
+        let (mut graph, diagnostics) = build::build(&mut policy, readable, self.lines);
+        self.diagnostics.extend(diagnostics);
         self.apply(options, &mut policy, &mut graph);
         self.check_bounds(&policy, &graph);
         let shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
         if self.failed() {
             return None;
         }
-        let (rows, findings) = rows::table(&policy);
-        self.findings.extend(findings);
+        let (rows, diagnostics) = rows::table(&policy);
+        self.diagnostics.extend(diagnostics);
         if self.failed() {
             return None;
         }
         let compiled = program::compile(&policy, &graph, &shape, &rows);
-        compiled.map_err(|refused| self.findings.push(rows::too_many_rows(refused.class))).ok()
+        compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
     }
 
     /// Lets the caller's options replace what the text says.
@@ -140,12 +140,12 @@ impl Pass<'_> {
             if *rate == BitsPerSec::ZERO {
                 let message = format!("the rate given for the limit {name} from outside is zero");
                 let help = "a rate of zero would hold its packets forever";
-                self.findings.push(Finding::new(Code::ZeroRate, place, message, help));
+                self.diagnostics.push(SpannedDiagnostic::new(Code::ZeroRate, place, message, help));
             } else if !found && graph.complete {
                 let message =
                     format!("a rate is given from outside for {name}, but the policy has no such limit");
                 let help = "name a limit, such as `T1[10.0.1.0/24]`, or a node of limits, such as `T1`";
-                self.findings.push(Finding::new(Code::UnknownLimit, place, message, help));
+                self.diagnostics.push(SpannedDiagnostic::new(Code::UnknownLimit, place, message, help));
             }
         }
     }
@@ -159,19 +159,29 @@ impl Pass<'_> {
                 None if !graph.complete => continue,
                 None => {
                     let message = format!("nothing in the policy has the name {name}");
-                    Finding::new(Code::UnknownName, class.span, message, "name a class")
+                    SpannedDiagnostic::new(Code::UnknownName, class.span, message, "name a class")
                 }
                 Some(at) if graph.class_of(*at).is_none() => {
                     let help = "bounds hold for classes; give one to each class below it";
-                    Finding::new(Code::NotAClass, class.span, format!("{name} is not a class"), help)
+                    SpannedDiagnostic::new(
+                        Code::NotAClass,
+                        class.span,
+                        format!("{name} is not a class"),
+                        help,
+                    )
                 }
                 Some(_) if seen.insert(&class.value) => continue,
                 Some(_) => {
                     let message = format!("the bound of {name} is stated twice");
-                    Finding::new(Code::StatedTwice, class.span, message, "leave one of the lines out")
+                    SpannedDiagnostic::new(
+                        Code::StatedTwice,
+                        class.span,
+                        message,
+                        "leave one of the lines out",
+                    )
                 }
             };
-            self.findings.push(found);
+            self.diagnostics.push(found);
         }
     }
 
@@ -179,7 +189,7 @@ impl Pass<'_> {
     fn check_graph(&mut self, graph: &mut Graph, link: Option<BitsPerSec>) -> Option<Shape> {
         let cycles = find_cycles(graph);
         let cyclic = !cycles.is_empty();
-        self.findings.extend(cycles);
+        self.diagnostics.extend(cycles);
         let root = graph.root.filter(|_| !cyclic && graph.complete)?;
         let mut shape = Shape::new(graph, root);
         if !shape.reaches(graph, graph.classes) {
@@ -187,13 +197,13 @@ impl Pass<'_> {
             shape = Shape::new(graph, graph.root?);
         }
         if let Some(too_deep) = shape.check_levels(graph) {
-            self.findings.push(too_deep);
+            self.diagnostics.push(too_deep);
             return None;
         }
-        self.findings.extend(rules::check(graph, &shape));
-        self.findings.extend(rules::check_reached(graph, &shape));
+        self.diagnostics.extend(rules::check(graph, &shape));
+        self.diagnostics.extend(rules::check_reached(graph, &shape));
         if let Some(link) = link {
-            self.findings.extend(rules::check_link(graph, &shape, link));
+            self.diagnostics.extend(rules::check_link(graph, &shape, link));
         }
         Some(shape)
     }

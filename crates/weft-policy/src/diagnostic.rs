@@ -1,11 +1,11 @@
-//! What the compiler says about a policy: one finding with its code, its place and a way out.
+//! What the compiler says about a policy: one diagnostic with its code, its place and a way out.
 
 use crate::code::{Code, Severity};
 use core::fmt;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use weft_text::{LineIndex, ParseError, Position, Span, printable};
 
-/// One finding.
+/// One diagnostic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// Its stable code.
@@ -65,14 +65,14 @@ impl Serialize for Diagnostic {
 
 /// An error, warning or note before its file and lines are known: what the compiler's passes produce.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct SpannedDiagnostic {
     code: Code,
     error: ParseError,
     notes: Vec<String>,
 }
 
-impl Finding {
-    /// A finding at `span`. A message or help is made printable and kept to one line.
+impl SpannedDiagnostic {
+    /// A diagnostic at `span`. A message or help is made printable and kept to one line.
     pub(crate) fn new(code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) -> Self {
         Self { code, error: ParseError::new(span, message, help), notes: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl Finding {
         self
     }
 
-    /// Gives the finding its file and lines.
+    /// Gives the diagnostic its file and lines.
     pub(crate) fn locate(self, file: &str, lines: &LineIndex<'_>) -> Diagnostic {
         let ParseError { span, what, hint, .. } = self.error;
         Diagnostic {
@@ -99,7 +99,7 @@ impl Finding {
         }
     }
 
-    /// By what findings are sorted; two findings of the same place are one.
+    /// By what diagnostics are sorted; two diagnostics of the same place are one.
     pub(crate) fn place(&self) -> (Span, Code) {
         (self.error.span, self.code)
     }
@@ -119,20 +119,25 @@ impl Finding {
 mod tests {
     use super::*;
 
-    fn finding() -> Diagnostic {
+    fn diagnostic() -> Diagnostic {
         let text = "link 1gbps\nroot = ä\u{1b}\n";
-        let bad = Finding::new(Code::UnknownCharacter, Span::new(20, 21), "`\u{1b}`\nis odd", "leave it out");
+        let bad = SpannedDiagnostic::new(
+            Code::UnknownCharacter,
+            Span::new(20, 21),
+            "`\u{1b}`\nis odd",
+            "leave it out",
+        );
         bad.note("a note").locate("a.weft", &LineIndex::new(text))
     }
 
     #[test]
     fn columns_count_characters_and_a_message_stays_on_its_line() {
-        assert_eq!(finding().one_line(), "a.weft:2:9: error[E0002]: `\\u{1b}`\\u{a}is odd");
+        assert_eq!(diagnostic().one_line(), "a.weft:2:9: error[E0002]: `\\u{1b}`\\u{a}is odd");
     }
 
     #[test]
     fn the_object_form_has_the_promised_fields() {
-        let json = serde_json::to_value(finding()).expect("serializes");
+        let json = serde_json::to_value(diagnostic()).expect("serializes");
         assert_eq!(json["file"], "a.weft");
         assert_eq!((&json["line"], &json["column"]), (&2.into(), &9.into()));
         assert_eq!(json["end"], serde_json::json!({ "line": 2, "column": 10 }));

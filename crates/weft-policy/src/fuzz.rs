@@ -29,7 +29,7 @@ pub fn fuzz_policy(data: &[u8]) {
         assert!(diagnostic.start <= diagnostic.end, "{diagnostic:?}");
     }
     for diagnostic in compilation.diagnostics.iter().take(DRAWN_MAX) {
-        assert!(render(diagnostic, &text, false).contains(diagnostic.code.as_str()));
+        assert!(render(diagnostic, &text, weft_text::Style::Plain).contains(diagnostic.code.as_str()));
     }
     let Some(policy) = compilation.policy else { return };
     policy.check_invariants();

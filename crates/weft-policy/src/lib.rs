@@ -4,7 +4,7 @@
 //!
 //! 1. `syntax`: the text becomes a lossless tree. The parser never fails; it reports and goes on.
 //! 2. `lowering`: the tree becomes a model with values, in which names are still names.
-//! 3. `check`: names become edges of a graph, which must keep the rules of Loom's restricted DAG (NSDI'19, section 4);
+//! 3. `validate`: names become edges of a graph, which must keep the rules of Loom's restricted DAG (NSDI'19, section 4);
 //!    the conditions of classes become rows of a match table.
 //! 4. `program`: shaping nodes leave the graph and become limits of lanes; what is left is a tree.
 //!
@@ -12,7 +12,6 @@
 //! [`syntax::NESTING_MAX`] or by the number of levels of a policy, and every table by a limit with a code of its own.
 #![forbid(unsafe_code)]
 
-mod check;
 pub mod code;
 mod compile;
 pub mod compiled;
@@ -23,6 +22,7 @@ mod lowering;
 mod program;
 mod render;
 pub mod syntax;
+mod validate;
 
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
@@ -32,3 +32,5 @@ pub use diagnostic::Diagnostic;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+/// Whether a drawn diagnostic has colours.
+pub use weft_text::Style;

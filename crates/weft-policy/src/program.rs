@@ -1,12 +1,12 @@
 //! From the checked graph to the engine's program: shaping nodes leave the tree and become limits of lanes (Loom,
 //! section 4: "the policy graph forms a tree if all shaping nodes are removed").
 
-use crate::check::build::DEFAULT;
-use crate::check::graph::{Edge, Graph, Kind, Node};
-use crate::check::rows::{ClassRow, ROWS_MAX};
-use crate::check::shape::Shape;
 use crate::compiled::{ClassInfo, CompiledPolicy, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
+use crate::validate::build::DEFAULT;
+use crate::validate::graph::{Edge, Graph, Kind, Node};
+use crate::validate::rows::{ClassRow, ROWS_MAX};
+use crate::validate::shape::Shape;
 use std::collections::BTreeMap;
 use weft_packet::{Match, Prefix};
 use weft_sched::program::{

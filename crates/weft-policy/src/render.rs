@@ -2,11 +2,10 @@
 
 use crate::code::Severity;
 use crate::diagnostic::Diagnostic;
-use weft_text::{Drawing, Excerpt, Level};
+use weft_text::{Drawing, Excerpt, Level, Style};
 
-/// Draws `diagnostic` with the line of `source` it speaks of. `source` is the text that was compiled. Colours are used
-/// only when `color` says so.
-pub fn render(diagnostic: &Diagnostic, source: &str, color: bool) -> String {
+/// Draws `diagnostic` with the line of `source` it speaks of. `source` is the text that was compiled.
+pub fn render(diagnostic: &Diagnostic, source: &str, style: Style) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::Error,
         Severity::Warning => Level::Warning,
@@ -21,5 +20,5 @@ pub fn render(diagnostic: &Diagnostic, source: &str, color: bool) -> String {
         notes: &diagnostic.notes,
         hint: &diagnostic.help,
     };
-    drawing.render(color)
+    drawing.render(style)
 }

@@ -16,18 +16,18 @@ pub mod queues;
 pub mod tree;
 pub mod workload;
 
-mod check;
 mod leaf;
 mod limit;
 mod node;
 mod pifo;
-mod tags;
+mod validate;
+mod virtual_time;
 mod winner;
 
-pub use check::ProgramError;
 pub use packets::{
     Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler, Traffic,
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 pub use queues::{QueueScheduler, WeightUpdates};
-pub use tree::{FlowError, Next, PolicyTree, RateError, StaleTurn, Turn};
+pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, Turn};
+pub use validate::ProgramError;

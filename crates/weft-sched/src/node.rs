@@ -3,7 +3,7 @@
 use weft_units::{Bytes, Weight};
 
 use crate::program::Discipline;
-use crate::tags::{self, Account};
+use crate::virtual_time::{self, Account};
 use crate::winner::WinnerTree;
 
 /// Why a child that had nothing to offer has something again.
@@ -197,7 +197,7 @@ impl WfqNode {
             self.tree.clear(slot);
         }
         // Not before the service ends: ranks that a rebase makes equal must not overtake the child in service.
-        if self.virtual_time >= tags::REBASE_AT {
+        if self.virtual_time >= virtual_time::REBASE_AT {
             self.rebase();
         }
     }
@@ -206,7 +206,7 @@ impl WfqNode {
     fn rebase(&mut self) {
         let held = self.shares.iter().filter_map(|share| share.held);
         let oldest = self.tree.ranks().chain(held).min().unwrap_or(self.virtual_time);
-        let base = tags::rebase_base(self.virtual_time, oldest);
+        let base = virtual_time::rebase_base(self.virtual_time, oldest);
         self.virtual_time -= base;
         self.tree.rerank(|rank| rank.saturating_sub(base));
         for share in &mut self.shares {

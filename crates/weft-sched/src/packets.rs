@@ -8,9 +8,9 @@
 use thiserror::Error;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
 
-use crate::check::ProgramError;
 use crate::program::Program;
-use crate::tree::{FlowError, Next, PolicyTree, RateError};
+use crate::tree::{FlowError, InvariantError, Next, PolicyTree, RateError};
+use crate::validate::ProgramError;
 
 /// A packet or segment that waits elsewhere: its length, and whatever its owner needs to find it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -391,8 +391,8 @@ impl PacketScheduler {
     /// bytes, counted by walking them) and the invariants of the tree. Linear in flows and packets.
     ///
     /// # Errors
-    /// The first broken invariant, in words. Any error is a fault of this crate.
-    pub fn check_invariants(&self) -> Result<(), String> {
+    /// The first broken invariant. Any error is a fault of this crate.
+    pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.tree.check_invariants()?;
         let mut walked = vec![Traffic::default(); self.lanes.len()];
         let mut in_slab = 0;
@@ -410,14 +410,18 @@ impl PacketScheduler {
         for (at, (state, found)) in self.lanes.iter().zip(&walked).enumerate() {
             let counted = state.counters.held();
             if counted != *found {
-                return Err(format!("lane {at}: counters say {counted:?} held, its queues hold {found:?}"));
+                let text = format!("lane {at}: counters say {counted:?} held, its queues hold {found:?}");
+                return Err(InvariantError(text));
             }
         }
         let free =
             core::iter::successors(self.slab.get(self.free as usize), |p| self.slab.get(p.next as usize));
         match in_slab + free.count() {
             all if all == self.slab.len() => Ok(()),
-            all => Err(format!("{} slab places, but {all} are used or free", self.slab.len())),
+            all => {
+                let text = format!("{} slab places, but {all} are used or free", self.slab.len());
+                Err(InvariantError(text))
+            }
         }
     }
 }

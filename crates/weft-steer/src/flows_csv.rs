@@ -7,7 +7,7 @@ use core::fmt;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use thiserror::Error;
 use weft_packet::classifier::Prefix;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_text::{printable, quoted};
 use weft_units::{BitsPerSec, Protocol};
 
@@ -22,6 +22,18 @@ pub struct FlowsError {
     pub file: String,
     /// Line, from 1.
     pub line: u64,
+    /// The column's name; empty when it is not about one.
+    pub column: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do; may be empty.
+    pub hint: String,
+}
+
+/// What is wrong with one flow.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{}{what}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
+pub struct FlowError {
     /// The column's name; empty when it is not about one.
     pub column: String,
     /// What is wrong.
@@ -83,6 +95,9 @@ impl Column {
     }
 }
 
+/// The columns of a five-tuple, in their usual order.
+const FIVE_TUPLE: [Column; 5] = [Column::Proto, Column::Src, Column::Sport, Column::Dst, Column::Dport];
+
 /// What is wrong with a row before its file and line are known.
 struct RowError {
     /// The column's name; empty when it is not about one.
@@ -99,6 +114,11 @@ impl RowError {
     /// The same in a column.
     fn of(self, column: &str) -> Self {
         Self { column: column.to_owned(), ..self }
+    }
+
+    /// The error of a flow that is in no file.
+    fn alone(self) -> FlowError {
+        FlowError { column: printable(&self.column), what: printable(&self.what), hint: self.hint.to_owned() }
     }
 
     fn locate(self, file: &str, line: u64) -> FlowsError {
@@ -135,6 +155,30 @@ pub fn read(text: &[u8], file: &str) -> Result<Vec<Flow>, FlowsError> {
         flows.push(flow(&columns, &record).map_err(|error| error.locate(file, line))?);
     }
     Ok(flows)
+}
+
+/// Reads one flow, written as a row of the columns `proto,src,sport,dst,dport`. `None` when nothing is written.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub fn read_flow(text: &str) -> Result<Option<Flow>, FlowError> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(Trim::All)
+        .comment(Some(b'#'))
+        .from_reader(text.as_bytes());
+    let mut records = reader.records();
+    let Some(record) = records.next() else { return Ok(None) };
+    let record = record.map_err(|error| of_csv(&error).alone())?;
+    if record.len() != FIVE_TUPLE.len() {
+        let what = format!("it has {} fields, not {}", record.len(), FIVE_TUPLE.len());
+        return Err(RowError::new(what, "leave a field empty for a wildcard, but write its comma").alone());
+    }
+    if records.next().is_some() {
+        return Err(RowError::new("there is more than one row", "give one flow").alone());
+    }
+    flow(&FIVE_TUPLE, &record).map(Some).map_err(RowError::alone)
 }
 
 /// What the reader of tables says, in our words.
@@ -176,15 +220,15 @@ fn columns(header: &StringRecord) -> Result<Vec<Column>, RowError> {
 }
 
 fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, RowError> {
-    let mut flow = Flow { cube: Cube::ALL, weight: 1, rate: None, class: None, core: None };
+    let mut flow = Flow { headers: HeaderMatch::ALL, weight: 1, rate: None, class: None, core: None };
     for (column, text) in columns.iter().zip(record) {
         if text.is_empty() || text == "*" {
             continue;
         }
         field(&mut flow, *column, text).map_err(|error| error.of(column.name()))?;
     }
-    let ports = flow.cube.tests(Field::SrcPort) || flow.cube.tests(Field::DstPort);
-    if ports && !flow.cube.tests(Field::IpProtocol) {
+    let ports = flow.headers.tests(Field::SrcPort) || flow.headers.tests(Field::DstPort);
+    if ports && !flow.headers.tests(Field::IpProtocol) {
         let hint = "write tcp, udp or sctp, or leave the ports empty";
         return Err(RowError::new("the flow has ports, but no protocol", hint).of(Column::Proto.name()));
     }
@@ -193,11 +237,11 @@ fn flow(columns: &[Column], record: &StringRecord) -> Result<Flow, RowError> {
 
 fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), RowError> {
     match column {
-        Column::Proto => flow.cube = flow.cube.exact(Field::IpProtocol, protocol(text)?.into()),
-        Column::Src => flow.cube = address(flow.cube, Field::SrcIp, text)?,
-        Column::Dst => flow.cube = address(flow.cube, Field::DstIp, text)?,
-        Column::Sport => flow.cube = flow.cube.exact(Field::SrcPort, port(text)?.into()),
-        Column::Dport => flow.cube = flow.cube.exact(Field::DstPort, port(text)?.into()),
+        Column::Proto => flow.headers = flow.headers.exact(Field::IpProtocol, protocol(text)?.into()),
+        Column::Src => flow.headers = address(flow.headers, Field::SrcIp, text)?,
+        Column::Dst => flow.headers = address(flow.headers, Field::DstIp, text)?,
+        Column::Sport => flow.headers = flow.headers.exact(Field::SrcPort, port(text)?.into()),
+        Column::Dport => flow.headers = flow.headers.exact(Field::DstPort, port(text)?.into()),
         Column::Weight => match number(text)?.try_into() {
             Ok(weight) if weight > 0 => flow.weight = weight,
             _ => {
@@ -255,7 +299,7 @@ fn protocol(text: &str) -> Result<u8, RowError> {
     }
 }
 
-fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, RowError> {
+fn address(headers: HeaderMatch, field: Field, text: &str) -> Result<HeaderMatch, RowError> {
     let prefix: Prefix = match text.parse() {
         Ok(prefix) => prefix,
         Err(error) => {
@@ -263,8 +307,8 @@ fn address(cube: Cube, field: Field, text: &str) -> Result<Cube, RowError> {
             return Err(RowError::new(format!("{}: {error}", quoted(text)), hint));
         }
     };
-    let with = cube.prefix(field, prefix);
-    if cube.ether_type().is_some() && cube.ether_type() != with.ether_type() {
+    let with = headers.prefix(field, prefix);
+    if headers.ether_type().is_some() && headers.ether_type() != with.ether_type() {
         let what = "source and destination are of two families";
         return Err(RowError::new(what, "write two IPv4 or two IPv6 addresses"));
     }
@@ -300,15 +344,15 @@ mod tests {
         let flows = read(text.as_bytes(), "flows.csv").expect("read");
         assert_eq!(flows.len(), 3);
         assert_eq!(
-            flows[0].cube.to_string(),
+            flows[0].headers.to_string(),
             "ether-type 0x800 ip-proto 17 src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 53"
         );
         let of = |flow: &Flow| (flow.weight, flow.rate.map(|rate| rate.0), flow.class.clone(), flow.core);
         assert_eq!(of(&flows[0]), (3, Some(1_000_000), Some("hp".to_owned()), Some(2)));
         assert_eq!(of(&flows[1]), (1, None, None, None));
-        let key = flows[1].cube.flow().expect("a five-tuple");
+        let key = flows[1].headers.flow().expect("a five-tuple");
         assert_eq!((key.protocol, key.dport), (Protocol::TCP, 443));
-        assert_eq!(flows[2].cube.to_string(), "ether-type 0x800 ip-proto 132 src-ip 10.0.0.0/8");
+        assert_eq!(flows[2].headers.to_string(), "ether-type 0x800 ip-proto 132 src-ip 10.0.0.0/8");
     }
 
     #[test]
@@ -340,6 +384,23 @@ mod tests {
             read(b"proto,src,sport,dst,dport\n\xff,,,,\n", "f")
                 .is_err_and(|e| e.to_string().contains("UTF-8"))
         );
+    }
+
+    #[test]
+    fn one_flow_is_read_as_a_row_of_a_list() {
+        let text = "udp, 10.0.0.1,\"7777\",10.0.0.0/24,*";
+        let list = read(format!("{HEADER}\n{text}\n").as_bytes(), "f").expect("read");
+        assert_eq!(read_flow(text).expect("read").as_ref(), list.first());
+        assert_eq!(read_flow(""), Ok(None));
+        for (text, shown) in [
+            ("udp", "it has 1 fields, not 5; leave a field empty"),
+            ("udp,,,,53\nudp,,,,54", "there is more than one row; give one flow"),
+            ("xyz,1.2.3.4,5,1.2.3.4,6", "column proto: `xyz` is not a protocol; write tcp"),
+            (",10.0.0.1,1,,", "column proto: the flow has ports, but no protocol"),
+        ] {
+            let error = read_flow(text).expect_err(text).to_string();
+            assert!(error.starts_with(shown), "{text}: {error}");
+        }
     }
 
     proptest! {

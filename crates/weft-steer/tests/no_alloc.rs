@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use weft_packet::{Cube, Field};
+use weft_packet::{Field, HeaderMatch};
 use weft_steer::nic::{self, Steering, TableId};
 use weft_steer::{Action, Configuration, ContextId, RssContext, Rule};
 use weft_units::RxQueueId;
@@ -70,7 +70,7 @@ fn packets_are_steered_without_allocations() {
     for model in &models {
         let rules = (0..20u16).map(|i| Rule {
             table: TableId(i % (model.tables.len() as u16).max(1)),
-            cube: Cube::ALL.with(Field::DstPort, i.into(), if i % 2 == 0 { 0xffff } else { 0x3f }),
+            headers: HeaderMatch::ALL.with(Field::DstPort, i.into(), if i % 2 == 0 { 0xffff } else { 0x3f }),
             priority: 1,
             action: if i % 3 == 0 { Action::Context(ContextId::MAIN) } else { Action::Queue(RxQueueId(2)) },
         });
@@ -81,7 +81,7 @@ fn packets_are_steered_without_allocations() {
         let mut queues = [0u32; 8];
         let before = allocations();
         for i in 0..10_000u128 {
-            let packet = Cube::ALL
+            let packet = HeaderMatch::ALL
                 .exact(Field::EtherType, [0x0800, 0x86dd, 0x0806][i as usize % 3])
                 .exact(Field::IpProtocol, [6, 17][i as usize % 2])
                 .exact(Field::SrcIp, i * 77)

@@ -5,8 +5,8 @@ mod common;
 use common::check;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_packet::Cube;
-use weft_packet::cube::Field;
+use weft_packet::HeaderMatch;
+use weft_packet::header_match::Field;
 use weft_steer::Flow;
 use weft_steer::nic::{Exclusion, Masks, Nic, Node, NodeId, NodeKind, Order, Pool, PoolId, TableId, Target};
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile};
@@ -72,10 +72,10 @@ fn nodes(nic: &Nic) -> Vec<Node> {
 fn some_flow() -> impl Strategy<Value = Flow> {
     (0u32..3, 0u16..4, 0u16..6, 0u8..12, 0u8..3, 0u32..6, 1u32..4).prop_map(
         |(src, sport, dport, wild, class, core, weight)| {
-            let mut key = workload::slides(1)[0].cube.flow().expect("five-tuple");
+            let mut key = workload::slides(1)[0].headers.flow().expect("five-tuple");
             key.src = std::net::Ipv4Addr::from((10 << 24) + src).into();
             (key.sport, key.dport) = (sport, dport);
-            let mut cube = Cube::of_flow(&key);
+            let mut headers = HeaderMatch::of_flow(&key);
             let dropped: &[Field] = match wild {
                 0 => &[Field::SrcIp, Field::SrcPort],
                 1 => &[Field::DstPort],
@@ -84,11 +84,11 @@ fn some_flow() -> impl Strategy<Value = Flow> {
                 _ => &[],
             };
             for field in dropped {
-                cube = cube.without(*field);
+                headers = headers.without(*field);
             }
             let class = ["", "hp", "be"][usize::from(class)];
             Flow {
-                cube,
+                headers,
                 weight,
                 rate: None,
                 class: (!class.is_empty()).then(|| class.to_owned()),

@@ -5,8 +5,8 @@ mod common;
 use common::{DRAGONET, check, planner, set};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_packet::cube::Field;
-use weft_packet::{Cube, RssKey};
+use weft_packet::header_match::Field;
+use weft_packet::{HeaderMatch, RssKey};
 use weft_steer::Flow;
 use weft_steer::nic::Usage;
 use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile, Priority, Reserved};
@@ -229,7 +229,7 @@ fn formulas_are_searched_locally() {
     all.extend(ids.into_iter().zip(more));
     check(&planner, &all);
     assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());
-    // Two wishes at once: homes, and among the others balance.
+    // Two wishes at once: preferred queues, and among the others balance.
     let mut planner =
         self::planner(workload::both_nic(4, 100, 16), read("1 * balance + 2 * locality"), Options::default());
     let core = |(i, flow): (usize, Flow)| Flow { core: (i < 4).then_some(i as u32), ..flow };
@@ -238,11 +238,11 @@ fn formulas_are_searched_locally() {
 }
 
 fn listener(port: u16) -> Flow {
-    let cube = Cube::ALL
+    let headers = HeaderMatch::ALL
         .exact(Field::EtherType, 0x0800)
         .exact(Field::IpProtocol, 17)
         .exact(Field::DstPort, port.into());
-    Flow { cube, ..workload::slides(1).remove(0) }
+    Flow { headers, ..workload::slides(1).remove(0) }
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_listening_socket_takes_what_has_no_rule_and_no_more() {
         classes: vec![("hp".into(), RxQueueId(0), RxQueueId(0)), ("be".into(), RxQueueId(1), RxQueueId(3))],
     };
     let flow = |i: u16, class: &str| {
-        let mut key = workload::slides(1)[0].cube.flow().expect("five-tuple");
+        let mut key = workload::slides(1)[0].headers.flow().expect("five-tuple");
         (key.sport, key.dport) = (i, 53);
         Flow { class: Some(class.into()), ..Flow::new(&key) }
     };
@@ -336,7 +336,7 @@ fn some_flows(most: usize, weights: bool) -> impl Strategy<Value = Vec<Flow>> {
     let flow = (0u16..500, 0u8..3, 1u32..20, 0u32..4);
     proptest::collection::btree_map(0u16..500, flow, 1..=most).prop_map(move |flows| {
         let build = |(port, (sport, class, weight, core)): (u16, (u16, u8, u32, u32))| {
-            let mut key = workload::slides(1)[0].cube.flow().expect("five-tuple");
+            let mut key = workload::slides(1)[0].headers.flow().expect("five-tuple");
             (key.sport, key.dport, key.protocol) = (sport, port, Protocol::TCP);
             let class = ["", "hp", "be"][usize::from(class)];
             let class = (!class.is_empty()).then(|| class.to_owned());
@@ -457,7 +457,7 @@ fn the_hash_s_key_is_the_nic_s_own() {
     assert_ne!(differing.configuration.contexts, plan.configuration.contexts, "other flows share entries");
     for (flow, (_, placement)) in flows.iter().zip(&plan.placements) {
         let Placement::Hash(queue) = placement else { panic!("{placement:?}") };
-        assert_eq!(nic.mapping(&plan.configuration, &flow.cube).queues(), [*queue]);
+        assert_eq!(nic.mapping(&plan.configuration, &flow.headers).queues(), [*queue]);
     }
     let unknown = plan_with(HashKey::Unknown);
     assert!(unknown.placements.iter().all(|(_, placement)| *placement == Placement::Spread));

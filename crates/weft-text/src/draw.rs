@@ -60,9 +60,18 @@ pub struct Drawing<'a> {
     pub hint: &'a str,
 }
 
+/// Whether a text has colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Style {
+    /// None.
+    Plain,
+    /// Those of a terminal.
+    Colored,
+}
+
 impl Drawing<'_> {
-    /// Draws it. Colours are used only when `color` says so.
-    pub fn render(&self, color: bool) -> String {
+    /// Draws it.
+    pub fn render(&self, style: Style) -> String {
         let level = match self.level {
             Level::Error => snippets::Level::ERROR,
             Level::Warning => snippets::Level::WARNING,
@@ -84,7 +93,10 @@ impl Drawing<'_> {
         if !self.hint.is_empty() {
             group = group.element(snippets::Level::HELP.message(self.hint));
         }
-        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let renderer = match style {
+            Style::Plain => Renderer::plain(),
+            Style::Colored => Renderer::styled(),
+        };
         renderer.render(&[group])
     }
 }
@@ -116,10 +128,13 @@ mod tests {
               |
               = note: two is more than one
               = help: take one"#]]
-        .assert_eq(&drawing.render(false));
-        assert!(drawing.render(true).contains('\u{1b}'));
+        .assert_eq(&drawing.render(Style::Plain));
+        assert!(drawing.render(Style::Colored).contains('\u{1b}'));
         let bare = Drawing { level: Level::Note, code: "", notes: &[], hint: "", ..drawing };
-        assert!(bare.render(false).starts_with("note: too many\n") && !bare.render(false).contains("help"));
+        assert!(
+            bare.render(Style::Plain).starts_with("note: too many\n")
+                && !bare.render(Style::Plain).contains("help")
+        );
     }
 
     #[test]
@@ -138,7 +153,7 @@ mod tests {
             let drawing = Drawing {
                 level: Level::Error, code: "", what: "x", file: "f", excerpt: &excerpt, notes: &[], hint: "",
             };
-            prop_assert!(drawing.render(false).contains("f:1:"));
+            prop_assert!(drawing.render(Style::Plain).contains("f:1:"));
         }
     }
 }

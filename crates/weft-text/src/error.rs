@@ -1,6 +1,6 @@
 //! What is wrong with a text: first as bytes, then with file, line and column.
 
-use crate::draw::{Drawing, Excerpt, Level};
+use crate::draw::{Drawing, Excerpt, Level, Style};
 use crate::quote::printable;
 use crate::span::{LineIndex, Position, Span};
 use core::fmt;
@@ -70,10 +70,10 @@ pub struct LocatedError {
 }
 
 impl LocatedError {
-    /// The error drawn with the line that it speaks of. Colours are used only when `color` says so.
-    pub fn render(&self, color: bool) -> String {
+    /// The error drawn with the line that it speaks of.
+    pub fn render(&self, style: Style) -> String {
         let Self { file, what, hint, excerpt, .. } = self;
-        Drawing { level: Level::Error, code: "", what, file, excerpt, notes: &[], hint }.render(color)
+        Drawing { level: Level::Error, code: "", what, file, excerpt, notes: &[], hint }.render(style)
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
               | ^^^
               |
               = help: write `b`\u{d}"#]]
-        .assert_eq(&error.render(false));
+        .assert_eq(&error.render(Style::Plain));
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(error.to_string(), "it ends too early (at byte 99)");
         let error = error.locate("f", "ab\n");
         assert_eq!(error.to_string(), "f:2:1: error: it ends too early");
-        assert!(!error.render(false).contains("help"));
+        assert!(!error.render(Style::Plain).contains("help"));
         let error = ParseError::new(Span::at(1), "no", "yes");
         assert_eq!(error.to_string(), "no (at byte 1); yes");
     }

@@ -10,7 +10,7 @@ mod quote;
 mod span;
 mod suggest;
 
-pub use draw::{Drawing, Excerpt, Level};
+pub use draw::{Drawing, Excerpt, Level, Style};
 pub use error::{LocatedError, ParseError};
 pub use quote::{printable, quoted, steers};
 pub use span::{LineIndex, Position, Span};

@@ -4,12 +4,12 @@ use crate::accounting::Accounting;
 use crate::error::TitanError;
 use crate::found::{self, Found, find};
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
-use crate::leftovers::{self, drop_pins, pins_of};
 use crate::match_table::{CGROUP_BYTES, cgroup_bytes, encode};
 use crate::page::{self, QueuePage};
 use crate::programs::{FILTER, HANDLE, Loaded, Pins, is_loaded, map_of};
 use crate::segments::{self, name_of};
 use crate::settings::{Pool, Settings};
+use crate::stale_pins::{self, drop_pins, pins_of};
 use crate::state::{self, State};
 use crate::undo::Undo;
 use crate::weights::find_cgroup;
@@ -51,7 +51,7 @@ impl Titan {
         let _lock = state::lock(&folder)?;
         let found = find(ns, device)?;
         let netns = ns.inode()?;
-        leftovers::forget(&folder)?;
+        stale_pins::forget(&folder)?;
         if let Some(state) = State::read(&folder, netns, found.ifindex)? {
             return Err(TitanError::Attached { device: device.to_owned(), since: state.since() });
         }
@@ -115,7 +115,7 @@ impl Titan {
     pub fn open(ns: &NetNs, device: &str) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
-        leftovers::forget(&folder)?;
+        stale_pins::forget(&folder)?;
         let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
         match State::read(&folder, netns, ifindex)? {
             // Its name may be another by now; its number is not.
@@ -139,7 +139,7 @@ impl Titan {
     pub fn all(ns: Option<&NetNs>) -> Result<Vec<State>> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
-        leftovers::forget(&folder)?;
+        stale_pins::forget(&folder)?;
         let netns = ns.map(NetNs::inode).transpose()?;
         let mut states = State::all(&folder)?;
         states.retain(|state| netns.is_none_or(|netns| state.netns == netns));

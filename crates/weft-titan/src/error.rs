@@ -109,7 +109,7 @@ pub enum TitanError {
         /// The device.
         device: String,
     },
-    /// There is nothing for an actuator to do.
+    /// There is nothing to sync with the driver.
     #[error("nothing to keep in step at {device}: {reason}")]
     Idle {
         /// The device.

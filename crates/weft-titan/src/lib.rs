@@ -4,19 +4,19 @@
 //! [`page`] is what the eBPF programs, the software NIC and this process share.
 
 pub mod accounting;
-pub mod actuator;
 pub mod device;
+pub mod driver_sync;
 pub mod error;
-pub mod facilities;
 pub mod flow_word;
 mod found;
+pub mod kernel_support;
 pub mod layout;
-mod leftovers;
 pub mod match_table;
 pub mod page;
 pub mod programs;
 mod segments;
 pub mod settings;
+mod stale_pins;
 pub mod state;
 pub mod status;
 pub mod tracing_check;

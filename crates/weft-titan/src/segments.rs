@@ -1,4 +1,4 @@
-//! A device's limit of segments, which an actuator lowers: the one that the device had is written down before it is changed, and
+//! A device's limit of segments, which `driver_sync` lowers: the one that the device had is written down before it is changed, and
 //! stays so until it has been restored, whoever does that.
 
 use crate::error::TitanError;
@@ -15,7 +15,7 @@ pub(crate) fn name_of(ns: &NetNs, ifindex: u32) -> Result<Option<String>> {
     Ok(link::list(ns)?.into_iter().find(|link| link.index == ifindex).map(|link| link.name))
 }
 
-/// Keeps other actuators from the device while the value lives; the kernel ends that with the process.
+/// Keeps other processes that sync the driver from the device while the value lives; the kernel ends that with the process.
 pub(crate) fn hold(folder: &Path, state: &State) -> Result<File> {
     let path = state::path(folder, state.netns, state.ifindex).with_extension("actuator");
     let file = File::create(&path).map_err(|source| state::StateError::File {
@@ -176,7 +176,7 @@ mod tests {
         // Somebody has deleted the filter: the classifier is gone, the device is not.
         let mut left = device.opened();
         assert!(namespace_of(&left).is_some(), "{}", left.place);
-        crate::leftovers::restore(folder, &mut left);
+        crate::stale_pins::restore(folder, &mut left);
         assert_eq!(device.sizes(), device.before);
     }
 }

@@ -50,7 +50,7 @@ pub struct State {
     pub segment_bytes: u32,
     /// Nanoseconds between two updates of weights, at least.
     pub update_interval_ns: u64,
-    /// The device's limits of segments before an actuator changed them.
+    /// The device's limits of segments before `driver_sync` changed them.
     pub segments_before: Option<SegmentLimits>,
     /// Where programs and maps are pinned.
     pub pins: PathBuf,

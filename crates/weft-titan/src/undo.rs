@@ -1,7 +1,7 @@
 //! What was done to a device when a later step of switching on fails.
 
-use crate::leftovers::drop_pins;
 use crate::programs::HANDLE;
+use crate::stale_pins::drop_pins;
 use crate::state::State;
 use std::path::PathBuf;
 use weft_host::netns::NetNs;

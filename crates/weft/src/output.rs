@@ -4,6 +4,7 @@ use anyhow::{Context, anyhow};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
+use weft_policy::Style;
 use weft_report::json::to_json_pretty;
 use weft_report::record::Document;
 use weft_report::table::{Table, render_all};
@@ -44,6 +45,16 @@ pub(crate) fn stdout_color() -> bool {
 /// Whether text on standard error may have colours.
 pub(crate) fn stderr_color() -> bool {
     io::stderr().is_terminal() && !no_color()
+}
+
+/// The style of what is drawn on standard output.
+pub(crate) fn stdout_style() -> Style {
+    if stdout_color() { Style::Colored } else { Style::Plain }
+}
+
+/// The style of what is drawn on standard error.
+pub(crate) fn stderr_style() -> Style {
+    if stderr_color() { Style::Colored } else { Style::Plain }
 }
 
 /// Prints tables to standard output, or to standard error when a document goes to standard output.

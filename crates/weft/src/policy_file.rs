@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use weft_policy::syntax::TEXT_MAX;
-use weft_policy::{Code, Compilation, CompileOptions, CompiledPolicy, Source, compile, render};
+use weft_policy::{Code, Compilation, CompileOptions, CompiledPolicy, Source, Style, compile, render};
 
 /// A policy's text and its name.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl PolicyText {
     pub(crate) fn load(&self, options: &CompileOptions) -> anyhow::Result<CompiledPolicy> {
         let compilation = self.compile(options);
         let pretty = std::io::stderr().is_terminal();
-        let text = self.diagnostics(&compilation, pretty, output::stderr_color());
+        let text = self.diagnostics(&compilation, pretty, output::stderr_style());
         if !text.is_empty() {
             output::message(text.trim_end());
         }
@@ -60,8 +60,8 @@ impl PolicyText {
     }
 
     /// The diagnostics as text: with the lines that they speak of if `pretty`, otherwise one line each.
-    pub(crate) fn diagnostics(&self, compilation: &Compilation, pretty: bool, color: bool) -> String {
-        let one = |d| if pretty { render(d, &self.text, color) + "\n" } else { d.one_line() };
+    pub(crate) fn diagnostics(&self, compilation: &Compilation, pretty: bool, style: Style) -> String {
+        let one = |d| if pretty { render(d, &self.text, style) + "\n" } else { d.one_line() };
         compilation.diagnostics.iter().map(|d| one(d) + "\n").collect()
     }
 }

@@ -2,49 +2,71 @@
 
 use core::net::IpAddr;
 use core::num::NonZeroU32;
+use thiserror::Error;
 use weft_nic::worker::SegmentsPerTurn;
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Nanos, ParseUnitError};
+
+/// What is wrong with a flag's value.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub(crate) enum ValueError {
+    /// Not a quantity.
+    #[error(transparent)]
+    Unit(#[from] ParseUnitError),
+    /// A rate of zero.
+    #[error("a rate of zero sends nothing; give one above zero, such as 500mbps")]
+    ZeroRate,
+    /// A span of zero.
+    #[error("it must be longer than zero; a bare number is seconds")]
+    ZeroSpan,
+    /// No way to cut super-packets.
+    #[error("`{0}` is neither `whole` nor a number of segments from 1 up")]
+    SegmentsPerTurn(String),
+    /// Not a factor.
+    #[error("`{0}` is not a factor above zero, such as 0.5 or 2")]
+    Factor(String),
+    /// Not an address with the length of its network's prefix.
+    #[error("`{0}` is not an address with a prefix length, such as 192.0.2.1/24")]
+    Address(String),
+}
 
 /// A rate above zero.
-pub(crate) fn rate(text: &str) -> Result<BitsPerSec, String> {
+pub(crate) fn rate(text: &str) -> Result<BitsPerSec, ValueError> {
     match text.parse::<BitsPerSec>() {
-        Ok(BitsPerSec::ZERO) => {
-            Err("a rate of zero sends nothing; give one above zero, such as 500mbps".to_owned())
-        }
+        Ok(BitsPerSec::ZERO) => Err(ValueError::ZeroRate),
         Ok(rate) => Ok(rate),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A span of time above zero.
-pub(crate) fn span(text: &str) -> Result<Nanos, String> {
+pub(crate) fn span(text: &str) -> Result<Nanos, ValueError> {
     match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("it must be longer than zero; a bare number is seconds".to_owned()),
+        Ok(Nanos::ZERO) => Err(ValueError::ZeroSpan),
         Ok(span) => Ok(span),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// How super-packets are cut.
-pub(crate) fn segments_per_turn(text: &str) -> Result<SegmentsPerTurn, String> {
+pub(crate) fn segments_per_turn(text: &str) -> Result<SegmentsPerTurn, ValueError> {
     if text == "whole" {
         return Ok(SegmentsPerTurn::Whole);
     }
-    let error = || format!("`{text}` is neither `whole` nor a number of segments from 1 up");
+    let error = || ValueError::SegmentsPerTurn(text.to_owned());
     text.parse::<NonZeroU32>().map(SegmentsPerTurn::AtMost).map_err(|_| error())
 }
 
 /// A factor above zero.
-pub(crate) fn factor(text: &str) -> Result<f64, String> {
+pub(crate) fn factor(text: &str) -> Result<f64, ValueError> {
     match text.parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(x),
-        _ => Err(format!("`{text}` is not a factor above zero, such as 0.5 or 2")),
+        _ => Err(ValueError::Factor(text.to_owned())),
     }
 }
 
 /// An address and the length of its network's prefix.
-pub(crate) fn address(text: &str) -> Result<(IpAddr, u8), String> {
-    let error = || format!("`{text}` is not an address with a prefix length, such as 192.0.2.1/24");
+pub(crate) fn address(text: &str) -> Result<(IpAddr, u8), ValueError> {
+    let error = || ValueError::Address(text.to_owned());
     let (address, length) = text.split_once('/').ok_or_else(error)?;
     let address: IpAddr = address.parse().map_err(|_| error())?;
     let length: u8 = length.parse().map_err(|_| error())?;
@@ -58,8 +80,8 @@ mod tests {
 
     #[test]
     fn zeros_are_refused_with_a_reason() {
-        assert!(rate("0mbps").unwrap_err().contains("zero"));
-        assert!(span("0").unwrap_err().contains("zero"));
+        assert!(rate("0mbps").unwrap_err().to_string().contains("zero"));
+        assert!(span("0").unwrap_err().to_string().contains("zero"));
         assert!(segments_per_turn("0").is_err() && factor("0").is_err() && factor("inf").is_err());
         assert_eq!(rate("500mbps"), Ok(BitsPerSec(500_000_000)));
         assert_eq!(span("50ms"), Ok(Nanos::from_millis(50)));

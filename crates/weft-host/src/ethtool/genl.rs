@@ -3,7 +3,7 @@
 use netlink_sys::{Socket, protocols};
 use rustix::io::Errno;
 
-use super::transport::Refused;
+use super::transport::{Ask, Refused};
 use crate::netlink::{Netlink, Refusal, attributes, exchange, u16_at, u32_at};
 use crate::tc::Attributes;
 
@@ -51,7 +51,7 @@ impl Family {
         };
         let name = [name.as_bytes(), b"\0"].concat();
         let body = Attributes::default().with(FAMILY_NAME, &name).bytes();
-        let answers = match family.request(GET_FAMILY, &body, false) {
+        let answers = match family.request(GET_FAMILY, &body, Ask::Request) {
             Err(e) if Errno::from_io_error(&e.error) == Some(Errno::NOENT) => return Ok(None),
             answers => answers?,
         };
@@ -65,19 +65,26 @@ impl Family {
         Ok(Some(family))
     }
 
-    /// Whether this kernel has the command, as a request or as a dump.
-    pub(crate) fn has(&self, command: u8, dump: bool) -> bool {
-        let need = if dump { CAN_DUMP } else { CAN_DO };
+    /// Whether this kernel has the command, asked so.
+    pub(crate) fn has(&self, command: u8, ask: Ask) -> bool {
+        let need = match ask {
+            Ask::Request => CAN_DO,
+            Ask::Dump => CAN_DUMP,
+        };
         self.commands.iter().any(|(known, flags)| *known == command && flags & need != 0)
     }
 
     /// Sends a request; returns the attributes of each answer.
-    pub(crate) fn request(&mut self, command: u8, body: &[u8], dump: bool) -> Result<Vec<Vec<u8>>, Refused> {
+    pub(crate) fn request(&mut self, command: u8, body: &[u8], ask: Ask) -> Result<Vec<Vec<u8>>, Refused> {
         /// The version of both families: `ETHTOOL_GENL_VERSION`, and the controller does not look at it.
         const VERSION: u8 = 1;
         self.sequence += 1;
         let length = (HEADER_LEN + GENL_HEADER_LEN + body.len()) as u32;
-        let flags = NLM_F_REQUEST | if dump { NLM_F_DUMP } else { NLM_F_ACK };
+        let flags = NLM_F_REQUEST
+            | match ask {
+                Ask::Request => NLM_F_ACK,
+                Ask::Dump => NLM_F_DUMP,
+            };
         let mut message = Vec::with_capacity(length as usize);
         message.extend_from_slice(&length.to_ne_bytes());
         message.extend_from_slice(&self.id.to_ne_bytes());

@@ -21,4 +21,4 @@ pub use nic::{Channels, Driver, Feature, Limited, Nic};
 pub use rss::{ContextId, HashFunction, Rss, RssChange, equal_table, weighted_table};
 pub use rule::{Action, Extension, Field, Flow, Ip, L4, Location, Masked, Ports, RxRule};
 pub use rules::RuleTable;
-pub use transport::{Kernel, Refused, Transport};
+pub use transport::{Ask, Kernel, Refused, Transport};

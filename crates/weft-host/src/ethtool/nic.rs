@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::error::{EthtoolError, Result};
 use super::genl::TYPE_MASK;
 use super::layout::{self, put_u32, rxnfc};
-use super::transport::{Kernel, Refused, Transport};
+use super::transport::{Ask, Kernel, Refused, Transport};
 use crate::error::OsError;
 use crate::link;
 use crate::netlink::{attributes, c_string, u32_at, u64_at};
@@ -169,10 +169,10 @@ impl<T: Transport> Nic<T> {
     /// # Errors
     /// The kernel's refusal.
     pub fn ntuple(&mut self) -> Result<Feature> {
-        if self.transport.has(FEATURES_GET, false) {
+        if self.transport.has(FEATURES_GET, Ask::Request) {
             let answers = self
                 .transport
-                .netlink(&self.device, FEATURES_GET, &[], false)
+                .netlink(&self.device, FEATURES_GET, &[], Ask::Request)
                 .map_err(|e| self.refused("read the features", e))?;
             return Ok(ntuple_of(answers.first().map_or(&[], Vec::as_slice)));
         }

@@ -11,7 +11,7 @@ use super::error::{EthtoolError, Result};
 use super::genl::TYPE_MASK;
 use super::layout::{self, put, put_u32, rxfh};
 use super::nic::{Nic, is, unsupported};
-use super::transport::{Refused, Transport};
+use super::transport::{Ask, Refused, Transport};
 use crate::netlink::{attributes, u32_at};
 use crate::tc::Attributes;
 
@@ -136,11 +136,11 @@ impl<T: Transport> Nic<T> {
     /// [`EthtoolError::NoSuchContext`] for a context, or the kernel's refusal.
     pub fn rss(&mut self, context: ContextId) -> Result<Rss> {
         let action = read_action(context);
-        let rss = if self.transport.has(RSS_GET, false) {
+        let rss = if self.transport.has(RSS_GET, Ask::Request) {
             let asked = context_attribute(context).bytes();
             let answers = self
                 .transport
-                .netlink(&self.device, RSS_GET, &asked, false)
+                .netlink(&self.device, RSS_GET, &asked, Ask::Request)
                 .map_err(|e| self.rss_refused(&action, context, e))?;
             answers.first().map(|answer| parse(answer).1).ok_or_else(|| self.incomplete(&action))?
         } else {
@@ -156,14 +156,14 @@ impl<T: Transport> Nic<T> {
     /// # Errors
     /// [`EthtoolError::ContextsUnlisted`] on kernels that cannot tell, else as [`Nic::rss`].
     pub fn contexts(&mut self) -> Result<Vec<(ContextId, Rss)>> {
-        if !self.transport.has(RSS_GET, true) {
+        if !self.transport.has(RSS_GET, Ask::Dump) {
             // What has no table has no contexts either, and that is the better answer.
             self.rss(ContextId::MAIN)?;
             return Err(EthtoolError::ContextsUnlisted { device: self.device.clone() });
         }
         let answers = self
             .transport
-            .netlink(&self.device, RSS_GET, &[], true)
+            .netlink(&self.device, RSS_GET, &[], Ask::Dump)
             .map_err(|e| self.rss_refused("list the RSS contexts", ContextId::MAIN, e))?;
         let contexts: Vec<_> = answers.iter().map(|answer| parse(answer)).collect();
         if contexts.is_empty() { Err(self.no_hash_table()) } else { Ok(contexts) }
@@ -180,9 +180,9 @@ impl<T: Transport> Nic<T> {
         if *change == RssChange::default() {
             return Ok(());
         }
-        let result = if self.transport.has(RSS_SET, false) {
+        let result = if self.transport.has(RSS_SET, Ask::Request) {
             let body = change_attributes(context_attribute(context), change).bytes();
-            self.transport.netlink(&self.device, RSS_SET, &body, false).map(drop)
+            self.transport.netlink(&self.device, RSS_SET, &body, Ask::Request).map(drop)
         } else {
             let mut buffer = change_buffer(context.0, change, &now);
             self.transport.ioctl(&self.device, &mut buffer).map_err(Refused::from)
@@ -202,11 +202,11 @@ impl<T: Transport> Nic<T> {
             change.table = Some(equal_table(now.table.len(), self.rx_queues()?));
         }
         self.check(&change, &now)?;
-        if self.transport.has(RSS_CREATE, false) {
+        if self.transport.has(RSS_CREATE, Ask::Request) {
             let body = change_attributes(Attributes::default(), &change).bytes();
             let answers = self
                 .transport
-                .netlink(&self.device, RSS_CREATE, &body, false)
+                .netlink(&self.device, RSS_CREATE, &body, Ask::Request)
                 .map_err(|e| self.create_refused(action, e))?;
             return answers
                 .iter()
@@ -228,9 +228,9 @@ impl<T: Transport> Nic<T> {
         if context == ContextId::MAIN {
             return Err(EthtoolError::NoSuchContext { device: self.device.clone(), context: 0 });
         }
-        let result = if self.transport.has(RSS_DELETE, false) {
+        let result = if self.transport.has(RSS_DELETE, Ask::Request) {
             let body = context_attribute(context).bytes();
-            self.transport.netlink(&self.device, RSS_DELETE, &body, false).map(drop)
+            self.transport.netlink(&self.device, RSS_DELETE, &body, Ask::Request).map(drop)
         } else {
             // A table of no entries deletes a context (ethtool_set_rxfh).
             let mut buffer = ioctl_buffer(layout::SRSSH, context.0, 0, 0);

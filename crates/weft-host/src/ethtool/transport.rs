@@ -30,6 +30,15 @@ impl From<io::Error> for Refused {
     }
 }
 
+/// How a command of generic netlink is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// As a request, for one object.
+    Request,
+    /// As a dump, for all objects.
+    Dump,
+}
+
 /// What carries requests to a device.
 pub trait Transport {
     /// One ethtool ioctl on the device: `buffer` begins with the command's number and has the layout of the structure
@@ -39,8 +48,8 @@ pub trait Transport {
     /// The kernel's refusal; `InvalidInput` if the command is not one of this module or the buffer is too short for it.
     fn ioctl(&mut self, device: &str, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Whether the kernel has this command of the generic netlink family "ethtool", as a request or, with `dump`, as a dump.
-    fn has(&self, command: u8, dump: bool) -> bool;
+    /// Whether the kernel has this command of the generic netlink family "ethtool", asked so.
+    fn has(&self, command: u8, ask: Ask) -> bool;
 
     /// One request to that family; returns the attributes of each answer. `attributes` come without the header
     /// that names the device, which goes first and has the number 1 in every command.
@@ -52,7 +61,7 @@ pub trait Transport {
         device: &str,
         command: u8,
         attributes: &[u8],
-        dump: bool,
+        ask: Ask,
     ) -> Result<Vec<Vec<u8>>, Refused>;
 }
 
@@ -129,8 +138,8 @@ impl Transport for Kernel {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    fn has(&self, command: u8, dump: bool) -> bool {
-        self.family.as_ref().is_some_and(|family| family.has(command, dump))
+    fn has(&self, command: u8, ask: Ask) -> bool {
+        self.family.as_ref().is_some_and(|family| family.has(command, ask))
     }
 
     fn netlink(
@@ -138,7 +147,7 @@ impl Transport for Kernel {
         device: &str,
         command: u8,
         attributes: &[u8],
-        dump: bool,
+        ask: Ask,
     ) -> Result<Vec<Vec<u8>>, Refused> {
         /// `ETHTOOL_A_HEADER_DEV_NAME`.
         const DEV_NAME: u16 = 2;
@@ -147,6 +156,6 @@ impl Transport for Kernel {
             crate::tc::Attributes::default().with(DEV_NAME, &[device.as_bytes(), b"\0"].concat()).bytes();
         let mut body = crate::tc::Attributes::default().with(super::genl::NESTED | 1, &name).bytes();
         body.extend_from_slice(attributes);
-        family.request(command, &body, dump)
+        family.request(command, &body, ask)
     }
 }

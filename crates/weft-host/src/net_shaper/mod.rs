@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use weft_units::{BitsPerSec, TxQueueId, Weight};
 
 use crate::error::OsError;
+use crate::ethtool::Ask;
 use crate::ethtool::Refused;
 use crate::ethtool::genl::Family;
 use crate::netns::{NetNs, NetNsError};
@@ -162,7 +163,7 @@ impl Shaper {
     pub fn capabilities(&mut self, ifindex: u32, scope: Scope) -> Result<Capabilities> {
         let answers = self
             .family
-            .request(codec::CMD_CAP_GET, &codec::capabilities(ifindex, scope), false)
+            .request(codec::CMD_CAP_GET, &codec::capabilities(ifindex, scope), Ask::Request)
             .map_err(|e| self.refused(e, ifindex, "schedule its queues by net-shaper"))?;
         let answer = answers.first().ok_or(ShaperError::Answer { ifindex })?;
         Ok(codec::read_capabilities(answer))
@@ -190,7 +191,7 @@ impl Shaper {
         };
         let answers = self
             .family
-            .request(codec::CMD_GROUP, &codec::group(ifindex, node, weights), false)
+            .request(codec::CMD_GROUP, &codec::group(ifindex, node, weights), Ask::Request)
             .map_err(|e| self.refused(e, ifindex, "weigh its queues by net-shaper"))?;
         let made = answers.iter().find_map(|answer| codec::shaper(answer));
         let made = made.filter(|m| m.handle.scope == Scope::Node).ok_or(ShaperError::Answer { ifindex })?;
@@ -243,7 +244,7 @@ impl Shaper {
     /// # Errors
     /// [`ShaperError::NotSupported`] if the driver has no shapers; else what the kernel says.
     pub fn get(&mut self, ifindex: u32, handle: Handle) -> Result<Option<ShaperInfo>> {
-        match self.family.request(codec::CMD_GET, &codec::one(ifindex, handle), false) {
+        match self.family.request(codec::CMD_GET, &codec::one(ifindex, handle), Ask::Request) {
             Ok(answers) => {
                 let found = answers.iter().find_map(|answer| codec::shaper(answer));
                 found.map(Some).ok_or(ShaperError::Answer { ifindex })
@@ -261,7 +262,7 @@ impl Shaper {
     pub fn list(&mut self, ifindex: u32) -> Result<Vec<ShaperInfo>> {
         let answers = self
             .family
-            .request(codec::CMD_GET, &codec::device(ifindex), true)
+            .request(codec::CMD_GET, &codec::device(ifindex), Ask::Dump)
             .map_err(|e| self.refused(e, ifindex, "schedule its queues by net-shaper"))?;
         Ok(answers.iter().filter_map(|answer| codec::shaper(answer)).collect())
     }
@@ -272,7 +273,7 @@ impl Shaper {
     /// What the kernel says: ENOENT if it is not there.
     pub fn delete(&mut self, ifindex: u32, handle: Handle) -> Result<()> {
         self.family
-            .request(codec::CMD_DELETE, &codec::one(ifindex, handle), false)
+            .request(codec::CMD_DELETE, &codec::one(ifindex, handle), Ask::Request)
             .map(drop)
             .map_err(|e| self.refused(e, ifindex, "delete a shaper"))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use rustix::io::Errno;
-use weft_host::ethtool::{Nic, RULE_LEN, Refused, Transport};
+use weft_host::ethtool::{Ask, Nic, RULE_LEN, Refused, Transport};
 
 pub(crate) const QUEUES: u32 = 8;
 pub(crate) const ENTRIES: usize = 16;
@@ -261,8 +261,12 @@ impl Transport for Fake {
         Ok(())
     }
 
-    fn has(&self, command: u8, dump: bool) -> bool {
-        self.age == Age::New && if dump { command == 38 } else { [11, 38, 48, 49, 50].contains(&command) }
+    fn has(&self, command: u8, ask: Ask) -> bool {
+        let known: &[u8] = match ask {
+            Ask::Request => &[11, 38, 48, 49, 50],
+            Ask::Dump => &[38],
+        };
+        self.age == Age::New && known.contains(&command)
     }
 
     fn netlink(
@@ -270,9 +274,9 @@ impl Transport for Fake {
         device: &str,
         command: u8,
         attributes: &[u8],
-        dump: bool,
+        ask: Ask,
     ) -> Result<Vec<Vec<u8>>, Refused> {
-        assert_eq!((device, self.has(command, dump)), ("eth7", true));
+        assert_eq!((device, self.has(command, ask)), ("eth7", true));
         self.calls.push(1000 + u32::from(command));
         let asked = read_attributes(attributes);
         let context = asked.get(&2).map_or(0, |value| u32_at(value, 0));
@@ -283,10 +287,10 @@ impl Transport for Fake {
         let function = asked.get(&3).map_or(0, |value| u32_at(value, 0) as u8);
         let table = asked.get(&4).map(|value| numbers(value));
         let key = asked.get(&5).map(Vec::as_slice);
-        match (command, dump) {
+        match (command, ask) {
             (11, _) => Ok(vec![self.features()]),
-            (38, false) => self.rss_answer(context).map(|answer| vec![answer]),
-            (38, true) => self.tables.keys().map(|context| self.rss_answer(*context)).collect(),
+            (38, Ask::Request) => self.rss_answer(context).map(|answer| vec![answer]),
+            (38, Ask::Dump) => self.tables.keys().map(|context| self.rss_answer(*context)).collect(),
             (48, _) => self.change(context, table, key, function).map(|()| vec![]),
             (49, _) => self.create().and_then(|made| {
                 self.change(made, table, key, function)?;

@@ -20,6 +20,7 @@ pub use summary::report;
 pub use traffic::Request;
 pub use trial::trial;
 
+use core::num::NonZeroU32;
 pub(crate) use run::Bench;
 pub(crate) use trial::{Carried, carry};
 use weft_host::cgroup::CgroupError;
@@ -56,6 +57,23 @@ pub struct DemoOptions {
     pub request_bytes: u32,
     /// How far the link's clock may lag behind the wall clock.
     pub catch_up: Nanos,
+}
+
+impl DemoOptions {
+    /// Figure 2: the software NIC with a link, threads with numbers of flows, and nothing but them.
+    pub fn figure2(threads: &[(&'static str, u32)], link: BitsPerSec, duration: Nanos) -> Self {
+        Self {
+            scenario: Scenario::figure2(threads, duration),
+            modes: vec![Mode::Loom],
+            rate: Some(link),
+            congestion: "cubic".to_owned(),
+            segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
+            sq_qdisc: false,
+            requests_per_s: 0,
+            request_bytes: 0,
+            catch_up: Nanos::from_millis(50),
+        }
+    }
 }
 
 /// What goes on, for whoever watches.

@@ -42,6 +42,19 @@ pub const FIGURE_11_FLOWS: [u32; 6] = [12, 4, 4, 16, 64, 64];
 const SETTLE: Nanos = Nanos::from_millis(400);
 
 impl Scenario {
+    /// Figure 2: threads with numbers of flows, all of the time. Those without a flow do not run.
+    pub fn figure2(threads: &[(&'static str, u32)], duration: Nanos) -> Self {
+        let busy = threads.iter().filter(|(_, flows)| *flows > 0);
+        let bulk = busy.map(|&(name, flows)| Bulk {
+            name,
+            flows,
+            destination: RECEIVER,
+            start: Nanos::ZERO,
+            stop: duration,
+        });
+        Self { figure: 2, bulk: bulk.collect(), latency: None, duration }
+    }
+
     /// Figure 9: T1 to T4 start one after the other and stop in reverse order. The paper's steps are equal; here the time
     /// at full load is twice a step, so that its percentiles rest on enough requests.
     pub fn figure9(flows: [u32; 4], duration: Nanos) -> Self {

@@ -5,12 +5,8 @@
 //! digits of pi behind its point modulo 8, which leave one thread without a flow.
 
 use super::{Measured, ReproduceError};
-use crate::demo::{Bulk, DemoError, DemoOptions, Outcome, Scenario, run};
+use crate::demo::{DemoError, DemoOptions, Outcome, run};
 use core::fmt::Write as _;
-use core::num::NonZeroU32;
-use weft_nic::plan::Mode;
-use weft_nic::testbed::RECEIVER;
-use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
@@ -138,26 +134,7 @@ fn measure_once(
     let compilation = compile(Source { name: "limit", text: policy }, &CompileOptions::default());
     let first = compilation.diagnostics.first().map(ToString::to_string);
     let policy = compilation.policy.ok_or_else(|| failed(first.unwrap_or_default()))?;
-    let whole = WARM_UP + duration;
-    let busy = THREADS.iter().filter(|(_, flows)| *flows > 0);
-    let bulk = busy.map(|&(name, flows)| Bulk {
-        name,
-        flows,
-        destination: RECEIVER,
-        start: Nanos::ZERO,
-        stop: whole,
-    });
-    let options = DemoOptions {
-        scenario: Scenario { figure: 2, bulk: bulk.collect(), latency: None, duration: whole },
-        modes: vec![Mode::Loom],
-        rate: Some(LINK),
-        congestion: "cubic".to_owned(),
-        segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
-        sq_qdisc: false,
-        requests_per_s: 0,
-        request_bytes: 0,
-        catch_up: Nanos::from_millis(50),
-    };
+    let options = DemoOptions::figure2(&THREADS, LINK, WARM_UP + duration);
     let outcomes = run(&policy, &options, &|| cancelled(), &mut |_| {}).map_err(|error| match error {
         DemoError::Interrupted => ReproduceError::Stopped,
         other => failed(other.to_string()),

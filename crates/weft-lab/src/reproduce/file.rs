@@ -18,7 +18,7 @@ pub enum FileError {
     Missing(String),
     /// A file that is not what it should be.
     #[error("{file}: {reason}")]
-    Wrong {
+    Invalid {
         /// Which.
         file: String,
         /// Why.
@@ -156,13 +156,13 @@ pub(super) fn parameters(file: &str) -> Result<Parameters, FileError> {
 
 /// Refuses a file with a key that has no source.
 fn sourced(file: &str, text: &str, kind: SourcedFile) -> Result<(), FileError> {
-    let wrong = |reason: String| FileError::Wrong { file: file.to_owned(), reason };
+    let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
     sources(text, file, kind).map(|_| ()).map_err(|error| wrong(error.to_string()))
 }
 
 pub(super) fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, FileError> {
     toml::from_str(text)
-        .map_err(|error| FileError::Wrong { file: file.to_owned(), reason: error.to_string() })
+        .map_err(|error| FileError::Invalid { file: file.to_owned(), reason: error.to_string() })
 }
 
 impl Parameters {
@@ -221,7 +221,7 @@ impl Parameters {
     }
 
     fn wrong(&self, reason: String) -> FileError {
-        FileError::Wrong { file: self.scenario.clone(), reason }
+        FileError::Invalid { file: self.scenario.clone(), reason }
     }
 }
 
@@ -229,7 +229,7 @@ impl Parameters {
 pub(super) fn published(tables: &[String]) -> Result<BTreeMap<(String, u32, String), f64>, FileError> {
     let file = "published/titan.csv";
     let text = catalogue::text(file)?;
-    let wrong = |reason: String| FileError::Wrong { file: file.to_owned(), reason };
+    let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
     let mut lines = text.lines();
     let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let mut values = BTreeMap::new();

@@ -245,6 +245,7 @@ fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
 mod tests {
     use super::*;
     use crate::titan::measured::nic;
+    use crate::titan::measured::path::PathError;
 
     fn options(ids: &[&str], measured: bool, flows: Option<u32>) -> Options {
         let settings = RunSettings::default();
@@ -310,7 +311,7 @@ mod tests {
     fn a_failure_ends_all_before_anything_is_simulated() {
         let mut options = options(&["titan"], true, None);
         let measured = options.measured.as_mut().expect("measured");
-        measured.measure.open = |settings| Err(format!("no NIC for {}", settings.config));
+        measured.measure.open = |settings| Err(PathError::Other(format!("no NIC for {}", settings.config)));
         measured.simulate = true;
         options.seeds = Some(100_000);
         let error = super::super::run(&options, &|| false, |_, _| ()).expect_err("no NIC");

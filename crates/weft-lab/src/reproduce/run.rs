@@ -263,14 +263,14 @@ impl Units {
                 let name = format!("{} of {}", label.1, label.0);
                 let scenario =
                     scenario::read(&text, &name, &mut |path| crate::experiment_files::cost_file(path))
-                        .map_err(|error| FileError::Wrong {
+                        .map_err(|error| FileError::Invalid {
                             file: name.clone(),
                             reason: error.to_string(),
                         })?;
                 for metric in metrics {
                     // Tried without a run, so that a wrong name costs none.
                     metric::value(metric, &scenario, &Outcome::default())
-                        .map_err(|reason| FileError::Wrong { file: name.clone(), reason })?;
+                        .map_err(|reason| FileError::Invalid { file: name.clone(), reason })?;
                 }
                 self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
                 self.known.insert(text, self.units.len() - 1);
@@ -295,7 +295,7 @@ pub(super) fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> R
     }
     if let Some(key) = &file.flows_key {
         crate::overlay::apply(document, key, Value::Integer(i64::from(flows)))
-            .map_err(|error| FileError::Wrong { file: file.id.clone(), reason: error.to_string() })?;
+            .map_err(|error| FileError::Invalid { file: file.id.clone(), reason: error.to_string() })?;
     }
     Ok(())
 }
@@ -358,7 +358,7 @@ fn best(values: &[f64], runs: u32) -> Vec<f64> {
 }
 
 fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -> Result<(), FileError> {
-    let wrong = |reason| FileError::Wrong { file: file.id.clone(), reason };
+    let wrong = |reason| FileError::Invalid { file: file.id.clone(), reason };
     for claim in &file.claims {
         if let Some(judged) = claim::judge(&claim.holds, &claim.null, values).map_err(wrong)? {
             let (statement, expected) = (claim.statement.clone(), claim.holds.join("; "));

@@ -2,9 +2,9 @@
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng;
-use weft_nic::receive::packet_cube;
-use weft_packet::cube::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
-use weft_packet::{Cube, Field};
+use weft_nic::receive::packet_headers;
+use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6};
+use weft_packet::{Field, HeaderMatch};
 use weft_units::Protocol;
 
 const SHORTEST: usize = weft_packet::ethernet::FRAME_MIN.0 as usize;
@@ -23,7 +23,7 @@ const PAYLOAD: usize = 18;
 #[error("no packet can be built for the flow `{flow}`: its fields do not go together")]
 pub struct NoPacket {
     /// The flow.
-    pub flow: Box<Cube>,
+    pub flow: Box<HeaderMatch>,
 }
 
 /// A frame of a packet in `flow`. Bits of addresses and ports that the flow does not test are drawn from `random`; other fields
@@ -31,7 +31,7 @@ pub struct NoPacket {
 ///
 /// # Errors
 /// When the flow's fields do not go together. It is known by looking at the finished frame as the NIC will.
-pub fn frame_of(flow: &Cube, random: &mut Pcg64Mcg) -> Result<Vec<u8>, NoPacket> {
+pub fn frame_of(flow: &HeaderMatch, random: &mut Pcg64Mcg) -> Result<Vec<u8>, NoPacket> {
     let field = |field: Field, otherwise: u128| {
         let (value, mask) = flow.get(field);
         value | otherwise & !mask & field.all_bits()
@@ -63,7 +63,7 @@ pub fn frame_of(flow: &Cube, random: &mut Pcg64Mcg) -> Result<Vec<u8>, NoPacket>
         _ => {}
     }
     frame.resize(frame.len().max(SHORTEST), 0);
-    match packet_cube(&frame) {
+    match packet_headers(&frame) {
         Some(packet) if flow.covers(&packet) => Ok(frame),
         _ => Err(NoPacket { flow: Box::new(*flow) }),
     }
@@ -147,8 +147,8 @@ mod tests {
         for protocol in [Protocol::TCP, Protocol::UDP, Protocol::SCTP] {
             for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
                 let key = key(src, dst, protocol);
-                let frame = frame_of(&Cube::of_flow(&key), &mut random()).expect("a packet");
-                assert_eq!(packet_cube(&frame).and_then(|packet| packet.flow()), Some(key));
+                let frame = frame_of(&HeaderMatch::of_flow(&key), &mut random()).expect("a packet");
+                assert_eq!(packet_headers(&frame).and_then(|packet| packet.flow()), Some(key));
             }
         }
     }
@@ -156,13 +156,13 @@ mod tests {
     #[test]
     fn wildcards_are_filled_anew_for_each_packet() {
         let prefix = |text: &str| text.parse::<Prefix>().expect("prefix");
-        let flow = Cube::ALL
+        let flow = HeaderMatch::ALL
             .prefix(Field::SrcIp, prefix("10.1.0.0/16"))
             .exact(Field::DstPort, 11_211)
             .exact(Field::Vlan, 7);
         let mut random = random();
         let packets: Vec<_> = (0..20)
-            .map(|_| packet_cube(&frame_of(&flow, &mut random).expect("a packet")).expect("a frame"))
+            .map(|_| packet_headers(&frame_of(&flow, &mut random).expect("a packet")).expect("a frame"))
             .collect();
         assert!(packets.iter().all(|packet| flow.covers(packet)));
         let sources: std::collections::BTreeSet<_> =
@@ -172,11 +172,11 @@ mod tests {
 
     #[test]
     fn flags_make_it_tcp_and_other_types_have_no_ip() {
-        let syn = Cube::ALL.with(Field::TcpFlags, 0x02, 0x12);
-        let packet = packet_cube(&frame_of(&syn, &mut random()).expect("a packet")).expect("a frame");
+        let syn = HeaderMatch::ALL.with(Field::TcpFlags, 0x02, 0x12);
+        let packet = packet_headers(&frame_of(&syn, &mut random()).expect("a packet")).expect("a frame");
         assert_eq!(packet.get(Field::IpProtocol).0, 6);
         assert_eq!(packet.get(Field::TcpFlags).0, 0x02);
-        let fcoe = Cube::ALL.exact(Field::EtherType, 0x8906).exact(Field::DstMac, 0x0efc_0001_0203);
+        let fcoe = HeaderMatch::ALL.exact(Field::EtherType, 0x8906).exact(Field::DstMac, 0x0efc_0001_0203);
         let frame = frame_of(&fcoe, &mut random()).expect("a frame");
         assert_eq!(frame.len(), SHORTEST);
     }
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn what_no_packet_has_is_an_error() {
         for flow in [
-            Cube::ALL.exact(Field::IpProtocol, 1).exact(Field::DstPort, 53),
-            Cube::ALL.exact(Field::EtherType, 0x0806).exact(Field::IpProtocol, 17),
-            Cube::ALL.exact(Field::EtherType, 0x8100),
-            Cube::ALL.exact(Field::IpProtocol, 17).exact(Field::TcpFlags, 2),
+            HeaderMatch::ALL.exact(Field::IpProtocol, 1).exact(Field::DstPort, 53),
+            HeaderMatch::ALL.exact(Field::EtherType, 0x0806).exact(Field::IpProtocol, 17),
+            HeaderMatch::ALL.exact(Field::EtherType, 0x8100),
+            HeaderMatch::ALL.exact(Field::IpProtocol, 17).exact(Field::TcpFlags, 2),
         ] {
             assert_eq!(frame_of(&flow, &mut random()), Err(NoPacket { flow: Box::new(flow) }));
         }

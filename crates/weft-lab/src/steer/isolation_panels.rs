@@ -9,7 +9,7 @@ use crate::experiment::{Asked, ExperimentError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use weft_packet::Cube;
+use weft_packet::HeaderMatch;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_report::stats;
@@ -43,7 +43,7 @@ const MODES: [&str; 2] = ["balance", "isolation"];
 /// A policy that is planned for as flows come and go.
 pub struct Replanner {
     planner: Planner,
-    known: BTreeMap<Cube, SteeredFlowId>,
+    known: BTreeMap<HeaderMatch, SteeredFlowId>,
 }
 
 impl Replanner {
@@ -60,13 +60,13 @@ impl Replanner {
     /// Plans for flows that come and go.
     pub fn replan(&mut self, added: &[Flow], removed: &[Flow]) -> Plan {
         let gone: Vec<SteeredFlowId> =
-            removed.iter().filter_map(|flow| self.known.remove(&flow.cube)).collect();
+            removed.iter().filter_map(|flow| self.known.remove(&flow.headers)).collect();
         self.planner.remove(&gone);
         let ids = self.planner.add(added.to_vec());
-        self.known.extend(added.iter().zip(ids).map(|(flow, id)| (flow.cube, id)));
+        self.known.extend(added.iter().zip(ids).map(|(flow, id)| (flow.headers, id)));
         let configuration = self.planner.plan().configuration;
         let steering = Steering::new(self.planner.nic(), &configuration);
-        Plan { configuration, steer: Arc::new(move |packet: &Cube| steering.queue(packet)) }
+        Plan { configuration, steer: Arc::new(move |packet: &HeaderMatch| steering.queue(packet)) }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::verify::{Expected, FlowSeen, Prediction, VerifyError, VerifyOptions, verify};
 use std::sync::Arc;
 use std::time::Instant;
-use weft_packet::Cube;
+use weft_packet::HeaderMatch;
 use weft_report::record::Document;
 use weft_report::steer::{SteerVerify, VerifiedFlow};
 use weft_run::host_facts;
@@ -35,7 +35,7 @@ pub fn verify_plan(
     let believed: Vec<Option<String>> =
         planned.placed().zip(&expected).map(|((_, placement), walked)| differs(placement, walked)).collect();
     let steering = Steering::new(nic, configuration);
-    let steer = Arc::new(move |packet: &Cube| steering.queue(packet));
+    let steer = Arc::new(move |packet: &HeaderMatch| steering.queue(packet));
     let options = VerifyOptions { queues: nic.queues, packets, seed };
     let seen = match verify(&options, steer, &expected, stop, progress) {
         Ok(seen) => seen,
@@ -55,7 +55,7 @@ pub fn verify_plan(
 
 /// Where the model's graph leads a flow.
 fn walked(nic: &Nic, configuration: &Configuration, flow: &Flow) -> Prediction {
-    match Mapping::of(&nic.walk(configuration, &flow.cube)) {
+    match Mapping::of(&nic.walk(configuration, &flow.headers)) {
         Mapping::Must(queue) => Prediction::Queue(queue),
         Mapping::May(queues) => Prediction::OneOf(queues),
         Mapping::MayDrop(queues) => Prediction::OneOfOrDropped(queues),
@@ -88,7 +88,7 @@ fn flow(seen: &FlowSeen, differs: Option<String>) -> VerifiedFlow {
     };
     let counted = seen.queues.iter().enumerate().filter(|(_, packets)| packets.0 > 0);
     VerifiedFlow {
-        packets: seen.flow.cube.to_string(),
+        packets: seen.flow.headers.to_string(),
         predicted,
         counted: counted.map(|(queue, packets)| (queue as u32, packets.0)).collect(),
         dropped: seen.dropped.0,

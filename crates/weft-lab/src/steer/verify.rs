@@ -13,7 +13,7 @@ use weft_host::macvtap::{self, MacvtapError, MacvtapMode};
 use weft_host::{OsError, clock, sysctl};
 use weft_nic::receive::{Budget, ReceiveConfig, ReceiveError, ReceiveNic, ReceiveTotals, Steer};
 use weft_nic::testbed::{Testbed, TestbedError};
-use weft_packet::Cube;
+use weft_packet::HeaderMatch;
 use weft_packet::vnet::VnetHeader;
 use weft_steer::Flow;
 use weft_units::{Nanos, Packets, RxQueueId};
@@ -142,7 +142,7 @@ pub enum VerifyError {
     )]
     Late {
         /// The flow.
-        flow: Box<Cube>,
+        flow: Box<HeaderMatch>,
         /// Packets sent.
         sent: u64,
         /// Packets that are missing.
@@ -229,7 +229,7 @@ fn one_flow(
 ) -> Result<FlowSeen, VerifyError> {
     let before = Reading::of(nic);
     for _ in 0..packets {
-        wire.send(&frame_of(&expected.flow.cube, random)?)?;
+        wire.send(&frame_of(&expected.flow.headers, random)?)?;
     }
     let sent = u64::from(packets);
     let until = clock::now() + PATIENCE;
@@ -240,7 +240,7 @@ fn one_flow(
             break now;
         }
         if clock::now() >= until || !nic.is_running() {
-            let flow = Box::new(expected.flow.cube);
+            let flow = Box::new(expected.flow.headers);
             return Err(VerifyError::Late { flow, sent, missing: sent.saturating_sub(ended) });
         }
         std::thread::sleep(Duration::from_micros(50));
@@ -313,24 +313,27 @@ impl Injector {
 mod tests {
     use super::*;
     use weft_host::testing;
-    use weft_packet::{Field, Prefix, RssKey, Toeplitz};
+    use weft_packet::{Field, HashedFields, Prefix, RssKey, Toeplitz};
     use weft_units::{FlowKey, Protocol};
 
     const QUEUES: u32 = 8;
 
     /// RSS over six queues, one exact rule, a VLAN that is dropped, a type with a queue of its own.
-    fn model(cube: &Cube) -> Option<RxQueueId> {
-        let ssh = Cube::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22);
-        if cube.ether_type() == Some(0x8906) || ssh.covers(cube) {
+    fn model(headers: &HeaderMatch) -> Option<RxQueueId> {
+        let ssh = HeaderMatch::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22);
+        if headers.ether_type() == Some(0x8906) || ssh.covers(headers) {
             return Some(RxQueueId(7));
         }
-        if cube.get(Field::Vlan).0 & 0xfff == 13 {
+        if headers.get(Field::Vlan).0 & 0xfff == 13 {
             return None;
         }
         let toeplitz = Toeplitz::new(&RssKey::default());
-        Some(RxQueueId(
-            cube.flow().map_or(0, |flow| toeplitz.flow(&flow, flow.protocol != Protocol::SCTP) % 6),
-        ))
+        Some(RxQueueId(headers.flow().map_or(0, |flow| toeplitz.flow(&flow, fields(flow.protocol)) % 6)))
+    }
+
+    /// SCTP is hashed without ports.
+    fn fields(protocol: Protocol) -> HashedFields {
+        if protocol == Protocol::SCTP { HashedFields::Addresses } else { HashedFields::AddressesAndPorts }
     }
 
     fn key(i: u16, v6: bool, protocol: Protocol) -> FlowKey {
@@ -341,12 +344,12 @@ mod tests {
 
     /// The same model over five-tuples: what a plan would say.
     fn of_flow(key: &FlowKey) -> Prediction {
-        let hash = Toeplitz::new(&RssKey::default()).flow(key, key.protocol != Protocol::SCTP);
+        let hash = Toeplitz::new(&RssKey::default()).flow(key, fields(key.protocol));
         Prediction::Queue(RxQueueId(hash % 6))
     }
 
-    fn some_flow(cube: Cube) -> Flow {
-        Flow { cube, weight: 1, rate: None, class: None, core: None }
+    fn some_flow(headers: HeaderMatch) -> Flow {
+        Flow { headers, weight: 1, rate: None, class: None, core: None }
     }
 
     fn flows() -> Vec<Expected> {
@@ -358,18 +361,18 @@ mod tests {
             }
         }
         let special = [
-            (Cube::ALL.exact(Field::EtherType, 0x8906), Prediction::Queue(RxQueueId(7))),
+            (HeaderMatch::ALL.exact(Field::EtherType, 0x8906), Prediction::Queue(RxQueueId(7))),
             (
-                Cube::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22),
+                HeaderMatch::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22),
                 Prediction::Queue(RxQueueId(7)),
             ),
-            (Cube::ALL.exact(Field::Vlan, 13), Prediction::Dropped),
+            (HeaderMatch::ALL.exact(Field::Vlan, 13), Prediction::Dropped),
             (
-                Cube::ALL.prefix(Field::SrcIp, Prefix::host("192.0.2.7".parse().expect("address"))),
+                HeaderMatch::ALL.prefix(Field::SrcIp, Prefix::host("192.0.2.7".parse().expect("address"))),
                 Prediction::OneOf((0..6).map(RxQueueId).collect()),
             ),
         ];
-        flows.extend(special.map(|(cube, prediction)| Expected { flow: some_flow(cube), prediction }));
+        flows.extend(special.map(|(headers, prediction)| Expected { flow: some_flow(headers), prediction }));
         flows
     }
 

@@ -1,14 +1,14 @@
-//! What a NIC sees of a frame: the packet as the cube of all its header fields.
+//! What a NIC sees of a frame: the packet as the header match of all its header fields.
 
 use core::net::IpAddr;
 use weft_packet::headers::{ETHERNET_HEADER, Fragment, VLAN_TAGS_MAX, parse_headers};
-use weft_packet::{Cube, Field};
+use weft_packet::{Field, HeaderMatch};
 use weft_units::FlowKey;
 
 /// Ethernet types of VLAN tags: customer's and provider's (IEEE 802.1Q-2018, table 9-1).
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
-/// The packet in `frame`, an Ethernet frame from its destination address on, as a cube that tests every field. `None` for what
+/// The packet in `frame`, an Ethernet frame from its destination address on, as a header match that tests every field. `None` for what
 /// is shorter than an Ethernet header.
 ///
 /// A field that the packet does not have is 0, as in [`FlowKey`]: the VLAN tag of an untagged frame, the ports of ICMP. Of two
@@ -18,40 +18,43 @@ const TAGS: [u16; 2] = [0x8100, 0x88a8];
 /// known. IPv6 extension headers are walked up to [`weft_packet::headers::IPV6_EXTENSIONS_MAX`].
 ///
 /// Nothing is copied but the fields, and nothing is allocated.
-pub fn packet_cube(frame: &[u8]) -> Option<Cube> {
+pub fn packet_headers(frame: &[u8]) -> Option<HeaderMatch> {
     let (tag, ether_type) = ethernet(frame)?;
     let mac = |at: usize| {
         let bytes = frame.get(at..at + 6).unwrap_or_default();
         bytes.iter().fold(0, |mac, byte| mac << 8 | u128::from(*byte))
     };
-    let cube = Field::ALL.into_iter().fold(Cube::ALL, |cube, field| cube.exact(field, 0));
-    let cube = cube
+    let header_match =
+        Field::ALL.into_iter().fold(HeaderMatch::ALL, |header_match, field| header_match.exact(field, 0));
+    let header_match = header_match
         .exact(Field::DstMac, mac(0))
         .exact(Field::SrcMac, mac(6))
         .exact(Field::Vlan, tag.into())
         .exact(Field::EtherType, ether_type.into());
-    let Ok(headers) = parse_headers(frame) else { return Some(cube) };
-    let Some(key) = headers.flow_key else { return Some(cube) };
+    let Ok(headers) = parse_headers(frame) else { return Some(header_match) };
+    let Some(key) = headers.flow_key else { return Some(header_match) };
     let whole = headers.fragment == Fragment::Whole;
-    let cube = network(cube, &key);
+    let header_match = network(header_match, &key);
     if !whole {
-        return Some(cube);
+        return Some(header_match);
     }
     let flags = headers.tcp_flags.map_or(0, |flags| flags.0);
     Some(
-        cube.exact(Field::SrcPort, key.sport.into())
+        header_match
+            .exact(Field::SrcPort, key.sport.into())
             .exact(Field::DstPort, key.dport.into())
             .exact(Field::TcpFlags, flags.into()),
     )
 }
 
 /// Addresses and protocol.
-fn network(cube: Cube, key: &FlowKey) -> Cube {
+fn network(header_match: HeaderMatch, key: &FlowKey) -> HeaderMatch {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),
         IpAddr::V6(address) => address.into(),
     };
-    cube.exact(Field::SrcIp, bits(key.src))
+    header_match
+        .exact(Field::SrcIp, bits(key.src))
         .exact(Field::DstIp, bits(key.dst))
         .exact(Field::IpProtocol, key.protocol.0.into())
 }
@@ -75,23 +78,30 @@ fn ethernet(frame: &[u8]) -> Option<(u16, u16)> {
     Some((outer.unwrap_or(0), ether_type))
 }
 
-/// Feeds arbitrary bytes to [`packet_cube`] and checks what it promises. For fuzzers.
+/// Feeds arbitrary bytes to [`packet_headers`] and checks what it promises. For fuzzers.
 ///
 /// # Panics
 /// When a promise is broken: that is what a fuzzer looks for.
 pub fn fuzz_headers(data: &[u8]) {
-    let Some(cube) = packet_cube(data) else {
-        assert!(data.len() < ETHERNET_HEADER, "a frame with an Ethernet header has a cube");
+    let Some(header_match) = packet_headers(data) else {
+        assert!(data.len() < ETHERNET_HEADER, "a frame with an Ethernet header has a header_match");
         return;
     };
     for field in Field::ALL {
-        assert_eq!(cube.get(field).1, field.all_bits(), "{field:?} is not tested wholly: {cube}");
+        assert_eq!(
+            header_match.get(field).1,
+            field.all_bits(),
+            "{field:?} is not tested wholly: {header_match}"
+        );
     }
-    // Where the parser that the transmit side uses finds a flow, its packets are in the flow's cube.
+    // Where the parser that the transmit side uses finds a flow, its packets are in the flow's header match.
     if let Ok(headers) = parse_headers(data)
         && let Some(key) = headers.flow_key
         && headers.fragment == Fragment::Whole
     {
-        assert!(Cube::of_flow(&key).covers(&cube), "{cube} is not in the flow {key:?}");
+        assert!(
+            HeaderMatch::of_flow(&key).covers(&header_match),
+            "{header_match} is not in the flow {key:?}"
+        );
     }
 }

@@ -18,7 +18,7 @@ mod worker;
 
 pub use budget::Budget;
 pub use counters::{Imbalance, QueueTotals, ReceiveTotals};
-pub use headers::packet_cube;
+pub use headers::packet_headers;
 pub use nic::{ReceiveConfig, ReceiveError, ReceiveNic};
 pub use worker::Steer;
 

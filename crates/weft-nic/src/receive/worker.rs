@@ -1,7 +1,7 @@
 //! The receive thread: reads the wire, steers, and serves the queues; and the thread of the other direction.
 
 use super::counters::ReceiveCounters;
-use super::headers::packet_cube;
+use super::headers::packet_headers;
 use super::queues::Queues;
 use super::{VNET, frame_bytes};
 use crate::ring::FRAME_BYTES;
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_host::clock;
-use weft_packet::Cube;
+use weft_packet::HeaderMatch;
 use weft_units::{Nanos, RxQueueId};
 
 /// Where a packet goes; `None` when it is not received.
-pub type Steer = dyn Fn(&Cube) -> Option<RxQueueId> + Send + Sync;
+pub type Steer = dyn Fn(&HeaderMatch) -> Option<RxQueueId> + Send + Sync;
 
 /// Frames read before the queues are looked at again: what a NIC driver's poll takes at most (`NAPI_POLL_WEIGHT`).
 const BURST: usize = 64;
@@ -127,10 +127,10 @@ impl ReceiveWorker {
     fn steer(&mut self, frame: &[u8], steer: &Steer) {
         let (counters, bytes) = (&self.counters, frame_bytes(frame));
         counters.read.add(1, bytes);
-        let Some(cube) = frame.get(VNET..).and_then(packet_cube) else {
+        let Some(headers) = frame.get(VNET..).and_then(packet_headers) else {
             return counters.runts.add(1, bytes);
         };
-        let Some(queue) = steer(&cube) else { return counters.filtered.add(1, bytes) };
+        let Some(queue) = steer(&headers) else { return counters.filtered.add(1, bytes) };
         match counters.queues.get(queue.index()) {
             Some(of_queue) => {
                 self.queues.offer(queue.index(), frame, of_queue);

@@ -3,7 +3,7 @@
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
 use super::values::{self, Read};
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::Span;
 use weft_units::Bytes;
@@ -11,13 +11,20 @@ use weft_units::Bytes;
 /// What is lowered so far.
 pub(super) struct Lowering {
     pub(super) policy: Policy,
-    findings: Vec<Finding>,
+    diagnostics: Vec<SpannedDiagnostic>,
     told: Vec<Code>,
 }
 
-/// Reads the policy out of its tree; what is wrong with its values is in the findings.
-pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<Finding>) {
-    let mut lowering = Lowering { policy: Policy::default(), findings: Vec::new(), told: Vec::new() };
+/// Whether the children of a node have weights.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weights {
+    Wanted,
+    Unwanted,
+}
+
+/// Reads the policy out of its tree; what is wrong with its values is in the diagnostics.
+pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<SpannedDiagnostic>) {
+    let mut lowering = Lowering { policy: Policy::default(), diagnostics: Vec::new(), told: Vec::new() };
     for item in tree.children() {
         match item.kind() {
             SyntaxKind::LinkItem => lowering.link(&item),
@@ -27,15 +34,15 @@ pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<Finding>) {
             _ => {}
         }
     }
-    (lowering.policy, lowering.findings)
+    (lowering.policy, lowering.diagnostics)
 }
 
 impl Lowering {
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
-        self.findings.push(Finding::new(code, span, message, help));
+        self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
-    /// Records a finding whose code was not told yet.
+    /// Records a diagnostic whose code was not told yet.
     pub(super) fn find_once(&mut self, code: Code, span: Span, message: String, help: &str) {
         if !self.told.contains(&code) {
             self.told.push(code);
@@ -45,7 +52,7 @@ impl Lowering {
 
     /// The value, or a record of what is wrong with it.
     pub(super) fn keep<T>(&mut self, read: Read<T>) -> Option<T> {
-        read.map_err(|finding| self.findings.push(*finding)).ok()
+        read.map_err(|diagnostic| self.diagnostics.push(*diagnostic)).ok()
     }
 
     fn link(&mut self, item: &SyntaxNode) {
@@ -99,34 +106,34 @@ impl Lowering {
 
     fn expression(&mut self, node: &SyntaxNode) -> Expression {
         match node.kind() {
-            SyntaxKind::PriorityExpr => Expression::Priority(self.children(node, false)),
-            SyntaxKind::WfqExpr => Expression::Wfq(self.children(node, true)),
-            SyntaxKind::FifoExpr => Expression::Fifo(self.children(node, false)),
+            SyntaxKind::PriorityExpr => Expression::Priority(self.children(node, Weights::Unwanted)),
+            SyntaxKind::WfqExpr => Expression::Wfq(self.children(node, Weights::Wanted)),
+            SyntaxKind::FifoExpr => Expression::Fifo(self.children(node, Weights::Unwanted)),
             SyntaxKind::FairExpr => Expression::Fair(Box::new(self.expression_in(node))),
             SyntaxKind::LimitExpr => self.limit(node),
             _ => Expression::Name(node.text().to_string()),
         }
     }
 
-    fn children(&mut self, node: &SyntaxNode, weighed: bool) -> Vec<Child> {
+    fn children(&mut self, node: &SyntaxNode, weights: Weights) -> Vec<Child> {
         let items: Vec<SyntaxNode> = node.children().filter(|c| c.kind() == SyntaxKind::ChildItem).collect();
         if items.is_empty() && is_closed(node) {
             let help = "name in the braces what it serves, such as `priority { mgmt, tenants }`";
             self.find(Code::NoChildren, head_span(node), "the node has no children", help);
         }
-        items.iter().map(|item| self.child(item, weighed)).collect()
+        items.iter().map(|item| self.child(item, weights)).collect()
     }
 
-    fn child(&mut self, item: &SyntaxNode, weighed: bool) -> Child {
+    fn child(&mut self, item: &SyntaxNode, weights: Weights) -> Child {
         let expression = self.expression_in(item);
-        let weight = match (value_of(item), weighed) {
-            (Some(text), true) => self.keep(values::weight(&text.value, text.span)),
-            (Some(text), false) => {
+        let weight = match (value_of(item), weights) {
+            (Some(text), Weights::Wanted) => self.keep(values::weight(&text.value, text.span)),
+            (Some(text), Weights::Unwanted) => {
                 let help = "leave the weight out, or make the node a `wfq`";
                 self.find(Code::WeightUnwanted, text.span, "only the children of `wfq` have weights", help);
                 None
             }
-            (None, true)
+            (None, Weights::Wanted)
                 if !matches!(expression.value, Expression::Broken) && !has_token(item, SyntaxKind::Colon) =>
             {
                 let help = "write it after a colon, such as `vm1: 2`; equal weights share equally";

@@ -1,17 +1,17 @@
 //! Reading the values that stand in a policy.
 
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use core::num::IntErrorKind;
 use weft_packet::{ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
 use weft_units::{BitsPerSec, Bytes, Packets, Protocol, Weight};
 
 /// A value, or what is wrong with it.
-pub(super) type Read<T> = Result<T, Box<Finding>>;
+pub(super) type Read<T> = Result<T, Box<SpannedDiagnostic>>;
 
 fn wrong<T>(code: Code, span: Span, message: impl AsRef<str>, help: &str) -> Read<T> {
-    Err(Box::new(Finding::new(code, span, message, help)))
+    Err(Box::new(SpannedDiagnostic::new(code, span, message, help)))
 }
 
 /// A rate above zero.

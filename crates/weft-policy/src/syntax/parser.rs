@@ -1,14 +1,14 @@
-//! The parser's machinery: a cursor over the tokens, the tree under construction, and the findings so far.
+//! The parser's machinery: a cursor over the tokens, the tree under construction, and the diagnostics so far.
 
 use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
 use super::{NESTING_MAX, RESERVED, TEXT_MAX, grammar};
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use rowan::{Checkpoint, GreenNodeBuilder, Language};
 use weft_text::{Span, quoted};
 
-/// The rest of the construct cannot be read; a finding says why. The caller recovers.
+/// The rest of the construct cannot be read; a diagnostic says why. The caller recovers.
 pub(super) struct Stop;
 
 /// Whether a construct could be read to its end.
@@ -27,11 +27,11 @@ pub(super) struct Parser<'a> {
     emitted: usize,
     depth: usize,
     builder: GreenNodeBuilder<'static>,
-    findings: Vec<Finding>,
+    diagnostics: Vec<SpannedDiagnostic>,
 }
 
-/// Parses `text`. The tree's text is `text`, whatever it holds; what is wrong with it is in the findings.
-pub(crate) fn parse(text: &str) -> (SyntaxNode, Vec<Finding>) {
+/// Parses `text`. The tree's text is `text`, whatever it holds; what is wrong with it is in the diagnostics.
+pub(crate) fn parse(text: &str) -> (SyntaxNode, Vec<SpannedDiagnostic>) {
     let too_large = text.len() > TEXT_MAX;
     let mut parser = Parser::new(if too_large { "" } else { text });
     if too_large {
@@ -42,7 +42,7 @@ pub(crate) fn parse(text: &str) -> (SyntaxNode, Vec<Finding>) {
     grammar::file(&mut parser);
     parser.emit_up_to(parser.tokens.len());
     parser.builder.finish_node();
-    (SyntaxNode::new_root(parser.builder.finish()), parser.findings)
+    (SyntaxNode::new_root(parser.builder.finish()), parser.diagnostics)
 }
 
 impl<'a> Parser<'a> {
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
             emitted: 0,
             depth: 0,
             builder: GreenNodeBuilder::new(),
-            findings: Vec::new(),
+            diagnostics: Vec::new(),
         };
         parser.check_tokens();
         parser
@@ -90,9 +90,9 @@ impl<'a> Parser<'a> {
         Span::new(self.offsets[token], self.offsets[token + 1])
     }
 
-    /// Records a finding.
+    /// Records a diagnostic.
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
-        self.findings.push(Finding::new(code, span, message, help));
+        self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
     /// The token `ahead` of the cursor.

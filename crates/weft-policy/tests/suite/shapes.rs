@@ -252,7 +252,8 @@ fn explicit_parallel_limits_mean_the_same_as_limit_by_destination() {
 #[test]
 fn the_pretty_form_shows_the_line() {
     let text = "# a comment\nclass wéb = tcp\nroot = priority { a }\n";
-    let drawn: Vec<String> = compiled(text).diagnostics.iter().map(|d| render(d, text, false)).collect();
+    let drawn: Vec<String> =
+        compiled(text).diagnostics.iter().map(|d| render(d, text, weft_text::Style::Plain)).collect();
     expect![[r#"
         error[E0002]: the character `é` has no meaning here
          --> p:2:8
@@ -279,7 +280,8 @@ fn the_pretty_form_shows_the_line() {
           = help: define it: `class a = ...` or `a = ...`"#]]
     .assert_eq(&drawn.join("\n\n"));
     let circle = "x = fifo { x }\nroot = x";
-    let drawn: Vec<String> = compiled(circle).diagnostics.iter().map(|d| render(d, circle, false)).collect();
+    let drawn: Vec<String> =
+        compiled(circle).diagnostics.iter().map(|d| render(d, circle, weft_text::Style::Plain)).collect();
     expect![[r#"
         error[E0304]: `x` is below itself: `x` and again `x`
          --> p:1:12
@@ -289,7 +291,7 @@ fn the_pretty_form_shows_the_line() {
           |
           = note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
           = help: take one of the steps out"#]].assert_eq(&drawn.join("\n\n"));
-    let coloured = render(&compiled(text).diagnostics[0], text, true);
+    let coloured = render(&compiled(text).diagnostics[0], text, weft_text::Style::Colored);
     assert!(coloured.contains("\u{1b}["), "colours only when asked for");
 }
 

@@ -99,10 +99,9 @@ pub fn flows(path: &Path) -> Result<Vec<Flow>, InputError> {
 /// # Errors
 /// It is none.
 pub fn flow(given: &str) -> Result<Flow, InputError> {
-    let text = format!("proto,src,sport,dst,dport\n{given}\n");
     let wrong = |reason: String| InputError::Flow { given: given.to_owned(), reason };
-    let flows = flows_csv::read(text.as_bytes(), "flow").map_err(|error| wrong(error.to_string()))?;
-    flows.into_iter().next().ok_or_else(|| wrong("it is empty".to_owned()))
+    let flow = flows_csv::read_flow(given).map_err(|error| wrong(error.to_string()))?;
+    flow.ok_or_else(|| wrong("it is empty".to_owned()))
 }
 
 /// A policy: a file, or its text where there is no such file.

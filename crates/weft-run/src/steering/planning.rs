@@ -13,7 +13,7 @@ use weft_steer::change::{ChangeError, ChangePlan, changes};
 use weft_steer::nic::Nic;
 use weft_steer::policy::PolicyFile;
 use weft_steer::search::{Options, Placement, Plan, PlanError, Planner};
-use weft_steer::{Action, Configuration, Flow, Rule};
+use weft_steer::{Action, Configuration, Flow, RssContext, Rule};
 
 /// Why there is no plan.
 #[derive(Debug, Error)]
@@ -87,14 +87,7 @@ impl Planned {
             rejected: (!cost.is_allowed()).then(|| cost.to_string()),
             queues: self.queues(),
             filters: configuration.rules.iter().map(|rule| filter(nic, rule)).collect(),
-            contexts: configuration
-                .contexts
-                .iter()
-                .map(|context| SteerContext {
-                    context: context.id.0,
-                    indirection: context.indirection.iter().map(|queue| queue.0).collect(),
-                })
-                .collect(),
+            contexts: configuration.contexts.iter().map(context).collect(),
             degraded: self.plan.degraded.iter().map(ToString::to_string).collect(),
             unverified: self.unverified(),
             changes: self.changes.changes.iter().map(ToString::to_string).collect(),
@@ -154,9 +147,17 @@ impl Planned {
 pub(super) fn filter(nic: &Nic, rule: &Rule) -> SteerFilter {
     SteerFilter {
         table: nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
-        packets: rule.cube.to_string(),
+        packets: rule.headers.to_string(),
         priority: rule.priority,
         action: action(rule),
+    }
+}
+
+/// An RSS context, for a document.
+pub(super) fn context(context: &RssContext) -> SteerContext {
+    SteerContext {
+        context: context.id.0,
+        indirection: context.indirection.iter().map(|queue| queue.0).collect(),
     }
 }
 
@@ -169,7 +170,7 @@ fn flow_of(policy: &PolicyFile, flow: &Flow, placement: Placement) -> SteerFlow 
         Placement::Default(_) => "default",
     };
     SteerFlow {
-        packets: flow.cube.to_string(),
+        packets: flow.headers.to_string(),
         class: (!class.is_empty()).then(|| class.to_owned()),
         queue: placement.queue().map(|queue| queue.0),
         by: by.to_owned(),

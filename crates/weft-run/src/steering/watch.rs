@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weft_host::NetNs;
 use weft_host::sock_diag::{SockDiag, SockDiagError, Socket, State};
-use weft_packet::{Cube, Field, Prefix};
+use weft_packet::{Field, HeaderMatch, Prefix};
 use weft_steer::change::{ChangeError, ChangePlan, apply, changes};
 use weft_steer::search::{Planner, SteeredFlowId};
 use weft_steer::{Configuration, Flow};
@@ -40,7 +40,7 @@ pub struct Watch {
     planner: Planner,
     /// What the NIC holds.
     configuration: Configuration,
-    known: BTreeMap<Cube, (SteeredFlowId, Flow)>,
+    known: BTreeMap<HeaderMatch, (SteeredFlowId, Flow)>,
 }
 
 impl Watch {
@@ -58,13 +58,13 @@ impl Watch {
     /// The kernel's refusal.
     pub fn look(&mut self) -> Result<Option<Update>, WatchError> {
         let sockets = self.sockets.list()?;
-        let there: BTreeMap<Cube, Flow> =
-            sockets.iter().filter_map(flow_of).map(|flow| (flow.cube, flow)).collect();
-        let gone: BTreeSet<Cube> =
-            self.known.keys().filter(|cube| !there.contains_key(*cube)).copied().collect();
+        let there: BTreeMap<HeaderMatch, Flow> =
+            sockets.iter().filter_map(flow_of).map(|flow| (flow.headers, flow)).collect();
+        let gone: BTreeSet<HeaderMatch> =
+            self.known.keys().filter(|headers| !there.contains_key(*headers)).copied().collect();
         let new: Vec<Flow> = there
             .into_iter()
-            .filter(|(cube, _)| !self.known.contains_key(cube))
+            .filter(|(headers, _)| !self.known.contains_key(headers))
             .map(|(_, flow)| flow)
             .collect();
         if gone.is_empty() && new.is_empty() {
@@ -72,8 +72,8 @@ impl Watch {
         }
         let mut update = Update { added: new.clone(), ..Update::default() };
         let mut ids = Vec::new();
-        for cube in gone {
-            if let Some((id, flow)) = self.known.remove(&cube) {
+        for headers in gone {
+            if let Some((id, flow)) = self.known.remove(&headers) {
                 ids.push(id);
                 update.removed.push(flow);
             }
@@ -85,7 +85,7 @@ impl Watch {
         if !new.is_empty() {
             let ids = self.planner.add(new.clone());
             update.moved += self.planner.moved();
-            self.known.extend(new.into_iter().zip(ids).map(|(flow, id)| (flow.cube, (id, flow))));
+            self.known.extend(new.into_iter().zip(ids).map(|(flow, id)| (flow.headers, (id, flow))));
         }
         let to = self.planner.plan().configuration;
         update.changes = changes(self.planner.nic(), &self.configuration, &to)?;
@@ -117,7 +117,7 @@ fn flow_of(socket: &Socket) -> Option<Flow> {
         Some(key) if socket.state == State::Established && !is_local(&key) => Some(Flow::new(&key)),
         Some(_) => None,
         None if socket.protocol == Protocol::UDP && !socket.local.ip().is_loopback() => {
-            Some(Flow { cube: unconnected(socket), ..Flow::new(&any_key(socket)) })
+            Some(Flow { headers: unconnected(socket), ..Flow::new(&any_key(socket)) })
         }
         None => None,
     }
@@ -138,16 +138,19 @@ fn any_key(socket: &Socket) -> FlowKey {
 }
 
 /// Everything that comes to a port, and to an address where the socket has one.
-fn unconnected(socket: &Socket) -> Cube {
+fn unconnected(socket: &Socket) -> HeaderMatch {
     let local = socket.local.ip().to_canonical();
-    let cube = Cube::ALL
+    let headers = HeaderMatch::ALL
         .exact(Field::IpProtocol, socket.protocol.0.into())
         .exact(Field::DstPort, socket.local.port().into());
     if !local.is_unspecified() {
-        return cube.prefix(Field::DstIp, Prefix::host(local));
+        return headers.prefix(Field::DstIp, Prefix::host(local));
     }
     // An IPv6 socket that takes IPv4 as well is planned for as IPv6: one flow has one kind of address.
-    let kind =
-        if local.is_ipv4() { weft_packet::cube::ETHER_TYPE_IPV4 } else { weft_packet::cube::ETHER_TYPE_IPV6 };
-    cube.exact(Field::EtherType, kind.into())
+    let kind = if local.is_ipv4() {
+        weft_packet::header_match::ETHER_TYPE_IPV4
+    } else {
+        weft_packet::header_match::ETHER_TYPE_IPV6
+    };
+    headers.exact(Field::EtherType, kind.into())
 }

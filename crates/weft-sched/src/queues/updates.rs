@@ -1,8 +1,8 @@
 //! Weights that reach a device in batches, no more often than it can take them.
 //!
 //! A NIC, or the driver before it, cannot be told of each change of a queue's weight: Titan bounds the updates and reports
-//! how old what the NIC knows is (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page, and an
-//! actuator that makes system calls.
+//! how old what the NIC knows is (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page, and a
+//! process that tells a driver by system calls.
 
 use weft_units::{Instant, Nanos, TxQueueId};
 

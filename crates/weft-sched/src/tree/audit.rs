@@ -2,7 +2,13 @@
 
 use super::{FlowState, NO_LEAF, PolicyTree};
 use crate::program::Child;
-use crate::tags;
+use crate::virtual_time;
+use thiserror::Error;
+
+/// A broken invariant of the engine: what is wrong, and where.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{0}")]
+pub struct InvariantError(pub(crate) String);
 
 impl PolicyTree {
     /// Moves a leaf's tags back towards zero. Linear in the number of flows of the tree.
@@ -11,7 +17,7 @@ impl PolicyTree {
         let leaf = &mut self.leaves[at as usize];
         let starts = leaf.lanes.iter().filter_map(|lane| self.lanes[*lane as usize].pifo.peek());
         let oldest = starts.map(|entry| entry.rank).min().unwrap_or(leaf.virtual_time);
-        let base = tags::rebase_base(leaf.virtual_time, oldest);
+        let base = virtual_time::rebase_base(leaf.virtual_time, oldest);
         leaf.virtual_time -= base;
         for slot in 0..leaf.lanes.len() {
             let lane = &mut self.lanes[leaf.lanes[slot] as usize];
@@ -31,14 +37,14 @@ impl PolicyTree {
     /// the size of the tree.
     ///
     /// # Errors
-    /// The first broken invariant, in words. Any error is a fault of this crate.
-    pub fn check_invariants(&self) -> Result<(), String> {
+    /// The first broken invariant. Any error is a fault of this crate.
+    pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.check_flows()?;
         self.check_lanes()?;
         self.check_nodes()
     }
 
-    fn check_flows(&self) -> Result<(), String> {
+    fn check_flows(&self) -> Result<(), InvariantError> {
         let mut referred = vec![0_u32; self.flows.len()];
         for (at, lane) in self.lanes.iter().enumerate() {
             ensure(lane.pifo.is_valid(), || format!("lane {at}: its PIFO is out of order"))?;
@@ -64,7 +70,7 @@ impl PolicyTree {
         })
     }
 
-    fn check_lanes(&self) -> Result<(), String> {
+    fn check_lanes(&self) -> Result<(), InvariantError> {
         let parked = self.lanes.iter().filter(|lane| lane.parked).count();
         ensure(self.shaping.is_valid(), || "the shaping queue is out of order".to_owned())?;
         ensure(parked == self.shaping.len(), || {
@@ -83,12 +89,12 @@ impl PolicyTree {
             ensure(room, || format!("lane {at}: more references than flows"))?;
         }
         match self.limits.iter().position(|limit| !limit.is_valid()) {
-            Some(at) => Err(format!("limit {at}: its state is broken")),
+            Some(at) => Err(InvariantError(format!("limit {at}: its state is broken"))),
             None => Ok(()),
         }
     }
 
-    fn check_nodes(&self) -> Result<(), String> {
+    fn check_nodes(&self) -> Result<(), InvariantError> {
         for (at, leaf) in self.leaves.iter().enumerate() {
             ensure(leaf.heads.is_valid(), || format!("leaf {at}: its winner tree is out of order"))?;
             ensure(!leaf.is_fair() || leaf.virtual_time < u64::MAX / 2, || {
@@ -129,8 +135,8 @@ impl PolicyTree {
     }
 }
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), InvariantError> {
+    if holds { Ok(()) } else { Err(InvariantError(what())) }
 }
 
 #[cfg(test)]
@@ -192,7 +198,10 @@ mod tests {
         let turns = 20_000;
         // Every node and leaf that is used passes the threshold in the course of the run, at different times.
         for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
-            assert!(order(0, turns) == order(tags::REBASE_AT - distance, turns), "distance {distance}");
+            assert!(
+                order(0, turns) == order(virtual_time::REBASE_AT - distance, turns),
+                "distance {distance}"
+            );
         }
     }
 
@@ -201,11 +210,11 @@ mod tests {
         let program = figure1_program();
         let mut tree = PolicyTree::new(&program).expect("the program is sound");
         let flow = tree.add_flow(LaneId(0), Weight::ONE).expect("the lane exists");
-        shift(&mut tree, tags::REBASE_AT);
+        shift(&mut tree, virtual_time::REBASE_AT);
         tree.activate(flow);
         let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("a flow is backlogged") };
         tree.finish(turn, Bytes(1500), true, Instant::ZERO).expect("the turn is outstanding");
-        assert!(tree.leaves[LeafId(0).index()].virtual_time < tags::REBASE_AT / 2 + 1);
+        assert!(tree.leaves[LeafId(0).index()].virtual_time < virtual_time::REBASE_AT / 2 + 1);
         tree.check_invariants().expect("sound");
     }
 }

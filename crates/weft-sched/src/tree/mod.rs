@@ -12,7 +12,7 @@
 //! * Strict priority: the rank is the position among the children.
 //! * Fair queueing, in inner nodes and fair leaves, is start-time fair queueing. A child becomes active with start tag
 //!   `S = max(V, F)`. When its turn begins, virtual time becomes `V = max(V, S)`; when it ends, `F = S + bytes / weight`
-//!   and, if the child has more, it is inserted again with `S = max(V, F)`. See the error bound in `tags`.
+//!   and, if the child has more, it is inserted again with `S = max(V, F)`. See the error bound in `virtual_time`.
 //! * A first-in first-out leaf ranks by a sequence number, taken when a flow is activated and again whenever its turn
 //!   ends with more to send; in [`crate::PacketScheduler`] it is the number of the packet's arrival.
 //!
@@ -53,16 +53,18 @@
 mod audit;
 mod service;
 
+pub use audit::InvariantError;
+
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
 
-use crate::check::{self, Layout, ProgramError};
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
 use crate::node::Node;
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
-use crate::tags::Account;
+use crate::validate::{self, Layout, ProgramError};
+use crate::virtual_time::Account;
 use crate::winner::WinnerTree;
 
 /// A flow's right to send one segment. Hand it back with [`PolicyTree::finish`].
@@ -230,7 +232,7 @@ impl PolicyTree {
     /// # Errors
     /// When the program is not a tree, refers to what it does not have, or could never send. See [`ProgramError`].
     pub fn new(program: &Program) -> Result<Self, ProgramError> {
-        let layout = check::check(program)?;
+        let layout = validate::check(program)?;
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),

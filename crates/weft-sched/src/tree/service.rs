@@ -7,7 +7,7 @@ use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
 use crate::node::Return;
 use crate::pifo::Entry;
-use crate::tags;
+use crate::virtual_time;
 
 /// The time from which on all limits of `lane` allow it to send.
 #[inline]
@@ -204,7 +204,7 @@ impl PolicyTree {
             offer = inner.offer();
         }
         self.first_leaf = offer;
-        if leaf.virtual_time >= tags::REBASE_AT {
+        if leaf.virtual_time >= virtual_time::REBASE_AT {
             let at = lane.leaf;
             self.rebase_leaf(at);
         }

@@ -31,5 +31,5 @@ fn check(error: &LocatedError, text: &str) {
     let line = text.split('\n').nth(error.line - 1);
     let columns = line.map(|line| line.chars().count());
     assert!(columns.is_some_and(|columns| error.column <= columns + 1), "{error} is outside the text");
-    assert!(error.render(false).contains(&error.file), "{error}");
+    assert!(error.render(weft_text::Style::Plain).contains(&error.file), "{error}");
 }

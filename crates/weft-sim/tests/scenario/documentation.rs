@@ -73,7 +73,7 @@ fn the_examples_of_the_page_read() {
     assert!(blocks.len() >= 2, "{}", blocks.len());
     for block in blocks {
         if let Err(error) = read_alone(block) {
-            panic!("{}", error.render(false));
+            panic!("{}", error.render(weft_text::Style::Plain));
         }
     }
 }

@@ -392,7 +392,7 @@ fn an_error_is_drawn_with_its_line() {
           |        ^^^^^^^^^^^^
           |
           = help: write `rate = "1gbps"`, say"#]]
-    .assert_eq(&error.render(false));
+    .assert_eq(&error.render(weft_text::Style::Plain));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl fmt::Display for Change {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in table {} at priority {} -> ", self.cube, self.table.0, self.priority)?;
+        write!(f, "{} in table {} at priority {} -> ", self.headers, self.table.0, self.priority)?;
         match self.action {
             Action::Queue(queue) => write!(f, "queue {}", queue.0),
             Action::Context(context) => write!(f, "RSS context {}", context.0),
@@ -196,10 +196,10 @@ fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -
     }
     let mut gone: BTreeSet<Rule> = BTreeSet::new();
     let replaced: BTreeMap<_, Rule> =
-        removes.iter().map(|rule| ((rule.table, rule.cube, rule.priority), *rule)).collect();
+        removes.iter().map(|rule| ((rule.table, rule.headers, rule.priority), *rule)).collect();
     for add in adds {
         // A rule for the same packets goes just before the new one comes: no table takes both.
-        if let Some(old) = replaced.get(&(add.table, add.cube, add.priority))
+        if let Some(old) = replaced.get(&(add.table, add.headers, add.priority))
             && gone.insert(*old)
         {
             usage.remove(old);

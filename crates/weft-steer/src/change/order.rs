@@ -4,7 +4,7 @@ use super::by_age;
 use crate::nic::configuration::Rule;
 use crate::nic::{Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 
 /// Rules of `from` that stay as they are. Of rules that overlap with one priority the older or newer counts, and a rule that is added
 /// becomes the newest: what must stand behind a rule that is added, or in another order, is taken out and added again.
@@ -38,27 +38,27 @@ pub(super) fn kept(nic: &Nic, from: &[Rule], to: &[Rule]) -> BTreeSet<Rule> {
 /// bits that both look at.
 struct Overlaps {
     /// Masks, with the rules that have them.
-    masks: Vec<(Cube, Vec<usize>)>,
+    masks: Vec<(HeaderMatch, Vec<usize>)>,
     /// For each pair of masks, rules of the second by their bits that both look at.
-    joined: Vec<Vec<BTreeMap<Cube, Vec<usize>>>>,
+    joined: Vec<Vec<BTreeMap<HeaderMatch, Vec<usize>>>>,
 }
 
 impl Overlaps {
     fn new(rules: &[Rule]) -> Self {
-        let mut by_mask: BTreeMap<Cube, Vec<usize>> = BTreeMap::new();
+        let mut by_mask: BTreeMap<HeaderMatch, Vec<usize>> = BTreeMap::new();
         for (index, rule) in rules.iter().enumerate() {
-            by_mask.entry(rule.cube.mask_only()).or_default().push(index);
+            by_mask.entry(rule.headers.mask_only()).or_default().push(index);
         }
-        let masks: Vec<(Cube, Vec<usize>)> = by_mask.into_iter().collect();
+        let masks: Vec<(HeaderMatch, Vec<usize>)> = by_mask.into_iter().collect();
         let joined = masks
             .iter()
             .map(|(first, _)| {
                 masks
                     .iter()
                     .map(|(_, members)| {
-                        let mut map: BTreeMap<Cube, Vec<usize>> = BTreeMap::new();
+                        let mut map: BTreeMap<HeaderMatch, Vec<usize>> = BTreeMap::new();
                         for member in members {
-                            map.entry(rules[*member].cube.under(first)).or_default().push(*member);
+                            map.entry(rules[*member].headers.under(first)).or_default().push(*member);
                         }
                         map
                     })
@@ -70,13 +70,13 @@ impl Overlaps {
 
     /// Rules that overlap a rule, without itself.
     fn of(&self, index: usize, rules: &[Rule]) -> Vec<usize> {
-        let cube = rules[index].cube;
-        let Some(mine) = self.masks.iter().position(|(mask, _)| *mask == cube.mask_only()) else {
+        let headers = rules[index].headers;
+        let Some(mine) = self.masks.iter().position(|(mask, _)| *mask == headers.mask_only()) else {
             return Vec::new();
         };
         let mut out = Vec::new();
         for (other, (mask, _)) in self.masks.iter().enumerate() {
-            if let Some(members) = self.joined[mine][other].get(&cube.under(mask)) {
+            if let Some(members) = self.joined[mine][other].get(&headers.under(mask)) {
                 out.extend(members.iter().copied().filter(|member| *member != index));
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::nic::{Actions, Exclusion, FieldSupport, Interface, Masks, Order, Pool, PoolId, Table, TableId};
 use proptest::prelude::*;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::RxQueueId;
 
 fn table(name: &str, capacity: u32, order: Order) -> Table {
@@ -48,19 +48,23 @@ fn nic() -> Nic {
 }
 
 fn some_rule() -> impl Strategy<Value = Rule> {
-    let cube = (0u128..8, prop_oneof![Just(7u128), Just(3), Just(0)], 0u128..2, 0u128..2);
-    (0u16..3, cube, 0u8..2, 0u32..4).prop_map(|(table, (port, mask, flags, flags_mask), priority, action)| {
-        Rule {
+    let headers = (0u128..8, prop_oneof![Just(7u128), Just(3), Just(0)], 0u128..2, 0u128..2);
+    (0u16..3, headers, 0u8..2, 0u32..4).prop_map(
+        |(table, (port, mask, flags, flags_mask), priority, action)| Rule {
             table: TableId(table),
-            cube: Cube::ALL.with(Field::DstPort, port, mask).with(Field::TcpFlags, flags, flags_mask),
+            headers: HeaderMatch::ALL.with(Field::DstPort, port, mask).with(
+                Field::TcpFlags,
+                flags,
+                flags_mask,
+            ),
             priority,
             action: match action {
                 0 => Action::Drop,
                 1 => Action::Context(ContextId(1)),
                 queue => Action::Queue(RxQueueId(queue)),
             },
-        }
-    })
+        },
+    )
 }
 
 /// Whatever of the rules fits, and contexts.
@@ -91,7 +95,7 @@ fn meaning(configuration: &Configuration) -> Meaning {
             if first.table == second.table
                 && first.table != TableId(1)
                 && first.priority == second.priority
-                && !first.cube.is_disjoint(&second.cube)
+                && !first.headers.is_disjoint(&second.headers)
             {
                 pairs.insert((*first, *second));
             }
@@ -156,7 +160,7 @@ proptest! {
 fn rule(table: u16, port: u128, queue: u32) -> Rule {
     Rule {
         table: TableId(table),
-        cube: Cube::ALL.exact(Field::DstPort, port),
+        headers: HeaderMatch::ALL.exact(Field::DstPort, port),
         priority: 0,
         action: Action::Queue(RxQueueId(queue)),
     }

@@ -5,7 +5,7 @@ use crate::change::Change;
 use crate::nic::configuration::{Action, ContextId, RssContext, Rule};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::Protocol;
 
 pub(super) fn commands(
@@ -20,12 +20,12 @@ pub(super) fn commands(
             let location = locations.remove(rule).ok_or("its location is not known")?;
             return Ok(vec![format!("ethtool -N {device} delete {location}")]);
         }
-        let flow = flow(&rule.cube)?;
+        let flow = flow(&rule.headers)?;
         let location = locations.add(nic, rule).ok_or("no location is free for its priority")?;
         return Ok(vec![format!("ethtool -N {device} flow-type {flow} {} loc {location}", action(rule))]);
     }
     match change {
-        Change::SetContext { to, from } => set_context(to, from.is_some(), device),
+        Change::SetContext { to, from } => set_context(to, from.as_ref(), device),
         Change::RemoveContext(context) if context.id == ContextId::MAIN => {
             Ok(vec![format!("ethtool -X {device} default")])
         }
@@ -50,9 +50,9 @@ fn action(rule: &Rule) -> String {
 }
 
 /// Flow type and fields.
-fn flow(cube: &Cube) -> Result<String, String> {
-    let family = ip(cube);
-    let kind = match (family, protocol(cube)) {
+fn flow(headers: &HeaderMatch) -> Result<String, String> {
+    let family = ip(headers);
+    let kind = match (family, protocol(headers)) {
         (Ip::Four, Some(p)) if p == Protocol::TCP.0 => "tcp4",
         (Ip::Four, Some(p)) if p == Protocol::UDP.0 => "udp4",
         (Ip::Four, Some(p)) if p == Protocol::SCTP.0 => "sctp4",
@@ -64,22 +64,22 @@ fn flow(cube: &Cube) -> Result<String, String> {
         (Ip::Other, _) => "ether",
     };
     let mut out = kind.to_owned();
-    for field in cube.fields() {
-        write_field(&mut out, cube, field, kind)?;
+    for field in headers.fields() {
+        write_field(&mut out, headers, field, kind)?;
     }
     Ok(out)
 }
 
-fn write_field(out: &mut String, cube: &Cube, field: Field, kind: &str) -> Result<(), String> {
-    let (value, mask) = cube.get(field);
+fn write_field(out: &mut String, headers: &HeaderMatch, field: Field, kind: &str) -> Result<(), String> {
+    let (value, mask) = headers.get(field);
     let ether = kind == "ether";
     let transport = !ether && !kind.starts_with("ip");
     let ignored = field.all_bits() & !mask;
     let name = match field {
         Field::SrcIp | Field::DstIp if !ether => {
-            let (address, tested) = addresses(cube, field);
+            let (address, tested) = addresses(headers, field);
             let _ = write!(out, " {} {address}", field.name());
-            if !whole_address(cube, field) {
+            if !whole_address(headers, field) {
                 let _ = write!(out, " m {}", complement(tested));
             }
             return Ok(());
@@ -120,7 +120,7 @@ fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
     }
 }
 
-fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>, String> {
+fn set_context(to: &RssContext, from: Option<&RssContext>, device: &str) -> Result<Vec<String>, String> {
     let first = to.indirection.iter().min().map_or(0, |queue| queue.0);
     let start = if first == 0 { String::new() } else { format!("start {first} ") };
     // From the first queue on.
@@ -137,11 +137,11 @@ fn set_context(to: &RssContext, there: bool, device: &str) -> Result<Vec<String>
                 .to_owned());
         }
     };
-    let context = match (to.id, there) {
+    let context = match (to.id, from) {
         (ContextId::MAIN, _) => String::new(),
-        (id, true) => format!(" context {}", id.0),
+        (id, Some(_)) => format!(" context {}", id.0),
         // The kernel chooses the number; plans number contexts as it does, from 1.
-        (_, false) => " context new".to_owned(),
+        (_, None) => " context new".to_owned(),
     };
     Ok(vec![format!("ethtool -X {device}{context} {table}")])
 }

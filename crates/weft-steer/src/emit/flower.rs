@@ -5,7 +5,7 @@ use crate::change::Change;
 use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Interface, Nic};
 use std::fmt::Write;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::Protocol;
 
 pub(super) fn commands(
@@ -18,13 +18,13 @@ pub(super) fn commands(
         return Err("tc does not set RSS; ethtool does".to_owned());
     };
     of_interface(nic, rule, Interface::Flower)?;
-    let vlan = rule.cube.tests(Field::Vlan);
-    let protocol = match (vlan, ip(&rule.cube)) {
+    let vlan = rule.headers.tests(Field::Vlan);
+    let protocol = match (vlan, ip(&rule.headers)) {
         (true, _) => "802.1q".to_owned(),
         (false, Ip::Four) => "ip".to_owned(),
         (false, Ip::Six) => "ipv6".to_owned(),
         (false, Ip::Other) => {
-            rule.cube.ether_type().map_or_else(|| "all".to_owned(), |kind| format!("{kind:#x}"))
+            rule.headers.ether_type().map_or_else(|| "all".to_owned(), |kind| format!("{kind:#x}"))
         }
     };
     let place = |verb: &str, pref: u32| {
@@ -34,7 +34,7 @@ pub(super) fn commands(
         let pref = locations.remove(rule).ok_or("its preference is not known")?;
         return Ok(vec![place("del", pref)]);
     }
-    let (keys, action) = (keys(&rule.cube, vlan)?, action(rule)?);
+    let (keys, action) = (keys(&rule.headers)?, action(rule)?);
     let pref = locations.add(nic, rule).ok_or("no preference is free for its priority")?;
     Ok(vec![format!("{}{keys} skip_sw {action}", place("add", pref))])
 }
@@ -47,21 +47,22 @@ fn action(rule: &Rule) -> Result<String, String> {
     }
 }
 
-fn keys(cube: &Cube, vlan: bool) -> Result<String, String> {
+fn keys(headers: &HeaderMatch) -> Result<String, String> {
+    let vlan = headers.tests(Field::Vlan);
     let mut out = String::new();
-    for field in cube.fields() {
-        let (value, mask) = cube.get(field);
+    for field in headers.fields() {
+        let (value, mask) = headers.get(field);
         let whole = mask == field.all_bits();
         let part = match field {
             Field::SrcIp | Field::DstIp => {
                 let name = if field == Field::SrcIp { "src_ip" } else { "dst_ip" };
-                let (address, tested) = super::addresses(cube, field);
-                match prefix_len(cube, field) {
+                let (address, tested) = super::addresses(headers, field);
+                match prefix_len(headers, field) {
                     Some(len) => format!("{name} {address}/{len}"),
                     None => format!("{name} {address}/{tested}"),
                 }
             }
-            Field::IpProtocol => match protocol(cube) {
+            Field::IpProtocol => match protocol(headers) {
                 Some(p) if p == Protocol::TCP.0 => "ip_proto tcp".to_owned(),
                 Some(p) if p == Protocol::UDP.0 => "ip_proto udp".to_owned(),
                 Some(p) if p == Protocol::SCTP.0 => "ip_proto sctp".to_owned(),
@@ -77,7 +78,7 @@ fn keys(cube: &Cube, vlan: bool) -> Result<String, String> {
             Field::SrcMac => format!("src_mac {}/{}", mac(value), mac(mask)),
             Field::Vlan if mask & 0xfff == 0xfff => format!("vlan_id {}", value & 0xfff),
             Field::Vlan => return Err("flower matches a VLAN's identifier only as a whole".to_owned()),
-            Field::EtherType if vlan => match cube.ether_type() {
+            Field::EtherType if vlan => match headers.ether_type() {
                 Some(kind) => format!("vlan_ethtype {kind:#x}"),
                 None => return Err("flower matches the Ethernet type only as a whole".to_owned()),
             },

@@ -3,12 +3,12 @@
 use crate::nic::configuration::{Configuration, Rule};
 use crate::nic::{Interface, Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 
 /// Locations of a device's rules. Each table has a block of its own, and in it each priority, the highest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Locations {
-    of: BTreeMap<(TableId, Cube, u8), u32>,
+    of: BTreeMap<(TableId, HeaderMatch, u8), u32>,
     used: BTreeSet<u32>,
 }
 
@@ -25,7 +25,7 @@ impl Locations {
     /// Notes where a rule is known to stand, such as one that was read from a device.
     pub fn set(&mut self, rule: &Rule, location: u32) {
         self.used.insert(location);
-        self.of.insert((rule.table, rule.cube, rule.priority), location);
+        self.of.insert((rule.table, rule.headers, rule.priority), location);
     }
 
     /// Notes that something stands at a location that no rule of the model is: nothing is put there.
@@ -35,15 +35,15 @@ impl Locations {
 
     /// Where a rule stands.
     pub fn get(&self, rule: &Rule) -> Option<u32> {
-        self.of.get(&(rule.table, rule.cube, rule.priority)).copied()
+        self.of.get(&(rule.table, rule.headers, rule.priority)).copied()
     }
 
     /// The location for a new rule: free, in its priority's block, and behind older rules of its priority that it overlaps. None when
     /// there is none.
     pub fn add(&mut self, nic: &Nic, rule: &Rule) -> Option<u32> {
         let (first, last) = block(nic, rule.table, rule.priority)?;
-        let overlapping = self.of.iter().filter(|((table, cube, priority), _)| {
-            *table == rule.table && *priority == rule.priority && !cube.is_disjoint(&rule.cube)
+        let overlapping = self.of.iter().filter(|((table, headers, priority), _)| {
+            *table == rule.table && *priority == rule.priority && !headers.is_disjoint(&rule.headers)
         });
         // Rules of one mask do not overlap, and are most: only a table with several masks is searched.
         let least = if one_mask(&self.of, rule) {
@@ -66,17 +66,17 @@ impl Locations {
 
     /// Frees a rule's location.
     pub fn remove(&mut self, rule: &Rule) -> Option<u32> {
-        let location = self.of.remove(&(rule.table, rule.cube, rule.priority))?;
+        let location = self.of.remove(&(rule.table, rule.headers, rule.priority))?;
         self.used.remove(&location);
         Some(location)
     }
 }
 
 /// Whether all rules at the rule's table have its mask.
-fn one_mask(of: &BTreeMap<(TableId, Cube, u8), u32>, rule: &Rule) -> bool {
+fn one_mask(of: &BTreeMap<(TableId, HeaderMatch, u8), u32>, rule: &Rule) -> bool {
     of.keys()
         .filter(|(table, _, _)| *table == rule.table)
-        .all(|(_, cube, _)| cube.mask_only() == rule.cube.mask_only())
+        .all(|(_, headers, _)| headers.mask_only() == rule.headers.mask_only())
 }
 
 /// First and last location of a rule's table and priority. Tables of one interface share a list.

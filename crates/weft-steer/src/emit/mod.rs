@@ -11,7 +11,7 @@ use crate::change::{Change, ChangePlan, apply};
 use crate::nic::configuration::{Configuration, Rule};
 use crate::nic::{Interface, Nic};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
 
 /// Whose commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +84,7 @@ impl Interface {
     }
 }
 
-/// Which IP a cube's packets are.
+/// Which IP a header match's packets are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ip {
     Four,
@@ -93,8 +93,8 @@ enum Ip {
     Other,
 }
 
-fn ip(cube: &Cube) -> Ip {
-    match cube.ether_type() {
+fn ip(headers: &HeaderMatch) -> Ip {
+    match headers.ether_type() {
         Some(ETHER_TYPE_IPV4) => Ip::Four,
         Some(ETHER_TYPE_IPV6) => Ip::Six,
         _ => Ip::Other,
@@ -102,9 +102,9 @@ fn ip(cube: &Cube) -> Ip {
 }
 
 /// An address field's value and mask as addresses.
-fn addresses(cube: &Cube, field: Field) -> (IpAddr, IpAddr) {
-    let (value, mask) = cube.get(field);
-    if ip(cube) == Ip::Four {
+fn addresses(headers: &HeaderMatch, field: Field) -> (IpAddr, IpAddr) {
+    let (value, mask) = headers.get(field);
+    if ip(headers) == Ip::Four {
         (Ipv4Addr::from(value as u32).into(), Ipv4Addr::from(mask as u32).into())
     } else {
         (Ipv6Addr::from(value).into(), Ipv6Addr::from(mask).into())
@@ -112,15 +112,15 @@ fn addresses(cube: &Cube, field: Field) -> (IpAddr, IpAddr) {
 }
 
 /// Whether an address field is tested as a whole.
-fn whole_address(cube: &Cube, field: Field) -> bool {
-    let (_, mask) = cube.get(field);
-    if ip(cube) == Ip::Four { mask as u32 == u32::MAX } else { mask == u128::MAX }
+fn whole_address(headers: &HeaderMatch, field: Field) -> bool {
+    let (_, mask) = headers.get(field);
+    if ip(headers) == Ip::Four { mask as u32 == u32::MAX } else { mask == u128::MAX }
 }
 
 /// Length of an address field's prefix, if its mask is one.
-fn prefix_len(cube: &Cube, field: Field) -> Option<u32> {
-    let bits = if ip(cube) == Ip::Four { 32 } else { 128 };
-    let aligned = cube.get(field).1 << (128 - bits);
+fn prefix_len(headers: &HeaderMatch, field: Field) -> Option<u32> {
+    let bits = if ip(headers) == Ip::Four { 32 } else { 128 };
+    let aligned = headers.get(field).1 << (128 - bits);
     (aligned.leading_ones() == aligned.count_ones()).then(|| aligned.leading_ones())
 }
 
@@ -131,8 +131,8 @@ fn mac(bits: u128) -> String {
 }
 
 /// The IP protocol, where it is tested as a whole.
-fn protocol(cube: &Cube) -> Option<u8> {
-    let (value, mask) = cube.get(Field::IpProtocol);
+fn protocol(headers: &HeaderMatch) -> Option<u8> {
+    let (value, mask) = headers.get(Field::IpProtocol);
     (mask == Field::IpProtocol.all_bits()).then_some(value as u8)
 }
 

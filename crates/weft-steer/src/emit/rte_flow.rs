@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::nic::configuration::{Action, Configuration, Rule};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::Protocol;
 
 /// Numbers of rules.
@@ -65,7 +65,7 @@ pub(super) fn commands(
         return Ok(vec![format!("flow destroy 0 rule {number}")]);
     }
     let mut out =
-        format!("flow create 0 priority {} ingress pattern {}", 255 - rule.priority, pattern(&rule.cube)?);
+        format!("flow create 0 priority {} ingress pattern {}", 255 - rule.priority, pattern(&rule.headers)?);
     match rule.action {
         Action::Queue(queue) => {
             let _ = write!(out, " actions queue index {}", queue.0);
@@ -85,31 +85,31 @@ pub(super) fn commands(
     Ok(vec![out])
 }
 
-fn pattern(cube: &Cube) -> Result<String, String> {
-    let mut items = vec![item("eth", cube, &[(Field::DstMac, "dst"), (Field::SrcMac, "src")])?];
-    let family = ip(cube);
-    if cube.tests(Field::Vlan) {
-        items.push(item("vlan", cube, &[(Field::Vlan, "tci")])?);
+fn pattern(headers: &HeaderMatch) -> Result<String, String> {
+    let mut items = vec![item("eth", headers, &[(Field::DstMac, "dst"), (Field::SrcMac, "src")])?];
+    let family = ip(headers);
+    if headers.tests(Field::Vlan) {
+        items.push(item("vlan", headers, &[(Field::Vlan, "tci")])?);
     }
     let addresses = [(Field::SrcIp, "src"), (Field::DstIp, "dst")];
     match family {
-        Ip::Four => items.push(item("ipv4", cube, &addresses)?),
-        Ip::Six => items.push(item("ipv6", cube, &addresses)?),
-        Ip::Other if cube.tests(Field::EtherType) => {
+        Ip::Four => items.push(item("ipv4", headers, &addresses)?),
+        Ip::Six => items.push(item("ipv6", headers, &addresses)?),
+        Ip::Other if headers.tests(Field::EtherType) => {
             items[0] = item(
                 "eth",
-                cube,
+                headers,
                 &[(Field::DstMac, "dst"), (Field::SrcMac, "src"), (Field::EtherType, "type")],
             )?;
         }
         Ip::Other => {}
     }
     let ports = [(Field::SrcPort, "src"), (Field::DstPort, "dst")];
-    let name = match protocol(cube) {
+    let name = match protocol(headers) {
         Some(p) if p == Protocol::TCP.0 => "tcp",
         Some(p) if p == Protocol::UDP.0 => "udp",
         Some(p) if p == Protocol::SCTP.0 => "sctp",
-        _ if cube.tests(Field::SrcPort) || cube.tests(Field::DstPort) => {
+        _ if headers.tests(Field::SrcPort) || headers.tests(Field::DstPort) => {
             return Err("rte_flow matches ports only of one protocol".to_owned());
         }
         Some(p) if family != Ip::Other => {
@@ -121,24 +121,24 @@ fn pattern(cube: &Cube) -> Result<String, String> {
         _ => "",
     };
     if name == "tcp" {
-        items.push(item(name, cube, &[ports[0], ports[1], (Field::TcpFlags, "flags")])?);
+        items.push(item(name, headers, &[ports[0], ports[1], (Field::TcpFlags, "flags")])?);
     } else if !name.is_empty() {
-        items.push(item(name, cube, &ports)?);
+        items.push(item(name, headers, &ports)?);
     }
     Ok(format!("{} / end", items.join(" / ")))
 }
 
-fn item(name: &str, cube: &Cube, fields: &[(Field, &str)]) -> Result<String, String> {
+fn item(name: &str, headers: &HeaderMatch, fields: &[(Field, &str)]) -> Result<String, String> {
     let mut out = name.to_owned();
-    for (field, word) in fields.iter().filter(|(field, _)| cube.tests(*field)) {
-        let (value, mask) = cube.get(*field);
+    for (field, word) in fields.iter().filter(|(field, _)| headers.tests(*field)) {
+        let (value, mask) = headers.get(*field);
         let (value, mask, whole) = match field {
-            Field::SrcIp | Field::DstIp if ip(cube) == Ip::Other => {
+            Field::SrcIp | Field::DstIp if ip(headers) == Ip::Other => {
                 return Err("rte_flow matches addresses only of IPv4 or IPv6".to_owned());
             }
             Field::SrcIp | Field::DstIp => {
-                let (value, mask) = addresses(cube, *field);
-                (value.to_string(), mask.to_string(), whole_address(cube, *field))
+                let (value, mask) = addresses(headers, *field);
+                (value.to_string(), mask.to_string(), whole_address(headers, *field))
             }
             Field::DstMac | Field::SrcMac => (mac(value), mac(mask), mask == field.all_bits()),
             _ => (format!("{value:#x}"), format!("{mask:#x}"), mask == field.all_bits()),

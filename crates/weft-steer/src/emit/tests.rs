@@ -34,12 +34,12 @@ fn nic(interface: Interface) -> Nic {
     }
 }
 
-fn rule(cube: Cube, priority: u8, action: Action) -> Rule {
-    Rule { table: TableId(0), cube, priority, action }
+fn rule(headers: HeaderMatch, priority: u8, action: Action) -> Rule {
+    Rule { table: TableId(0), headers, priority, action }
 }
 
-fn prefix(field: Field, text: &str) -> Cube {
-    Cube::ALL.prefix(field, text.parse().expect("prefix"))
+fn prefix(field: Field, text: &str) -> HeaderMatch {
+    HeaderMatch::ALL.prefix(field, text.parse().expect("prefix"))
 }
 
 fn some_rules() -> Vec<Rule> {
@@ -48,7 +48,7 @@ fn some_rules() -> Vec<Rule> {
         .exact(Field::IpProtocol, 6)
         .with(Field::DstPort, 0x400, 0xfc00)
         .with(Field::Vlan, 7, 0xfff);
-    let pause = Cube::ALL.exact(Field::EtherType, 0x8808).exact(Field::DstMac, 0x0180_c200_0001);
+    let pause = HeaderMatch::ALL.exact(Field::EtherType, 0x8808).exact(Field::DstMac, 0x0180_c200_0001);
     vec![
         rule(dns, 0, Action::Queue(RxQueueId(3))),
         rule(six, 1, Action::Context(ContextId(1))),

@@ -1,7 +1,7 @@
 //! What is set in a NIC: rules in its filter tables, and how RSS spreads.
 
 use crate::nic::TableId;
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 use weft_packet::rss::RssKey;
 use weft_units::RxQueueId;
 
@@ -31,7 +31,7 @@ pub struct Rule {
     /// The table.
     pub table: TableId,
     /// Packets that it holds.
-    pub cube: Cube,
+    pub headers: HeaderMatch,
     /// Precedence in tables that have priorities: the higher one counts.
     pub priority: u8,
     /// What it does.

@@ -186,7 +186,7 @@ mod tests {
     use crate::nic::random::{some_configuration, some_nic};
     use crate::nic::read;
     use proptest::prelude::*;
-    use weft_packet::cube::{Cube, Field};
+    use weft_packet::header_match::{Field, HeaderMatch};
     use weft_units::RxQueueId;
 
     const MODEL: &str = r"
@@ -217,7 +217,7 @@ node gone drop
         let nic = read(&MODEL.replace('\'', "\""), "small.nic").expect("model");
         let rule = |port, action| Rule {
             table: TableId(0),
-            cube: Cube::ALL.exact(Field::DstPort, port),
+            headers: HeaderMatch::ALL.exact(Field::DstPort, port),
             priority: 0,
             action,
         };

@@ -10,7 +10,7 @@ mod models;
 #[cfg(test)]
 mod models_tests;
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 mod text;
 mod usage;
 mod walk;
@@ -22,8 +22,9 @@ pub use usage::{Refusal, Usage};
 pub use walk::{Destination, Mapping, Route, Steering, Step, Taken, Walker};
 
 use crate::predicate::Predicate;
-use weft_packet::cube::{Cube, Field};
-use weft_units::RxQueueId;
+use weft_packet::header_match::{Field, HeaderMatch};
+use weft_packet::rss::HashedFields;
+use weft_units::{Protocol, RxQueueId};
 
 /// Number of a node in [`Nic::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -227,8 +228,8 @@ pub struct Table {
     pub pool: Option<PoolId>,
     /// Fields that rules may test; others they must not.
     pub fields: Vec<FieldSupport>,
-    /// Rules must lie within one of these cubes (IPv4 only, say); anywhere without any.
-    pub within: Vec<Cube>,
+    /// Rules must lie within one of these header matches (IPv4 only, say); anywhere without any.
+    pub within: Vec<HeaderMatch>,
     /// Whether all rules have one mask.
     pub one_mask: bool,
     /// Priorities that rules may have, ends included.
@@ -292,6 +293,17 @@ pub struct RssModel {
     pub indirection_settable: bool,
     /// Packets that are hashed over addresses and ports (IP protocol numbers).
     pub hashed_with_ports: Vec<u8>,
+}
+
+impl RssModel {
+    /// The fields that packets of a protocol are hashed by.
+    pub fn hashed_fields(&self, protocol: Protocol) -> HashedFields {
+        if self.hashed_with_ports.contains(&protocol.0) {
+            HashedFields::AddressesAndPorts
+        } else {
+            HashedFields::Addresses
+        }
+    }
 }
 
 impl Nic {

@@ -3,7 +3,7 @@
 use super::{Mapping, Nic, Refusal, TableId, Usage, shipped, shipped_model};
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::predicate::{Predicate, read_predicate};
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::RxQueueId;
 
 fn model(name: &str) -> Nic {
@@ -14,15 +14,20 @@ fn table(nic: &Nic, name: &str) -> TableId {
     nic.tables().find(|(_, table)| table.name == name).map(|(id, _)| id).expect(name)
 }
 
-fn cube(text: &str) -> Cube {
+fn headers(text: &str) -> HeaderMatch {
     match read_predicate(text) {
-        Ok(Predicate::Is(cube)) => cube,
+        Ok(Predicate::Is(headers)) => headers,
         other => panic!("{text}: {other:?}"),
     }
 }
 
 fn rule(nic: &Nic, name: &str, text: &str, queue: u32) -> Rule {
-    Rule { table: table(nic, name), cube: cube(text), priority: 1, action: Action::Queue(RxQueueId(queue)) }
+    Rule {
+        table: table(nic, name),
+        headers: headers(text),
+        priority: 1,
+        action: Action::Queue(RxQueueId(queue)),
+    }
 }
 
 const FLOW: &str = "udp src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 1001";
@@ -55,7 +60,7 @@ fn the_82599_knows_its_couplings() {
 #[test]
 fn the_82599_keeps_its_order() {
     let nic = model("intel-82599");
-    let flow = cube(FLOW);
+    let flow = headers(FLOW);
     let mut configuration = Configuration {
         contexts: vec![RssContext { id: ContextId::MAIN, indirection: vec![RxQueueId(9); 128] }],
         ..Configuration::default()
@@ -69,7 +74,7 @@ fn the_82599_keeps_its_order() {
     assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(3)));
     configuration.rules.push(rule(&nic, "ether-type", "ether-type 0x0800", 4));
     assert_eq!(nic.mapping(&configuration, &flow), Mapping::Must(RxQueueId(4)));
-    let fcoe = cube("ether-type 0x8906");
+    let fcoe = headers("ether-type 0x8906");
     configuration.rules.push(rule(&nic, "fcoe", "ether-type 0x8906", 5));
     assert_eq!(nic.mapping(&configuration, &fcoe), Mapping::Must(RxQueueId(5)));
 }
@@ -77,7 +82,7 @@ fn the_82599_keeps_its_order() {
 #[test]
 fn the_syn_filter_stands_before_or_after_five_tuples() {
     let nic = model("intel-82599");
-    let tcp = cube("tcp src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 80");
+    let tcp = headers("tcp src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 80");
     for (name, syn_goes_to) in [("syn-first", 6), ("syn-last", 7)] {
         let configuration = Configuration {
             rules: vec![
@@ -113,7 +118,7 @@ fn dragonets_model_is_dragonets() {
         }
     }
     assert_eq!((nic.queues, held), (10, [128, 2048]));
-    assert_eq!(nic.mapping(&Configuration::default(), &cube(FLOW)), Mapping::Must(RxQueueId(0)));
+    assert_eq!(nic.mapping(&Configuration::default(), &headers(FLOW)), Mapping::Must(RxQueueId(0)));
 }
 
 #[test]
@@ -129,10 +134,10 @@ fn the_e810_has_an_input_set_for_each_type() {
         .expect("another type, another input set");
     assert_eq!(usage.room(&nic, table(&nic, "fdir-ip6")), 15_360 - 2);
     let mut configuration = Configuration { rules: vec![tuple], ..Configuration::default() };
-    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(RxQueueId(3)));
+    assert_eq!(nic.mapping(&configuration, &headers(FLOW)), Mapping::Must(RxQueueId(3)));
     configuration.rules.push(rule(&nic, "flower", "ipv4 udp", 8));
     assert_eq!(
-        nic.mapping(&configuration, &cube(FLOW)),
+        nic.mapping(&configuration, &headers(FLOW)),
         Mapping::Must(RxQueueId(8)),
         "tc before flow director"
     );
@@ -143,9 +148,9 @@ fn the_sfc9020_knows_full_and_wild_filters() {
     let nic = model("sfc9020");
     let wild = rule(&nic, "ip-wild", "udp dst-ip 10.0.0.2 dst-port 1001", 1);
     let mut configuration = Configuration { rules: vec![wild], ..Configuration::default() };
-    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(RxQueueId(1)));
+    assert_eq!(nic.mapping(&configuration, &headers(FLOW)), Mapping::Must(RxQueueId(1)));
     configuration.rules.push(rule(&nic, "ip-full", FLOW, 2));
-    assert_eq!(nic.mapping(&configuration, &cube(FLOW)), Mapping::Must(RxQueueId(2)));
+    assert_eq!(nic.mapping(&configuration, &headers(FLOW)), Mapping::Must(RxQueueId(2)));
     let usage = Usage::of(&nic, &configuration).expect("fits");
     assert_eq!(usage.room(&nic, table(&nic, "ip-full")), 8190, "one hash table for both");
     let neither = rule(&nic, "ip-wild", "udp src-ip 10.0.0.2 src-port 1001", 1);
@@ -170,10 +175,12 @@ fn contexts_are_where_they_are() {
         }],
         ..Configuration::default()
     };
-    let Mapping::Must(queue) = nic.mapping(&configuration, &cube(FLOW)) else { panic!("the hash is known") };
+    let Mapping::Must(queue) = nic.mapping(&configuration, &headers(FLOW)) else {
+        panic!("the hash is known")
+    };
     assert!(matches!(queue.0, 4 | 5));
     // Of the wider flow, the rule takes just the one five-tuple, whose hash is known.
-    let wild = cube(FLOW).without(Field::SrcPort).without(Field::SrcIp);
+    let wild = headers(FLOW).without(Field::SrcPort).without(Field::SrcIp);
     assert_eq!(
         nic.mapping(&configuration, &wild),
         Mapping::May(vec![RxQueueId(0), queue]),
@@ -185,7 +192,7 @@ fn contexts_are_where_they_are() {
 fn every_model_sends_every_packet_somewhere() {
     for (name, _) in shipped() {
         let nic = model(name);
-        let routes = nic.walk(&Configuration::default(), &Cube::ALL);
+        let routes = nic.walk(&Configuration::default(), &HeaderMatch::ALL);
         assert!(routes.iter().all(|route| route.except.is_empty()), "{name} has no rules");
         assert_eq!(Mapping::of(&routes), Mapping::Must(RxQueueId(0)), "{name}");
     }

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::predicate::Predicate;
-use crate::predicate::tests::{some_cube, some_predicate};
+use crate::predicate::tests::{some_headers, some_predicate};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_packet::rss::RssKey;
 use weft_units::RxQueueId;
 
@@ -31,7 +31,7 @@ fn some_table(index: u16) -> impl Strategy<Value = Table> {
     (
         order,
         vec((masks, any::<bool>()), 1..10),
-        vec(some_cube(), 0..3),
+        vec(some_headers(), 0..3),
         interface,
         any::<[bool; 4]>(),
         1u8..30,
@@ -162,7 +162,7 @@ fn same_end(one: &Target, other: &Target) -> bool {
 }
 
 /// Models that read and write alike, with graphs of all kinds of nodes.
-pub(super) fn some_nic() -> impl Strategy<Value = Nic> {
+pub(crate) fn some_nic() -> impl Strategy<Value = Nic> {
     let tables = (some_table(0), some_table(1), some_table(2)).prop_map(|(a, b, c)| vec![a, b, c]);
     let rss = (0u32..4, any::<[bool; 2]>(), vec(prop_oneof![Just(6u8), Just(17), Just(132), Just(99)], 0..3));
     (tables, vec(some_plan(), 0..8), rss, any::<bool>()).prop_map(
@@ -209,10 +209,10 @@ fn some_action() -> impl Strategy<Value = Action> {
 
 /// Rules of all tables, and contexts 0 to 2, of which some may be missing.
 pub(super) fn some_configuration() -> impl Strategy<Value = Configuration> {
-    let rule = (0..TABLES, some_cube(), some_kind(), 0u8..4, some_action()).prop_map(
-        |(table, cube, kind, priority, action)| Rule {
+    let rule = (0..TABLES, some_headers(), some_kind(), 0u8..4, some_action()).prop_map(
+        |(table, headers, kind, priority, action)| Rule {
             table: TableId(table),
-            cube: cube.intersect(&kind).unwrap_or(cube),
+            headers: headers.intersect(&kind).unwrap_or(headers),
             priority,
             action,
         },
@@ -229,19 +229,20 @@ pub(super) fn some_configuration() -> impl Strategy<Value = Configuration> {
 }
 
 /// Tests of Ethernet type and protocol, or none.
-fn some_kind() -> impl Strategy<Value = Cube> {
+fn some_kind() -> impl Strategy<Value = HeaderMatch> {
     let ether_type = prop_oneof![Just(0x0800u128), Just(0x86dd), Just(0x0806)];
     let protocol = prop_oneof![Just(6u128), Just(17), Just(1)];
     (proptest::option::of(ether_type), proptest::option::of(protocol)).prop_map(|(ether_type, protocol)| {
-        let cube = ether_type.map_or(Cube::ALL, |one| Cube::ALL.exact(Field::EtherType, one));
-        protocol.map_or(cube, |one| cube.exact(Field::IpProtocol, one))
+        let headers =
+            ether_type.map_or(HeaderMatch::ALL, |one| HeaderMatch::ALL.exact(Field::EtherType, one));
+        protocol.map_or(headers, |one| headers.exact(Field::IpProtocol, one))
     })
 }
 
 /// A packet, and a flow that holds it.
-pub(super) fn some_packet() -> impl Strategy<Value = (Cube, Cube)> {
-    (some_cube(), some_kind(), 0u16..1024, any::<bool>()).prop_map(|(cube, kind, keep, whole)| {
-        let packet = cube.intersect(&kind).unwrap_or(cube).whole();
+pub(super) fn some_packet() -> impl Strategy<Value = (HeaderMatch, HeaderMatch)> {
+    (some_headers(), some_kind(), 0u16..1024, any::<bool>()).prop_map(|(headers, kind, keep, whole)| {
+        let packet = headers.intersect(&kind).unwrap_or(headers).whole();
         let flow = Field::ALL.into_iter().enumerate().fold(packet, |flow, (bit, field)| {
             if whole || keep >> bit & 1 == 1 { flow } else { flow.without(field) }
         });

@@ -4,7 +4,7 @@ use super::{Masks, Nic, Order, Table, TableId};
 use crate::nic::configuration::{Action, Configuration, Rule};
 use std::collections::BTreeMap;
 use thiserror::Error;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::RxQueueId;
 
 /// Why a table does not take a rule.
@@ -120,9 +120,9 @@ pub enum Refusal {
 struct Held {
     rules: u32,
     /// Masks in use, and by how many rules.
-    masks: BTreeMap<Cube, u32>,
+    masks: BTreeMap<HeaderMatch, u32>,
     /// Packets and priority of each rule, with what it does, so that none is there twice.
-    cubes: BTreeMap<(Cube, u8), u32>,
+    header_matches: BTreeMap<(HeaderMatch, u8), u32>,
 }
 
 /// What is used of a NIC's tables. Each operation takes time of the order of the logarithm of the rules held.
@@ -185,10 +185,10 @@ impl Usage {
         if self.room(nic, rule.table) == 0 {
             return Err(Refusal::Full { table: name(), held: held.rules, pooled: table.pool.is_some() });
         }
-        if table.one_mask && held.masks.keys().any(|mask| *mask != rule.cube.mask_only()) {
+        if table.one_mask && held.masks.keys().any(|mask| *mask != rule.headers.mask_only()) {
             return Err(Refusal::OneMask { table: name() });
         }
-        if held.cubes.contains_key(&(rule.cube, rule.priority)) {
+        if held.header_matches.contains_key(&(rule.headers, rule.priority)) {
             return Err(Refusal::Twice { table: name() });
         }
         for exclusion in nic.exclusions.iter().filter(|exclusion| exclusion.tables.contains(&rule.table)) {
@@ -209,19 +209,19 @@ impl Usage {
         self.admits(nic, rule)?;
         let held = &mut self.tables[usize::from(rule.table.0)];
         held.rules += 1;
-        *held.masks.entry(rule.cube.mask_only()).or_default() += 1;
-        *held.cubes.entry((rule.cube, rule.priority)).or_default() += 1;
+        *held.masks.entry(rule.headers.mask_only()).or_default() += 1;
+        *held.header_matches.entry((rule.headers, rule.priority)).or_default() += 1;
         Ok(())
     }
 
     /// Takes a rule out; whether it was there.
     pub fn remove(&mut self, rule: &Rule) -> bool {
         let Some(held) = self.tables.get_mut(usize::from(rule.table.0)) else { return false };
-        if held.cubes.remove(&(rule.cube, rule.priority)).is_none() {
+        if held.header_matches.remove(&(rule.headers, rule.priority)).is_none() {
             return false;
         }
         held.rules -= 1;
-        let mask = rule.cube.mask_only();
+        let mask = rule.headers.mask_only();
         if let Some(count) = held.masks.get_mut(&mask) {
             *count -= 1;
             if *count == 0 {
@@ -239,18 +239,17 @@ impl Table {
     /// Why not.
     pub fn takes(&self, rule: &Rule) -> Result<(), Refusal> {
         let table = || self.name.clone();
-        for field in rule.cube.fields() {
+        for field in rule.headers.fields() {
             let support = self.fields.iter().find(|support| support.field == field);
             let Some(support) = support else { return Err(Refusal::Field { table: table(), field }) };
-            let ipv4 = rule.cube.ether_type() == Some(weft_packet::cube::ETHER_TYPE_IPV4);
-            if let Some(allowed) = support.masks.refuses(&rule.cube, field, ipv4) {
+            if let Some(allowed) = support.masks.refuses(&rule.headers, field) {
                 return Err(Refusal::Mask { table: table(), field, allowed });
             }
         }
-        if let Some(missing) = self.fields.iter().find(|s| s.required && !rule.cube.tests(s.field)) {
+        if let Some(missing) = self.fields.iter().find(|s| s.required && !rule.headers.tests(s.field)) {
             return Err(Refusal::Required { table: table(), field: missing.field });
         }
-        if !self.within.is_empty() && !self.within.iter().any(|cube| cube.covers(&rule.cube)) {
+        if !self.within.is_empty() && !self.within.iter().any(|headers| headers.covers(&rule.headers)) {
             let within: Vec<String> = self.within.iter().map(ToString::to_string).collect();
             return Err(Refusal::Outside { table: table(), within: within.join(", or ") });
         }
@@ -271,9 +270,10 @@ impl Table {
 }
 
 impl Masks {
-    /// What is allowed, when a cube's mask of a field is not.
-    fn refuses(self, cube: &Cube, field: Field, ipv4: bool) -> Option<&'static str> {
-        let (_, mask) = cube.get(field);
+    /// What is allowed, when a header match's mask of a field is not.
+    fn refuses(self, headers: &HeaderMatch, field: Field) -> Option<&'static str> {
+        let (_, mask) = headers.get(field);
+        let ipv4 = headers.ether_type() == Some(weft_packet::header_match::ETHER_TYPE_IPV4);
         let address = matches!(field, Field::SrcIp | Field::DstIp);
         let bits = if address && ipv4 { 32 } else { field.bits() };
         let aligned = mask << (128 - bits);
@@ -327,12 +327,12 @@ mod tests {
         }
     }
 
-    fn rule(table: u16, cube: Cube) -> Rule {
-        Rule { table: TableId(table), cube, priority: 1, action: Action::Queue(RxQueueId(1)) }
+    fn rule(table: u16, headers: HeaderMatch) -> Rule {
+        Rule { table: TableId(table), headers, priority: 1, action: Action::Queue(RxQueueId(1)) }
     }
 
-    fn port(port: u16) -> Cube {
-        Cube::ALL.exact(Field::DstPort, port.into())
+    fn port(port: u16) -> HeaderMatch {
+        HeaderMatch::ALL.exact(Field::DstPort, port.into())
     }
 
     #[test]
@@ -341,16 +341,19 @@ mod tests {
         first.one_mask = true;
         first.fields[2].required = true;
         let mut second = table("second", 2);
-        second.within = vec![Cube::ALL.exact(Field::EtherType, 0x0800)];
+        second.within = vec![HeaderMatch::ALL.exact(Field::EtherType, 0x0800)];
         let mut nic = nic(vec![first, second]);
         nic.exclusions = vec![Exclusion { tables: vec![TableId(0), TableId(1)], reason: "one unit".into() }];
         let usage = Usage::new(&nic);
-        let prefix = |text: &str| Cube::ALL.prefix(Field::DstIp, text.parse().expect("prefix"));
+        let prefix = |text: &str| HeaderMatch::ALL.prefix(Field::DstIp, text.parse().expect("prefix"));
         for (rule, says) in [
             (rule(2, port(1)), "the NIC has no filter table number 2"),
             (rule(0, port(1).exact(Field::SrcPort, 1)), "table first does not match src-port"),
-            (rule(0, Cube::ALL.with(Field::DstPort, 1, 3)), "table first matches dst-port only as a whole"),
-            (rule(0, Cube::ALL), "rules of table first must name dst-port"),
+            (
+                rule(0, HeaderMatch::ALL.with(Field::DstPort, 1, 3)),
+                "table first matches dst-port only as a whole",
+            ),
+            (rule(0, HeaderMatch::ALL), "rules of table first must name dst-port"),
             (rule(1, port(1)), "table second holds only rules within: ether-type 0x800"),
             (Rule { priority: 0, ..rule(0, port(1)) }, "table first has priorities 1 to 7, not 0"),
             (Rule { action: Action::Drop, ..rule(0, port(1)) }, "rules of table first cannot drop"),

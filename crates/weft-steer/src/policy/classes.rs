@@ -14,7 +14,7 @@ pub struct Classes {
 impl Classes {
     /// A flow's class; empty when it has none.
     pub fn of<'a>(&'a self, flow: &'a Flow) -> &'a str {
-        let rule = self.rules.iter().find(|(_, predicate)| predicate.without(&flow.cube).is_empty());
+        let rule = self.rules.iter().find(|(_, predicate)| predicate.without(&flow.headers).is_empty());
         rule.map_or_else(|| flow.class.as_deref().unwrap_or(""), |(name, _)| name)
     }
 }

@@ -1,6 +1,6 @@
 //! Several policies at once.
 
-use super::{Cost, Layout, Measure, Policy, Tally};
+use super::{Cost, Layout, Measure, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
 /// The weighted sum of policies' costs. Loads are measured as the first policy says.
@@ -25,20 +25,20 @@ impl Policy for Combined {
         self.parts.first().map_or(Measure::Weight, |(_, part)| part.measure())
     }
 
-    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         self.parts.iter().try_for_each(|(_, part)| part.check(queues))
     }
 
-    /// Groups of the first part that has several, homes of the first that has some: where to begin.
+    /// Groups of the first part that has several, preferred_queues of the first that has some: where to begin.
     fn layout(&self, tally: &Tally) -> Option<Layout> {
         let mut layouts: Vec<Layout> = self.parts.iter().filter_map(|(_, part)| part.layout(tally)).collect();
-        let homes = layouts
+        let preferred_queues = layouts
             .iter_mut()
-            .map(|layout| core::mem::take(&mut layout.homes))
-            .find(|homes| !homes.is_empty());
+            .map(|layout| core::mem::take(&mut layout.preferred_queues))
+            .find(|preferred_queues| !preferred_queues.is_empty());
         let best = layouts.iter().position(|layout| layout.groups.len() > 1).unwrap_or(0);
         let groups = layouts.into_iter().nth(best)?;
-        Some(Layout { homes: homes.unwrap_or_default(), ..groups })
+        Some(Layout { preferred_queues: preferred_queues.unwrap_or_default(), ..groups })
     }
 
     fn layout_key(&self, tally: &Tally) -> u64 {

@@ -1,6 +1,6 @@
 //! The slides' second policy: one class has some queues, the others have the rest.
 
-use super::{Cost, Layout, Policy, Tally};
+use super::{Cost, Layout, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
 /// A class has the first so many queues for itself, all other flows have the rest (TRIOS'15, "Performance isolation cost function").
@@ -21,14 +21,11 @@ impl Policy for Isolate {
         first_queues(tally, &self.class, self.queues as usize).cost(tally)
     }
 
-    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         let (wanted, given) = (self.queues as usize, queues.len());
         if wanted == 0 || wanted >= given {
-            return Err(format!(
-                "class {} and the others need queues of their own: between 1 and {} of the {given} queues can be isolated, not {wanted}",
-                self.class,
-                given.saturating_sub(1),
-            ));
+            let (class, most) = (self.class.clone(), given.saturating_sub(1));
+            return Err(QueuesError::NotIsolable { class, most, given, wanted });
         }
         Ok(())
     }

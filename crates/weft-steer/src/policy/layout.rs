@@ -12,13 +12,13 @@ pub struct Layout {
     /// Each class's group, by class; those beyond the end have that of class 0, flows without a class.
     pub group_of: Vec<u16>,
     /// The queue of each processor: flows whose application runs there should be on it.
-    pub homes: BTreeMap<u32, RxQueueId>,
+    pub preferred_queues: BTreeMap<u32, RxQueueId>,
 }
 
 impl Layout {
     /// One group on all queues.
     pub fn single(queues: &[RxQueueId]) -> Self {
-        Self { groups: vec![queues.to_vec()], group_of: vec![0], homes: BTreeMap::new() }
+        Self { groups: vec![queues.to_vec()], group_of: vec![0], preferred_queues: BTreeMap::new() }
     }
 
     /// A class's group.

@@ -1,6 +1,6 @@
 //! Flows on the queue of the processor on which their application runs.
 
-use super::{Cost, Layout, Policy, Tally};
+use super::{Cost, Layout, Policy, QueuesError, Tally};
 use std::collections::BTreeMap;
 use weft_units::RxQueueId;
 
@@ -13,7 +13,7 @@ pub struct Locality {
 }
 
 impl Locality {
-    fn home(&self, tally: &Tally, core: u32) -> Option<RxQueueId> {
+    fn preferred_queue(&self, tally: &Tally, core: u32) -> Option<RxQueueId> {
         let queue = if self.queues.is_empty() { RxQueueId(core) } else { *self.queues.get(&core)? };
         tally.queues().binary_search(&queue).is_ok().then_some(queue)
     }
@@ -30,28 +30,26 @@ impl Policy for Locality {
     }
 
     fn cost(&self, tally: &Tally) -> Cost {
-        let away = tally
-            .by_core()
-            .filter(|(core, queue, _)| self.home(tally, *core).is_some_and(|home| *queue != Some(home)));
+        let away = tally.by_core().filter(|(core, queue, _)| {
+            self.preferred_queue(tally, *core).is_some_and(|preferred| *queue != Some(preferred))
+        });
         Cost {
             violations: Layout::single(tally.queues()).violations(tally),
             value: away.map(|(_, _, flows)| u64::from(flows)).sum::<u64>() as f64,
         }
     }
 
-    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         let missing = self.queues.iter().find(|(_, queue)| queues.binary_search(queue).is_err());
-        missing.map_or(Ok(()), |(core, queue)| {
-            Err(format!("queue {} of processor {core} is not one that flows can be put on", queue.0))
-        })
+        missing.map_or(Ok(()), |(core, queue)| Err(QueuesError::NotUsable { queue: queue.0, core: *core }))
     }
 
     fn layout(&self, tally: &Tally) -> Option<Layout> {
-        let homes = if self.queues.is_empty() {
+        let preferred_queues = if self.queues.is_empty() {
             tally.queues().iter().map(|queue| (queue.0, *queue)).collect()
         } else {
             self.queues.clone()
         };
-        Some(Layout { homes, ..Layout::single(tally.queues()) })
+        Some(Layout { preferred_queues, ..Layout::single(tally.queues()) })
     }
 }

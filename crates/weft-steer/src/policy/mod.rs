@@ -16,6 +16,7 @@ mod isolate;
 mod layout;
 mod locality;
 mod priority;
+mod queues_error;
 mod read;
 mod reserved;
 mod tally;
@@ -29,6 +30,7 @@ pub use isolate::Isolate;
 pub use layout::Layout;
 pub use locality::Locality;
 pub use priority::Priority;
+pub use queues_error::QueuesError;
 pub use read::{fuzz_steering_policy, read};
 pub use reserved::Reserved;
 pub use tally::{ClassId, Item, Tally};
@@ -63,7 +65,7 @@ pub trait Policy: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// What does not fit, and what to do about it.
-    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         let _ = queues;
         Ok(())
     }

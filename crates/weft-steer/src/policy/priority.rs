@@ -1,7 +1,7 @@
 //! Dragonet's elastic policy: a class has as many queues as its flows need.
 
 use super::isolate::first_queues;
-use super::{Cost, Layout, Policy, Tally};
+use super::{Cost, Layout, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
 /// A class has a queue of its own for each so many flows, but leaves one to the others (Dragonet's `priorityCost`, `Search.hs`).
@@ -30,10 +30,10 @@ impl Policy for Priority {
         first_queues(tally, &self.class, self.own(tally)).cost(tally)
     }
 
-    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         match (self.flows_per_queue, queues.len()) {
-            (0, _) => Err("a queue must take at least 1 flow: write `by 8 flows`, say".to_owned()),
-            (_, 0 | 1) => Err(format!("class {} and the others need a queue each; allow 2", self.class)),
+            (0, _) => Err(QueuesError::NoFlows),
+            (_, 0 | 1) => Err(QueuesError::OneQueue { class: self.class.clone() }),
             _ => Ok(()),
         }
     }

@@ -224,7 +224,7 @@ pub fn fuzz_steering_policy(data: &[u8]) {
             tally.intern("hp");
             assert!(!file.policy.name().is_empty());
             if let Err(problem) = file.policy.check(&queues) {
-                assert!(!problem.is_empty());
+                assert!(!problem.to_string().is_empty());
             }
             file.policy.cost(&tally);
             file.policy.layout(&tally);
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::flow::Flow;
     use proptest::prelude::*;
-    use weft_packet::cube::Field;
+    use weft_packet::header_match::Field;
 
     #[test]
     fn what_is_read_is_what_is_named() {
@@ -268,9 +268,9 @@ mod tests {
             read("# remark\nclass hp = udp # those\n\npolicy isolate hp on 1 queue\n", "p").expect("read");
         let mut flow = crate::search::workload::slides(1).remove(0);
         assert_eq!(file.classes.of(&flow), "hp");
-        flow = Flow { cube: flow.cube.exact(Field::IpProtocol, 6), class: Some("be".into()), ..flow };
+        flow = Flow { headers: flow.headers.exact(Field::IpProtocol, 6), class: Some("be".into()), ..flow };
         assert_eq!(file.classes.of(&flow), "be");
-        flow.cube = flow.cube.without(Field::IpProtocol);
+        flow.headers = flow.headers.without(Field::IpProtocol);
         assert_eq!(file.classes.of(&flow), "be", "only a part of its packets is UDP");
     }
 

@@ -1,6 +1,6 @@
 //! Queues by class, as written.
 
-use super::{Cost, Layout, Policy, Tally};
+use super::{Cost, Layout, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
 /// `static`: each class has the queues that are written for it; others have the queues that no class has, or all when there are none.
@@ -57,14 +57,12 @@ impl Policy for Reserved {
         self.layout_on(tally).cost(tally)
     }
 
-    fn check(&self, queues: &[RxQueueId]) -> Result<(), String> {
+    fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         for (name, first, last) in &self.classes {
             if !queues.iter().any(|queue| (first..=last).contains(&queue)) {
                 let (low, high) = (queues.first().map_or(0, |q| q.0), queues.last().map_or(0, |q| q.0));
-                return Err(format!(
-                    "class {name} has queues {}..{}, of which none can be used: flows can be put on queues {low}..{high}",
-                    first.0, last.0
-                ));
+                let (class, first, last) = (name.clone(), first.0, last.0);
+                return Err(QueuesError::NoneUsable { class, first, last, low, high });
             }
         }
         Ok(())

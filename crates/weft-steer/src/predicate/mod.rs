@@ -12,13 +12,13 @@ pub(crate) use read::Reader;
 pub use read::read_predicate;
 
 use core::fmt;
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 
-/// Which packets pass. Values, prefixes and masks are cubes; a range is a choice of cubes ([`Cube::range`]).
+/// Which packets pass. Values, prefixes and masks are header matches; a range is a choice of header matches ([`HeaderMatch::range`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Predicate {
-    /// Packets of the cube.
-    Is(Cube),
+    /// Packets of the header match.
+    Is(HeaderMatch),
     /// Packets that pass all of them; every packet without any.
     All(Vec<Self>),
     /// Packets that pass at least one; no packet without any.
@@ -29,30 +29,30 @@ pub enum Predicate {
 
 impl Predicate {
     /// Every packet.
-    pub const TRUE: Self = Self::Is(Cube::ALL);
+    pub const TRUE: Self = Self::Is(HeaderMatch::ALL);
 
-    /// Whether a packet, given as the cube of all its fields, passes.
-    pub fn passes(&self, packet: &Cube) -> bool {
+    /// Whether a packet, given as the header match of all its fields, passes.
+    pub fn passes(&self, packet: &HeaderMatch) -> bool {
         match self {
-            Self::Is(cube) => cube.covers(packet),
+            Self::Is(headers) => headers.covers(packet),
             Self::All(all) => all.iter().all(|one| one.passes(packet)),
             Self::Any(any) => any.iter().any(|one| one.passes(packet)),
             Self::Not(not) => !not.passes(packet),
         }
     }
 
-    /// The packets of `within` that pass, as disjoint cubes. An empty list means that none can: the predicate is unsatisfiable there.
-    pub fn of(&self, within: &Cube) -> Vec<Cube> {
+    /// The packets of `within` that pass, as disjoint header matches. An empty list means that none can: the predicate is unsatisfiable there.
+    pub fn of(&self, within: &HeaderMatch) -> Vec<HeaderMatch> {
         match self {
-            Self::Is(cube) => within.intersect(cube).into_iter().collect(),
+            Self::Is(headers) => within.intersect(headers).into_iter().collect(),
             Self::All(all) => all
                 .iter()
-                .fold(vec![*within], |left, one| left.iter().flat_map(|cube| one.of(cube)).collect()),
+                .fold(vec![*within], |left, one| left.iter().flat_map(|headers| one.of(headers)).collect()),
             Self::Any(any) => {
                 let (mut rest, mut out) = (vec![*within], Vec::new());
                 for one in any {
-                    out.extend(rest.iter().flat_map(|cube| one.of(cube)));
-                    rest = rest.iter().flat_map(|cube| one.without(cube)).collect();
+                    out.extend(rest.iter().flat_map(|headers| one.of(headers)));
+                    rest = rest.iter().flat_map(|headers| one.without(headers)).collect();
                 }
                 out
             }
@@ -60,19 +60,19 @@ impl Predicate {
         }
     }
 
-    /// The packets of `within` that do not pass, as disjoint cubes.
-    pub fn without(&self, within: &Cube) -> Vec<Cube> {
+    /// The packets of `within` that do not pass, as disjoint header matches.
+    pub fn without(&self, within: &HeaderMatch) -> Vec<HeaderMatch> {
         match self {
-            Self::Is(cube) => within.subtract(cube),
+            Self::Is(headers) => within.subtract(headers),
             Self::Not(not) => not.of(within),
-            Self::Any(any) => any
-                .iter()
-                .fold(vec![*within], |left, one| left.iter().flat_map(|cube| one.without(cube)).collect()),
+            Self::Any(any) => any.iter().fold(vec![*within], |left, one| {
+                left.iter().flat_map(|headers| one.without(headers)).collect()
+            }),
             Self::All(all) => {
                 let (mut rest, mut out) = (vec![*within], Vec::new());
                 for one in all {
-                    out.extend(rest.iter().flat_map(|cube| one.without(cube)));
-                    rest = rest.iter().flat_map(|cube| one.of(cube)).collect();
+                    out.extend(rest.iter().flat_map(|headers| one.without(headers)));
+                    rest = rest.iter().flat_map(|headers| one.of(headers)).collect();
                 }
                 out
             }
@@ -105,14 +105,14 @@ impl fmt::Display for Predicate {
             Ok(())
         };
         match self {
-            Self::Is(cube) => write!(f, "{cube}"),
+            Self::Is(headers) => write!(f, "{headers}"),
             Self::All(all) if all.is_empty() => f.write_str("any"),
             Self::Any(any) if any.is_empty() => f.write_str("none"),
             Self::All(all) => join(f, all, " and "),
             Self::Any(any) => join(f, any, " or "),
             Self::Not(not) => match &**not {
-                Self::Is(cube) if cube.fields().count() > 1 => write!(f, "not ({cube})"),
-                Self::Is(cube) => write!(f, "not {cube}"),
+                Self::Is(headers) if headers.fields().count() > 1 => write!(f, "not ({headers})"),
+                Self::Is(headers) => write!(f, "not {headers}"),
                 one => {
                     f.write_str("not ")?;
                     part(f, one)

@@ -1,11 +1,11 @@
 //! Reads predicates: `src-ip fd00::/8 and (tcp dst-port 1000..2000 or udp) and not tcp-flags 0x2/0x2`.
 //!
-//! `not` binds most, then tests that stand side by side, then `and`, then `or`. Tests side by side are one cube.
+//! `not` binds most, then tests that stand side by side, then `and`, then `or`. Tests side by side are one header match.
 
 use super::lexer::{Kind, Token, tokens};
 use super::value::{self, PROTOCOLS};
 use super::{Predicate, joined};
-use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
 use weft_text::{ParseError, Span, nearest, quoted};
 
 /// How deep parentheses and `not` may be nested; the reader calls itself for each level.
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         Ok(joined(all, Predicate::All))
     }
 
-    /// Tests without `and` between them. Those that are cubes join into one.
+    /// Tests without `and` between them. Those that are header matches join into one.
     fn side_by_side(&mut self) -> Result<Vec<Predicate>, ParseError> {
         let start = self.place();
         let mut all = vec![self.single()?];
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
 }
 
 fn exact(field: Field, value: u128) -> Predicate {
-    Predicate::Is(Cube::ALL.exact(field, value))
+    Predicate::Is(HeaderMatch::ALL.exact(field, value))
 }
 
 /// Whether a token can begin a test.

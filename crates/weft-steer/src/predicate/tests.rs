@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use weft_packet::cube::Field;
+use weft_packet::header_match::Field;
 
 /// Bits that random predicates test.
 pub(super) const BITS: usize = 9;
@@ -13,22 +13,22 @@ pub(super) fn field_bit(index: usize) -> (Field, u128) {
     (fields[index / 3], 1 << (index % 3))
 }
 
-/// Cubes over those bits.
-pub(crate) fn some_cube() -> impl Strategy<Value = Cube> {
+/// Header matches over those bits.
+pub(crate) fn some_headers() -> impl Strategy<Value = HeaderMatch> {
     proptest::collection::vec(0u8..4, BITS).prop_map(|tests| {
-        let mut cube = Cube::ALL;
+        let mut headers = HeaderMatch::ALL;
         for (index, test) in tests.into_iter().enumerate().filter(|(_, test)| *test < 2) {
             let (field, bit) = field_bit(index);
-            let (value, mask) = cube.get(field);
-            cube = cube.with(field, value | (bit * u128::from(test)), mask | bit);
+            let (value, mask) = headers.get(field);
+            headers = headers.with(field, value | (bit * u128::from(test)), mask | bit);
         }
-        cube
+        headers
     })
 }
 
 /// Predicates as texts give them: choices and conjunctions are of none or of several.
 pub(crate) fn some_predicate() -> impl Strategy<Value = Predicate> {
-    let leaf = prop_oneof![9 => some_cube().prop_map(Predicate::Is), 1 => Just(Predicate::Any(vec![]))];
+    let leaf = prop_oneof![9 => some_headers().prop_map(Predicate::Is), 1 => Just(Predicate::Any(vec![]))];
     leaf.prop_recursive(4, 24, 4, |inner| {
         let several = || proptest::collection::vec(inner.clone(), 2..4);
         prop_oneof![
@@ -39,19 +39,19 @@ pub(crate) fn some_predicate() -> impl Strategy<Value = Predicate> {
     })
 }
 
-/// Cubes as real filters have them.
-fn some_filter() -> impl Strategy<Value = Cube> {
+/// Header matches as real filters have them.
+fn some_filter() -> impl Strategy<Value = HeaderMatch> {
     let tests = proptest::collection::vec((0usize..10, any::<u128>(), any::<u128>(), any::<bool>()), 0..5);
     (tests, 0u8..3).prop_map(|(tests, family)| {
-        let mut cube = Cube::ALL;
+        let mut headers = HeaderMatch::ALL;
         for (field, value, mask, whole) in tests {
             let field = Field::ALL[field];
-            cube = cube.with(field, value, if whole { u128::MAX } else { mask });
+            headers = headers.with(field, value, if whole { u128::MAX } else { mask });
         }
         match family {
-            0 => cube.exact(Field::EtherType, 0x0800),
-            1 => cube.exact(Field::EtherType, 0x86dd),
-            _ => cube,
+            0 => headers.exact(Field::EtherType, 0x0800),
+            1 => headers.exact(Field::EtherType, 0x86dd),
+            _ => headers,
         }
     })
 }
@@ -64,9 +64,9 @@ proptest! {
     }
 
     #[test]
-    fn every_cube_reads_back(cube in some_filter()) {
-        let text = cube.to_string();
-        prop_assert_eq!(read_predicate(&text), Ok(Predicate::Is(cube)), "{}", text);
+    fn every_header_match_reads_back(headers in some_filter()) {
+        let text = headers.to_string();
+        prop_assert_eq!(read_predicate(&text), Ok(Predicate::Is(headers)), "{}", text);
     }
 
     #[test]
@@ -76,7 +76,7 @@ proptest! {
         let text = format!("src-ip {}..{}", address(first), address(last));
         let predicate = read_predicate(&text).expect("a range");
         for probe in [probe, first, last, first.wrapping_sub(1), last.wrapping_add(1)] {
-            let packet = Cube::ALL.prefix(Field::SrcIp, weft_packet::Prefix::host(address(probe).into()));
+            let packet = HeaderMatch::ALL.prefix(Field::SrcIp, weft_packet::Prefix::host(address(probe).into()));
             prop_assert_eq!(predicate.passes(&packet), (first..=last).contains(&probe), "{} {}", text, probe);
         }
     }
@@ -115,7 +115,7 @@ fn forms_that_mean_the_same() {
         let (one, other) = (read(one), read(other));
         for packet in [1, 6, 17].into_iter().flat_map(|protocol| {
             [5, 7, 80, 2000]
-                .map(|port| Cube::ALL.exact(Field::IpProtocol, protocol).exact(Field::DstPort, port))
+                .map(|port| HeaderMatch::ALL.exact(Field::IpProtocol, protocol).exact(Field::DstPort, port))
         }) {
             assert_eq!(one.of(&packet).is_empty(), other.of(&packet).is_empty(), "{one} | {other}");
         }
@@ -123,7 +123,7 @@ fn forms_that_mean_the_same() {
             Predicate::All(vec![one.clone(), Predicate::Not(Box::new(other.clone()))]),
             Predicate::All(vec![other.clone(), Predicate::Not(Box::new(one.clone()))]),
         ]);
-        assert_eq!(differ.of(&Cube::ALL), [], "{one} | {other}");
+        assert_eq!(differ.of(&HeaderMatch::ALL), [], "{one} | {other}");
     }
 }
 
@@ -131,7 +131,7 @@ fn forms_that_mean_the_same() {
 fn the_example_of_the_documentation() {
     let predicate = read("src-ip 10.0.0.0/8 and dst-port 1000..2000 and not tcp-flags 0x2/0x2");
     let packet = |src: u128, port: u128, flags: u128| {
-        Cube::ALL
+        HeaderMatch::ALL
             .exact(Field::EtherType, 0x0800)
             .exact(Field::SrcIp, src)
             .exact(Field::DstPort, port)

@@ -3,7 +3,7 @@
 use super::Predicate;
 use core::net::IpAddr;
 use weft_packet::classifier::Prefix;
-use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
+use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
 use weft_text::{ParseError, Span, quoted};
 
 /// Bits of an IEEE 802.1Q VLAN identifier.
@@ -23,8 +23,10 @@ struct Value {
 }
 
 impl Value {
-    fn cube(&self) -> Cube {
-        self.ether_type.map_or(Cube::ALL, |ether_type| Cube::ALL.exact(Field::EtherType, ether_type.into()))
+    fn headers(&self) -> HeaderMatch {
+        self.ether_type.map_or(HeaderMatch::ALL, |ether_type| {
+            HeaderMatch::ALL.exact(Field::EtherType, ether_type.into())
+        })
     }
 }
 
@@ -45,22 +47,22 @@ pub(super) fn read(field: Field, text: &str, span: Span) -> Result<Predicate, Pa
             return Err(wrong(format!("{shown} is an empty range"), "the lower value comes first"));
         }
         // An IPv4 address tests 32 of the field's 128 bits, a VLAN identifier 12 of 16.
-        let narrow = |cube: Cube| {
-            let (value, mask) = cube.get(field);
-            Predicate::Is(cube.with(field, value, mask & first.all))
+        let narrow = |headers: HeaderMatch| {
+            let (value, mask) = headers.get(field);
+            Predicate::Is(headers.with(field, value, mask & first.all))
         };
-        let cubes = first.cube().range(field, first.bits, last.bits);
-        return Ok(super::joined(cubes.into_iter().map(narrow).collect(), Predicate::Any));
+        let header_matches = first.headers().range(field, first.bits, last.bits);
+        return Ok(super::joined(header_matches.into_iter().map(narrow).collect(), Predicate::Any));
     }
     if let Some((address, len)) = text.split_once('/').filter(|(address, _)| is_address(field, address)) {
         let prefix: Prefix = format!("{address}/{len}").parse().map_err(|error| {
             wrong(format!("{shown} is not a prefix: {error}"), "write ADDRESS/LENGTH, or ADDRESS&MASK")
         })?;
-        return Ok(Predicate::Is(Cube::ALL.prefix(field, prefix)));
+        return Ok(Predicate::Is(HeaderMatch::ALL.prefix(field, prefix)));
     }
     let Some((bits, mask)) = text.split_once(['/', '&']) else {
         let value = value(field, text, span)?;
-        return Ok(Predicate::Is(value.cube().with(field, value.bits, value.all)));
+        return Ok(Predicate::Is(value.headers().with(field, value.bits, value.all)));
     };
     let bits = value_under_mask(field, bits, span)?;
     let all = if bits.ether_type == Some(ETHER_TYPE_IPV4) { bits.all } else { field.all_bits() };
@@ -74,7 +76,7 @@ pub(super) fn read(field: Field, text: &str, span: Span) -> Result<Predicate, Pa
         let what = format!("{shown} has bits in its value that its mask leaves out");
         return Err(wrong(what, &format!("write {:#x}&{mask:#x}", bits.bits & mask)));
     }
-    Ok(Predicate::Is(bits.cube().with(field, bits.bits, mask)))
+    Ok(Predicate::Is(bits.headers().with(field, bits.bits, mask)))
 }
 
 fn is_address(field: Field, text: &str) -> bool {

@@ -4,13 +4,15 @@
 //! Rules come from an oracle, as there: a rule for the flow's five-tuple to each queue, in the first table that takes it. When no table
 //! does, the flow stays where it falls by itself; Dragonet ends with an error.
 
-use super::state::State;
-use super::tables::rule;
+use super::assignment::Assignment;
+use super::parts::ids::EntryId;
+use super::parts::table_order::rule_to_set;
 use super::types::{Options, SteeredFlowId};
 use crate::flow::Flow;
 use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Nic, TableId, Usage};
 use crate::policy::{Cost, Item, PolicyFile};
+use std::sync::Arc;
 use weft_units::RxQueueId;
 
 /// What a search found.
@@ -30,9 +32,9 @@ pub(super) struct Problem<'a> {
     pub(super) policy: &'a PolicyFile,
     pub(super) usable: Vec<RxQueueId>,
     /// No flows have places in it: it says where flows fall, and what an empty sum is.
-    pub(super) state: State,
+    pub(super) assignment: Assignment,
     pub(super) items: Vec<Item>,
-    pub(super) falls: Vec<u32>,
+    pub(super) falls: Vec<EntryId>,
     flows: Vec<Flow>,
     order: Vec<TableId>,
 }
@@ -41,14 +43,14 @@ impl<'a> Problem<'a> {
     pub(super) fn new(nic: &'a Nic, policy: &'a PolicyFile, options: &Options, flows: &[Flow]) -> Self {
         let limit = options.queues.unwrap_or(nic.queues).min(nic.queues);
         let usable: Vec<RxQueueId> = (u32::from(options.reserve_default)..limit).map(RxQueueId).collect();
-        let state = State::new(nic, &usable, options);
+        let assignment = Assignment::new(&Arc::new(nic.clone()), &usable, options);
         let mut order: Vec<TableId> = nic.tables().map(|(id, _)| id).collect();
-        order.sort_by_key(|id| state.tables.rank(*id));
+        order.sort_by_key(|id| assignment.table_order(*id));
         let mut problem = Self {
             nic,
             policy,
             usable,
-            state,
+            assignment,
             items: Vec::new(),
             falls: Vec::new(),
             flows: Vec::new(),
@@ -59,11 +61,11 @@ impl<'a> Problem<'a> {
     }
 
     fn push(&mut self, flow: &Flow) {
-        let class = self.state.tally.intern(self.policy.classes.of(flow));
+        let class = self.assignment.intern(self.policy.classes.of(flow));
         let id = SteeredFlowId(self.flows.len() as u32);
-        let slot = self.state.insert(flow, id, class, self.policy.policy.measure());
-        self.items.push(self.state.record(slot).item);
-        self.falls.push(self.state.record(slot).base);
+        let slot = self.assignment.insert(flow, id, class, self.policy.policy.measure());
+        self.items.push(self.assignment.flow(slot).item);
+        self.falls.push(self.assignment.flow(slot).base);
         self.flows.push(flow.clone());
     }
 
@@ -72,25 +74,25 @@ impl<'a> Problem<'a> {
         let rules = self
             .order
             .iter()
-            .filter_map(|id| Some(rule(self.nic.table(*id)?, *id, self.flows[flow].cube, queue)));
+            .filter_map(|id| Some(rule_to_set(self.nic.table(*id)?, *id, self.flows[flow].headers, queue)));
         rules.into_iter().find(|rule| usage.admits(self.nic, rule).is_ok())
     }
 
     fn precedence(&self, rule: &Rule) -> (u32, u32) {
-        (self.state.tables.rank(rule.table), u32::MAX - rule.cube.bits_tested())
+        (self.assignment.table_order(rule.table), u32::MAX - rule.headers.bits_tested())
     }
 
     /// A flow's queue under some rules: a look at each.
     fn queue(&self, rules: &[Rule], flow: usize) -> Option<RxQueueId> {
-        let held = rules.iter().filter(|rule| rule.cube.covers(&self.flows[flow].cube));
+        let held = rules.iter().filter(|rule| rule.headers.covers(&self.flows[flow].headers));
         match held.min_by_key(|rule| self.precedence(rule)).map(|rule| rule.action) {
             Some(Action::Queue(queue)) => Some(queue),
-            _ => self.state.carrier(self.falls[flow]).queue,
+            _ => self.assignment.entry(self.falls[flow]).queue(),
         }
     }
 
     fn cost(&self, queues: &[Option<RxQueueId>]) -> Cost {
-        let mut tally = self.state.tally.clone();
+        let mut tally = self.assignment.tally().clone();
         for (item, queue) in self.items.iter().zip(queues) {
             tally.add(*item, *queue);
         }
@@ -148,12 +150,12 @@ impl<'a> Incremental<'a> {
     pub fn add(&mut self, flow: &Flow) -> usize {
         let number = self.rules.len();
         self.problem.push(flow);
-        let falls = self.problem.state.carrier(self.problem.falls[number]).queue;
+        let falls = self.problem.assignment.entry(self.problem.falls[number]).queue();
         let mut best: Option<(Cost, Rule, RxQueueId)> = None;
         for queue in self.problem.usable.clone() {
             let Some(rule) = self.problem.candidate(&self.usage, number, queue) else { continue };
             // Only the new flow has other packets than before: the map of the others stays, and the cost is taken of all, as there.
-            let mut tally = self.problem.state.tally.clone();
+            let mut tally = self.problem.assignment.tally().clone();
             for (item, known) in self.problem.items.iter().zip(&self.queues) {
                 if let Some(known) = known {
                     tally.add(*item, *known);
@@ -184,7 +186,7 @@ impl<'a> Incremental<'a> {
     /// What was found.
     pub fn found(&self) -> Found {
         let queues: Vec<_> = self.queues.iter().map(|queue| queue.unwrap_or_default()).collect();
-        let mut tally = self.problem.state.tally.clone();
+        let mut tally = self.problem.assignment.tally().clone();
         for (item, queue) in self.problem.items.iter().zip(&self.queues) {
             if let Some(queue) = queue {
                 tally.add(*item, *queue);

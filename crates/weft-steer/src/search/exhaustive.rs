@@ -1,7 +1,7 @@
 //! All assignments there are, for tiny NICs: what the other searches are compared with.
 
 use super::dragonet::{Found, Problem};
-use super::state::ENTRIES;
+use super::parts::ids::EntryId;
 use super::types::Options;
 use crate::flow::Flow;
 use crate::nic::configuration::Rule;
@@ -20,21 +20,22 @@ pub fn exhaustive(
 ) -> Option<Found> {
     let problem = Problem::new(nic, policy, options, flows);
     let choices = problem.usable.len() as u64;
-    let entries = if problem.state.entries_movable { problem.state.entries } else { 0 };
-    let all = choices.checked_pow(entries)?.checked_mul((choices + 1).checked_pow(flows.len() as u32)?)?;
+    let entries: Vec<EntryId> = problem.assignment.movable_entries().collect();
+    let count = entries.len() as u32;
+    let all = choices.checked_pow(count)?.checked_mul((choices + 1).checked_pow(flows.len() as u32)?)?;
     if all > limit {
         return None;
     }
     let mut walk =
         Walk { problem, usage: Usage::new(nic), rules: Vec::new(), queues: Vec::new(), best: None };
-    for number in 0..choices.pow(entries) {
+    for number in 0..choices.pow(count) {
         let mut digits = number;
-        for entry in ENTRIES..ENTRIES + entries {
+        for entry in &entries {
             let queue = walk.problem.usable[(digits % choices) as usize];
-            walk.problem.state.move_carrier(entry, queue);
+            walk.problem.assignment.move_entry(*entry, queue);
             digits /= choices;
         }
-        let tally = walk.problem.state.tally.clone();
+        let tally = walk.problem.assignment.tally().clone();
         walk.flow(0, &tally);
     }
     walk.best
@@ -58,7 +59,7 @@ impl Walk<'_> {
             }
             return;
         };
-        let falls = self.problem.state.carrier(self.problem.falls[flow]).queue;
+        let falls = self.problem.assignment.entry(self.problem.falls[flow]).queue();
         let mut next = tally.clone();
         next.add(item, falls);
         self.queues.push(falls);

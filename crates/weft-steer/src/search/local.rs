@@ -1,8 +1,9 @@
 //! Local search, for policies that have no layout or want more than it says: flows and entries go where the cost is least, as long as that
 //! helps, and from disturbed assignments again.
 
-use super::improve::Budget;
-use super::state::{ENTRIES, State};
+use super::assignment::Assignment;
+use super::parts::ids::Slot;
+use super::parts::moves::Budget;
 use super::types::Options;
 use crate::policy::{Cost, Policy};
 use weft_units::RxQueueId;
@@ -13,15 +14,15 @@ const RESTART_MAX: usize = 2_000;
 /// Moves these flows, then entries of the indirection table, one by one to the queue with the least cost, until nothing is better or as
 /// many costs were looked at as may be.
 pub(super) fn climb(
-    state: &mut State,
+    assignment: &mut Assignment,
     policy: &dyn Policy,
-    slots: &[u32],
+    slots: &[Slot],
     options: &Options,
     budget: &Budget,
 ) -> u32 {
-    let queues = state.tally.queues().to_vec();
+    let queues = assignment.tally().queues().to_vec();
     let mut left = options.effort;
-    let mut cost = policy.cost(&state.tally);
+    let mut cost = policy.cost(assignment.tally());
     loop {
         let before = cost;
         for slot in slots {
@@ -29,17 +30,17 @@ pub(super) fn climb(
                 return 0;
             }
             left -= queues.len() as u32;
-            if state.record(*slot).born < state.event && state.moved >= budget.flows {
+            if !assignment.moves().allow(assignment.flow(*slot).added_in, budget) {
                 continue;
             }
-            if let Some(better) = best_queue(state, policy, *slot, &queues, cost)
-                && state.pin(*slot, better)
+            if let Some(better) = best_queue(assignment, policy, *slot, &queues, cost)
+                && assignment.pin(*slot, better)
             {
-                cost = policy.cost(&state.tally);
+                cost = policy.cost(assignment.tally());
             }
         }
-        left = climb_entries(state, policy, &queues, left, budget);
-        cost = policy.cost(&state.tally);
+        left = climb_entries(assignment, policy, left, budget);
+        cost = policy.cost(assignment.tally());
         if cost >= before {
             return left;
         }
@@ -48,26 +49,21 @@ pub(super) fn climb(
 
 /// The queue that would be better for a flow, if one can be had.
 fn best_queue(
-    state: &mut State,
+    assignment: &mut Assignment,
     policy: &dyn Policy,
-    slot: u32,
+    slot: Slot,
     queues: &[RxQueueId],
     cost: Cost,
 ) -> Option<RxQueueId> {
-    let record = state.record(slot);
-    let possible =
-        record.exact && (state.is_ruled(slot) || record.pinnable && state.tables.any_room(&state.nic));
+    let flow = assignment.flow(slot);
+    let possible = flow.exact && (assignment.has_own_rule(slot) || flow.pinnable && assignment.has_room());
     if !possible {
         return None;
     }
-    let (item, from) = (record.item, state.queue(slot));
+    let from = assignment.queue(slot);
     let mut best = (cost, None);
     for queue in queues.iter().filter(|queue| Some(**queue) != from) {
-        state.tally.remove(item, from);
-        state.tally.add(item, Some(*queue));
-        let there = policy.cost(&state.tally);
-        state.tally.remove(item, Some(*queue));
-        state.tally.add(item, from);
+        let there = assignment.cost_on(slot, *queue, policy);
         if there < best.0 {
             best = (there, Some(*queue));
         }
@@ -75,42 +71,35 @@ fn best_queue(
     best.1
 }
 
-fn climb_entries(
-    state: &mut State,
-    policy: &dyn Policy,
-    queues: &[RxQueueId],
-    mut left: u32,
-    budget: &Budget,
-) -> u32 {
-    let reach = state.nic.rss.as_ref().map_or(0, |rss| rss.queues);
-    if !state.entries_movable || budget.flows != u32::MAX {
+fn climb_entries(assignment: &mut Assignment, policy: &dyn Policy, mut left: u32, budget: &Budget) -> u32 {
+    if !budget.moves_any() {
         return left;
     }
-    for entry in ENTRIES..ENTRIES + state.entries {
-        let Some(from) = state.carrier(entry).queue.filter(|_| state.carrier(entry).flows > 0) else {
-            continue;
-        };
-        let mut best = (policy.cost(&state.tally), from);
-        for queue in queues.iter().filter(|queue| queue.0 < reach) {
+    let reach = assignment.reach();
+    for entry in assignment.movable_entries() {
+        let known = assignment.entry(entry);
+        let Some(from) = known.queue().filter(|_| known.flows() > 0) else { continue };
+        let mut best = (policy.cost(assignment.tally()), from);
+        for queue in &reach {
             if left == 0 {
                 break;
             }
             left -= 1;
-            state.move_carrier(entry, *queue);
-            let there = policy.cost(&state.tally);
+            assignment.move_entry(entry, *queue);
+            let there = policy.cost(assignment.tally());
             if there < best.0 {
                 best = (there, *queue);
             }
         }
-        state.move_carrier(entry, best.1);
+        assignment.move_entry(entry, best.1);
     }
     left
 }
 
 /// Disturbs the assignment and climbs again; the best is kept.
-pub(super) fn restart(state: &mut State, policy: &dyn Policy, options: &Options) {
-    let slots: Vec<u32> = state.slots().collect();
-    let queues = state.tally.queues().to_vec();
+pub(super) fn restart(assignment: &mut Assignment, policy: &dyn Policy, options: &Options) {
+    let slots: Vec<Slot> = assignment.slots().collect();
+    let queues = assignment.tally().queues().to_vec();
     if slots.is_empty() || slots.len() > RESTART_MAX {
         return;
     }
@@ -118,23 +107,23 @@ pub(super) fn restart(state: &mut State, policy: &dyn Policy, options: &Options)
     let mut left = options.effort;
     let share = (slots.len() * queues.len()) as u32;
     while left > share.saturating_mul(2) {
-        let before = policy.cost(&state.tally);
+        let before = policy.cost(assignment.tally());
         if before == Cost::ZERO {
             return;
         }
-        let mut other = state.clone();
+        let mut other = assignment.clone();
         for _ in 0..(slots.len() / 8).max(2) {
             let slot = slots[random.below(slots.len())];
             let queue = queues[random.below(queues.len())];
-            if other.is_ruled(slot) || other.record(slot).exact && other.tables.any_room(&other.nic) {
+            if other.has_own_rule(slot) || other.flow(slot).exact && other.has_room() {
                 other.pin(slot, queue);
             }
         }
         let effort = left / 2;
         let unused = climb(&mut other, policy, &slots, &Options { effort, ..options.clone() }, &Budget::ALL);
         left -= (effort - unused).max(share);
-        if policy.cost(&other.tally) < before {
-            *state = other;
+        if policy.cost(other.tally()) < before {
+            *assignment = other;
         }
     }
 }

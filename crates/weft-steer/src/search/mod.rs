@@ -1,22 +1,14 @@
 //! The search for a NIC's configuration: which rules and which indirection table bring flows to the queues that a policy wants.
 //!
-//! [`Planner`] is what to use. It treats the search as an assignment of carriers (rules, entries of the indirection table) to queues:
+//! [`Planner`] is what to use. It treats the search as an assignment of steering entries (rules, entries of the indirection table) to queues:
 //! the hash carries what it can, rules correct it where a policy asks for that, and when rules run out, the plan says what was given up.
 
-mod aggregate;
+mod assignment;
 pub mod dragonet;
 mod exhaustive;
-mod hash;
-mod improve;
-mod index;
 mod local;
-mod plan;
+mod parts;
 mod planner;
-mod ranks;
-mod rules;
-mod start;
-mod state;
-mod tables;
 mod types;
 pub mod workload;
 

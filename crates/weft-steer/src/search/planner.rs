@@ -1,15 +1,16 @@
 //! The planner: flows come and go, and a configuration follows.
 
-use super::improve::Budget;
+use super::assignment::{Assignment, Start};
 use super::local;
-use super::start::Start;
-use super::state::{Kind, State};
-use super::types::{Options, Placement, PlanError, SteeredFlowId};
+use super::parts::ids::Slot;
+use super::parts::moves::{Budget, Persistence};
+use super::types::{Options, Placement, Plan, PlanError, SteeredFlowId};
 use crate::flow::Flow;
 use crate::nic::Nic;
 use crate::policy::{Cost, Layout, PolicyFile, Tally};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use std::sync::Arc;
 use weft_units::RxQueueId;
 
 /// Most contents of the indirection table that are all tried, and for how many flows.
@@ -29,11 +30,11 @@ const SEVERAL_STARTS_MAX: usize = 20_000;
 /// itself (when [`crate::policy::Priority`] wants another queue), which looks at all flows.
 #[derive(Debug)]
 pub struct Planner {
-    pub(super) policy: PolicyFile,
-    pub(super) options: Options,
+    policy: PolicyFile,
+    options: Options,
     usable: Vec<RxQueueId>,
-    pub(super) state: State,
-    slots: HashMap<SteeredFlowId, u32, FixedState>,
+    assignment: Assignment,
+    slots: HashMap<SteeredFlowId, Slot, FixedState>,
     next: u32,
     key: u64,
     classes: usize,
@@ -65,13 +66,13 @@ impl Planner {
             .policy
             .check(&usable)
             .map_err(|problem| PlanError::Policy { policy: policy.policy.name(), problem })?;
-        let state = State::new(&nic, &usable, &options);
-        let has_layout = policy.policy.layout(&state.tally).is_some();
+        let assignment = Assignment::new(&Arc::new(nic), &usable, &options);
+        let has_layout = policy.policy.layout(assignment.tally()).is_some();
         let mut planner = Self {
             policy,
             options,
             usable,
-            state,
+            assignment,
             slots: HashMap::default(),
             next: 0,
             key: 0,
@@ -85,50 +86,50 @@ impl Planner {
     /// Plans for these flows and no others, from scratch. The numbers are in the order of the flows.
     pub fn set(&mut self, flows: Vec<Flow>) -> Vec<SteeredFlowId> {
         let ids: Vec<SteeredFlowId> = flows.iter().map(|_| self.new_id()).collect();
-        let mut best: Option<(Cost, usize, State)> = None;
+        let mut best: Option<(Cost, usize, Assignment)> = None;
         for start in
             [Start::Hash, Start::Heaviest, Start::Given].into_iter().chain(self.all_entries(flows.len()))
         {
-            let state = self.search(&flows, &ids, start);
-            let perfect = state.is_perfect() && self.follows_layout();
-            let score = (self.policy.policy.cost(&state.tally), state.rules.len());
-            if best.as_ref().is_none_or(|(cost, rules, _)| (score.0, score.1) < (*cost, *rules)) {
-                best = Some((score.0, score.1, state));
+            let found = self.search(&flows, &ids, start);
+            let perfect = found.is_perfect() && self.follows_layout();
+            let score = (self.policy.policy.cost(found.tally()), found.rule_count());
+            if best.as_ref().is_none_or(|(cost, rules, _)| score < (*cost, *rules)) {
+                best = Some((score.0, score.1, found));
             }
             if perfect || flows.len() > SEVERAL_STARTS_MAX {
                 break;
             }
         }
-        if let Some((_, _, state)) = best {
-            self.state = state;
+        if let Some((_, _, found)) = best {
+            self.assignment = found;
         }
         (self.key, self.classes) =
-            (self.policy.policy.layout_key(&self.state.tally), self.state.tally.classes().len());
-        let few = flows.len() <= CLIMB_FLOWS_MAX && !self.state.is_perfect();
+            (self.policy.policy.layout_key(self.assignment.tally()), self.assignment.tally().classes().len());
+        let few = flows.len() <= CLIMB_FLOWS_MAX && !self.assignment.is_perfect();
         if few || !self.follows_layout() {
-            let slots: Vec<u32> = self.state.slots().collect();
-            local::climb(&mut self.state, &*self.policy.policy, &slots, &self.options, &Budget::ALL);
-            local::restart(&mut self.state, &*self.policy.policy, &self.options);
+            let slots: Vec<Slot> = self.assignment.slots().collect();
+            local::climb(&mut self.assignment, &*self.policy.policy, &slots, &self.options, &Budget::ALL);
+            local::restart(&mut self.assignment, &*self.policy.policy, &self.options);
         }
-        self.slots = self.state.slots().map(|slot| (self.state.record(slot).id, slot)).collect();
+        self.slots = self.assignment.slots().map(|slot| (self.assignment.flow(slot).id, slot)).collect();
         ids
     }
 
     /// Where the indirection table is tiny, all of its contents: which entry's flows lie together and which get rules cannot be told one
     /// after the other then.
     fn all_entries(&self, flows: usize) -> impl Iterator<Item = Start> + use<> {
-        let ways = if flows > ALL_ENTRIES_FLOWS_MAX { None } else { self.state.ways(ALL_ENTRIES_MAX) };
+        let ways = if flows > ALL_ENTRIES_FLOWS_MAX { None } else { self.assignment.ways(ALL_ENTRIES_MAX) };
         (0..ways.unwrap_or(0)).map(Start::Entries)
     }
 
-    fn search(&self, flows: &[Flow], ids: &[SteeredFlowId], start: Start) -> State {
-        let mut state = State::new(&self.state.nic, &self.usable, &self.options);
+    fn search(&self, flows: &[Flow], ids: &[SteeredFlowId], start: Start) -> Assignment {
+        let mut new = Assignment::new(self.assignment.nic(), &self.usable, &self.options);
         let measure = self.policy.policy.measure();
-        for name in self.state.tally.classes() {
-            state.tally.intern(name);
+        for name in self.assignment.tally().classes() {
+            new.intern(name);
         }
         // The layout may depend on how many flows the classes have: they are counted before any flow has a place.
-        let mut census = state.tally.clone();
+        let mut census = new.tally().clone();
         let classes: Vec<_> = flows
             .iter()
             .map(|flow| {
@@ -138,19 +139,19 @@ impl Planner {
             })
             .collect();
         for name in census.classes() {
-            state.tally.intern(name);
+            new.intern(name);
         }
-        state.set_layout(self.layout(&census));
+        new.set_layout(self.layout(&census));
         let insert =
-            |(flow, (id, class)): (&Flow, (&SteeredFlowId, &_))| state.insert(flow, *id, *class, measure);
-        let order: Vec<u32> = flows.iter().zip(ids.iter().zip(&classes)).map(insert).collect();
-        state.assign(start, &order);
-        state
+            |(flow, (id, class)): (&Flow, (&SteeredFlowId, &_))| new.insert(flow, *id, *class, measure);
+        let order: Vec<Slot> = flows.iter().zip(ids.iter().zip(&classes)).map(insert).collect();
+        new.assign(start, &order);
+        new
     }
 
     /// Adds flows. Others move only when that makes room or balance, within [`Options::most_moved`].
     pub fn add(&mut self, flows: Vec<Flow>) -> Vec<SteeredFlowId> {
-        self.begin();
+        self.assignment.begin_event();
         let measure = self.policy.policy.measure();
         let flows_max = self.options.most_moved.unwrap_or(u32::MAX);
         let budget = Budget { flows: flows_max, ..Budget::ALL };
@@ -158,10 +159,10 @@ impl Planner {
         let mut ids = Vec::with_capacity(flows.len());
         for flow in &flows {
             let id = self.new_id();
-            let class = self.state.tally.intern(self.policy.classes.of(flow));
-            let slot = self.state.insert(flow, id, class, measure);
+            let class = self.assignment.intern(self.policy.classes.of(flow));
+            let slot = self.assignment.insert(flow, id, class, measure);
             self.slots.insert(id, slot);
-            self.state.place(slot, &budget);
+            self.assignment.place(slot, &budget);
             ids.push(id);
             slots.push(slot);
         }
@@ -172,45 +173,41 @@ impl Planner {
     /// Removes flows; numbers that are not of flows are ignored. Their rules are free at once, and of the other flows at most so many move
     /// as keep the balance.
     pub fn remove(&mut self, ids: &[SteeredFlowId]) {
-        self.begin();
+        self.assignment.begin_event();
         let mut removed = 0;
         for id in ids {
             if let Some(slot) = self.slots.remove(id) {
-                self.state.erase(slot);
+                self.assignment.erase(slot);
                 removed += 1;
             }
         }
         self.tidy(&[], removed);
     }
 
-    fn begin(&mut self) {
-        self.state.event += 1;
-        self.state.moved = 0;
-    }
-
     /// What follows an event of so many flows.
-    fn tidy(&mut self, new: &[u32], changed: usize) {
+    fn tidy(&mut self, new: &[Slot], changed: usize) {
         let other = self.follow_policy();
         let flows = self.options.most_moved.unwrap_or(u32::MAX);
         let steps = if other { u32::MAX } else { 2 * changed as u32 };
-        let budget = Budget { flows, steps, thorough: other };
-        self.state.fix_unhappy(&budget);
-        self.state.balance(&budget);
+        let persistence = if other { Persistence::EveryFlow } else { Persistence::FewFailures };
+        let budget = Budget { flows, steps, persistence };
+        self.assignment.fix_misplaced(&budget);
+        self.assignment.balance(&budget);
         if !self.follows_layout() {
-            local::climb(&mut self.state, &*self.policy.policy, new, &self.options, &budget);
+            local::climb(&mut self.assignment, &*self.policy.policy, new, &self.options, &budget);
         }
     }
 
     /// Asks the policy for its layout when it may have changed; whether it has.
     fn follow_policy(&mut self) -> bool {
         let (key, classes) =
-            (self.policy.policy.layout_key(&self.state.tally), self.state.tally.classes().len());
+            (self.policy.policy.layout_key(self.assignment.tally()), self.assignment.tally().classes().len());
         if (key, classes) == (self.key, self.classes) {
             return false;
         }
         (self.key, self.classes) = (key, classes);
-        let layout = self.layout(&self.state.tally);
-        self.state.follow(layout)
+        let layout = self.layout(self.assignment.tally());
+        self.assignment.follow(layout)
     }
 
     fn layout(&self, tally: &Tally) -> Layout {
@@ -230,73 +227,54 @@ impl Planner {
 
     /// What the policy says of the assignment as it is.
     pub fn cost(&self) -> Cost {
-        self.policy.policy.cost(&self.state.tally)
+        self.policy.policy.cost(self.assignment.tally())
     }
 
     /// Where a flow is received.
     pub fn queue_of(&self, id: SteeredFlowId) -> Option<Placement> {
-        self.slots.get(&id).map(|slot| self.placement(*slot))
+        self.slots.get(&id).map(|slot| self.assignment.placement(*slot))
     }
 
-    pub(super) fn placement(&self, slot: u32) -> Placement {
-        let number = self.state.record(slot).carrier;
-        let carrier = self.state.carrier(number);
-        match (carrier.kind, carrier.queue) {
-            (Kind::Rule { .. }, Some(queue)) => Placement::Rule(queue),
-            (Kind::Entry, Some(queue)) => Placement::Hash(queue),
-            (Kind::Default, Some(queue)) => Placement::Default(queue),
-            _ => Placement::Spread,
+    /// The configuration, where it puts each flow, and what was given up.
+    pub fn plan(&self) -> Plan {
+        let placed = |slot| (self.assignment.flow(slot).id, self.assignment.placement(slot));
+        let mut placements: Vec<(SteeredFlowId, Placement)> = self.assignment.slots().map(placed).collect();
+        placements.sort_unstable_by_key(|(id, _)| *id);
+        Plan {
+            configuration: self.assignment.configuration(),
+            placements,
+            cost: self.cost(),
+            degraded: self.assignment.degradations(self.options.most_moved),
         }
     }
 
     /// The sums that the policy looks at.
     pub fn tally(&self) -> &Tally {
-        &self.state.tally
+        self.assignment.tally()
     }
 
     /// Flows that there were before the last [`Planner::add`] or [`Planner::remove`] and that it moved; one that moved twice counts twice.
     pub fn moved(&self) -> u32 {
-        self.state.moved
+        self.assignment.moves().moved()
     }
 
     /// Flows.
     pub fn len(&self) -> usize {
-        self.state.live as usize
+        self.assignment.len()
     }
 
     /// Whether there are no flows.
     pub fn is_empty(&self) -> bool {
-        self.state.live == 0
+        self.assignment.len() == 0
     }
 
     /// The NIC.
     pub fn nic(&self) -> &Nic {
-        &self.state.nic
+        self.assignment.nic()
     }
 
     /// The policy.
     pub fn policy(&self) -> &PolicyFile {
         &self.policy
-    }
-}
-
-impl State {
-    /// Places a flow that has just come: where it falls by itself if that is as good as any, else by a rule.
-    fn place(&mut self, slot: u32, budget: &Budget) {
-        self.settle(slot);
-        let record = self.record(slot);
-        // Flows with wildcards take others along: they wait until all that is new is known.
-        if !record.exact {
-            return;
-        }
-        let (group, load, home) = (usize::from(record.group), record.item.load, record.home);
-        if self.is_happy(slot) {
-            let others =
-                self.queue(slot).and_then(|queue| self.ranks[group].load(queue)).map(|with| with - load);
-            if home.is_some() || others <= Some(self.ranks[group].least().1) {
-                return;
-            }
-        }
-        self.pin_well(slot, budget);
     }
 }

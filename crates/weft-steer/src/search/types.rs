@@ -1,7 +1,7 @@
 //! What a planner is given and what it returns.
 
 use crate::nic::configuration::Configuration;
-use crate::policy::Cost;
+use crate::policy::{Cost, QueuesError};
 use core::fmt;
 use thiserror::Error;
 use weft_packet::rss::RssKey;
@@ -214,7 +214,7 @@ pub enum PlanError {
         /// The policy.
         policy: String,
         /// What does not fit, and what to do.
-        problem: String,
+        problem: QueuesError,
     },
     /// The NIC's model cannot be planned for.
     #[error("NIC model {nic}: {problem}")]

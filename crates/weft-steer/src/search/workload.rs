@@ -6,7 +6,7 @@ use crate::nic::{
     Target,
 };
 use core::net::Ipv4Addr;
-use weft_packet::cube::Field;
+use weft_packet::header_match::Field;
 use weft_units::{FlowKey, Protocol, RxQueueId};
 
 /// The network of Dragonet's benchmark, whose addresses are integers there: here the last bytes of `10.0.0.0/24`.
@@ -61,8 +61,16 @@ pub fn many(n: u32) -> Vec<Flow> {
     (0..n).map(flow).collect()
 }
 
+/// Whether rules of a table may leave fields out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wildcards {
+    Allowed,
+    Refused,
+}
+
 /// A table over five-tuples.
-fn table(name: &str, capacity: u32, queues: u32, required: bool) -> Table {
+fn table(name: &str, capacity: u32, queues: u32, wildcards: Wildcards) -> Table {
+    let required = wildcards == Wildcards::Refused;
     let fields = [
         (Field::EtherType, Masks::Exact),
         (Field::IpProtocol, Masks::Exact),
@@ -90,9 +98,9 @@ fn table(name: &str, capacity: u32, queues: u32, required: bool) -> Table {
 /// The model of Dragonet's benchmark (`prgE10kImpl-simple.unicorn`): 128 five-tuple filters, of which each field can be left out, with
 /// priorities 1 to 7; then 2,048 flow director filters without wildcards; then queue 0.
 pub fn dragonet_nic(queues: u32) -> Nic {
-    let mut five = table("five-tuple", 128, queues, false);
+    let mut five = table("five-tuple", 128, queues, Wildcards::Allowed);
     five.priorities = (1, 7);
-    nic("dragonet", queues, vec![five, table("flow-director", 2_048, queues, true)], None)
+    nic("dragonet", queues, vec![five, table("flow-director", 2_048, queues, Wildcards::Refused)], None)
 }
 
 /// A NIC with only one table, whose rules may leave fields out.
@@ -100,14 +108,14 @@ pub fn one_table_nic(queues: u32, capacity: u32) -> Nic {
     nic(
         "one-table",
         queues,
-        vec![Table { priorities: (1, 7), ..table("five-tuple", capacity, queues, false) }],
+        vec![Table { priorities: (1, 7), ..table("five-tuple", capacity, queues, Wildcards::Allowed) }],
         None,
     )
 }
 
 /// A NIC with only one table, whose rules are five-tuples.
 pub fn exact_table_nic(queues: u32, capacity: u32) -> Nic {
-    nic("exact-table", queues, vec![table("five-tuple", capacity, queues, true)], None)
+    nic("exact-table", queues, vec![table("five-tuple", capacity, queues, Wildcards::Refused)], None)
 }
 
 /// A NIC with RSS and no tables.
@@ -117,12 +125,12 @@ pub fn rss_nic(queues: u32, entries: u32) -> Nic {
 
 /// A NIC with RSS behind a table of five-tuples without wildcards.
 pub fn both_nic(queues: u32, capacity: u32, entries: u32) -> Nic {
-    nic("both", queues, vec![table("five-tuple", capacity, queues, true)], Some(entries))
+    nic("both", queues, vec![table("five-tuple", capacity, queues, Wildcards::Refused)], Some(entries))
 }
 
 /// A NIC with RSS behind a table whose rules may leave fields out.
 pub fn wildcard_nic(queues: u32, capacity: u32, entries: u32) -> Nic {
-    let table = Table { priorities: (1, 7), ..table("five-tuple", capacity, queues, false) };
+    let table = Table { priorities: (1, 7), ..table("five-tuple", capacity, queues, Wildcards::Allowed) };
     nic("wildcards", queues, vec![table], Some(entries))
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // Each test uses a part.
 
 use std::collections::BTreeMap;
-use weft_packet::{Cube, Toeplitz};
+use weft_packet::{HeaderMatch, Toeplitz};
 use weft_steer::nic::{Nic, Order, Usage};
 use weft_steer::policy::{Item, PolicyFile, Tally};
 use weft_steer::search::{HashKey, Options, Placement, Planner, SteeredFlowId};
@@ -26,10 +26,10 @@ pub(crate) fn planner(nic: Nic, policy: impl Into<PolicyFile>, options: Options)
 /// Where a packet goes, by the definition: tables in the order of the graph, which is that of their numbers here; in a table the rule that
 /// counts; then the hash; then queue 0.
 pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey) -> (RxQueueId, bool) {
-    let packet = Cube::of_flow(key);
+    let packet = HeaderMatch::of_flow(key);
     for (id, table) in nic.tables() {
         let hits: Vec<_> =
-            plan.configuration.rules.iter().filter(|r| r.table == id && r.cube.covers(&packet)).collect();
+            plan.configuration.rules.iter().filter(|r| r.table == id && r.headers.covers(&packet)).collect();
         let hit = match table.order {
             Order::Newest => hits.last().copied(),
             // The first of the highest priority: max_by_key gives the last, so the list is turned round.
@@ -41,8 +41,7 @@ pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey)
         }
     }
     let Some(rss) = &nic.rss else { return (RxQueueId(0), false) };
-    let hash =
-        Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_with_ports.contains(&key.protocol.0));
+    let hash = Toeplitz::new(&plan.configuration.key).flow(key, rss.hashed_fields(key.protocol));
     (plan.configuration.contexts[0].indirection[(hash % rss.indirection) as usize], false)
 }
 
@@ -65,7 +64,7 @@ pub(crate) fn check(planner: &Planner, flows: &BTreeMap<SteeredFlowId, Flow>) {
         let flow = &flows[id];
         let class = tally.intern(planner.policy().classes.of(flow));
         tally.add(Item { class, load: flow.weight.into(), core: flow.core }, placement.queue());
-        if let Some(key) = flow.cube.flow() {
+        if let Some(key) = flow.headers.flow() {
             let (queue, by_rule) = receive(nic, &plan, &key);
             assert_eq!(Some(queue), placement.queue(), "{key:?} is where the plan says: {placement:?}");
             assert_eq!(by_rule, matches!(placement, Placement::Rule(_)));

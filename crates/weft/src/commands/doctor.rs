@@ -25,7 +25,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let facilities = survey().into_iter().chain(weft_titan::facilities::survey()).map(facility).collect();
+    let facilities = survey().into_iter().chain(weft_titan::kernel_support::survey()).map(facility).collect();
     let report =
         DoctorReport { schema: DoctorReport::SCHEMA.to_owned(), host: host_facts::detect(), facilities };
     if !json.is_stdout() {

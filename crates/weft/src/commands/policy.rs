@@ -82,7 +82,7 @@ fn check(files: &[PathBuf], json: Option<PathBuf>, quiet: bool) -> anyhow::Resul
         let compilation = text.compile(&CompileOptions::default());
         refused += usize::from(compilation.has_errors());
         if !quiet && !json.is_stdout() {
-            output::print(&text.diagnostics(&compilation, pretty, output::stdout_color()))?;
+            output::print(&text.diagnostics(&compilation, pretty, output::stdout_style()))?;
         }
         for diagnostic in &compilation.diagnostics {
             diagnostics.push(serde_json::to_value(diagnostic)?);

@@ -124,7 +124,7 @@ fn read(path: &Path, settings: &[Setting]) -> anyhow::Result<Scenario> {
     simulate::read(path, settings).map_err(|error| match error {
         ReadError::Scenario(error) => {
             let pretty = std::io::stderr().is_terminal();
-            output::message(&if pretty { error.render(output::stderr_color()) } else { error.to_string() });
+            output::message(&if pretty { error.render(output::stderr_style()) } else { error.to_string() });
             Reported.into()
         }
         other => other.into(),

@@ -11,8 +11,8 @@ use weft_host::{NetNs, require_network_rights};
 use weft_report::record::Document;
 use weft_report::titan::TitanStatus;
 use weft_run::host_facts;
-use weft_titan::actuator::Actuator;
 use weft_titan::device::Titan;
+use weft_titan::driver_sync::DriverSync;
 use weft_titan::settings::{MOST_FLOWS, Parts, Pool, Settings};
 use weft_titan::status::Watch;
 use weft_titan::weights::WeightTable;
@@ -300,18 +300,18 @@ fn actuate(args: &ActuateArgs) -> anyhow::Result<ExitCode> {
     require_network_rights()?;
     let ns = namespace(args.interface.netns.as_ref())?;
     let stop = Stop::install()?;
-    let mut actuator = Actuator::new(Titan::open(&ns, &args.interface.device)?)?;
-    for line in actuator.describe() {
+    let mut sync = DriverSync::new(Titan::open(&ns, &args.interface.device)?)?;
+    for line in sync.describe() {
         output::message(&line);
     }
     let begin = Instant::now();
     while !stop.asked() && args.duration.is_none_or(|limit| begin.elapsed() < Duration::from(limit)) {
-        for change in actuator.look()? {
+        for change in sync.look()? {
             output::message(&format!("{:8.2} s: {change}", begin.elapsed().as_secs_f64()));
         }
-        std::thread::sleep(actuator.pause());
+        std::thread::sleep(sync.pause());
     }
-    let report = actuator.finish()?;
+    let report = sync.finish()?;
     output::message(&report);
     Ok(stop.exit_code())
 }

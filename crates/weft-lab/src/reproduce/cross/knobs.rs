@@ -41,7 +41,7 @@ pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, Fi
     ];
     for (place, file, kind) in files.into_iter().flatten() {
         let text = if place == Place::Scenario { scenario } else { catalogue::text(file)? };
-        let wrong = |reason: String| FileError::Wrong { file: file.to_owned(), reason };
+        let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
         let document: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         for source in sources(text, file, kind).map_err(|error| wrong(error.to_string()))? {
             if let Some(knob) = knob(place, file, &source, &document) {
@@ -107,7 +107,7 @@ pub(super) fn document(
     let mut base = parameters.base()?;
     with_costs(&mut base)?;
     for (knob, candidate) in knobs.iter().zip(choice) {
-        let wrong = |reason: String| FileError::Wrong { file: knob.file.clone(), reason };
+        let wrong = |reason: String| FileError::Invalid { file: knob.file.clone(), reason };
         let missing = || wrong(format!("`{}` cannot be set", knob.key));
         let value = knob.candidates.get(*candidate).cloned().ok_or_else(missing)?;
         match knob.place {
@@ -139,7 +139,7 @@ pub(super) fn document(
 fn with_costs(document: &mut Table) -> Result<(), FileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };
-    let wrong = |reason: String| FileError::Wrong { file: path.clone(), reason };
+    let wrong = |reason: String| FileError::Invalid { file: path.clone(), reason };
     let text = crate::experiment_files::cost_file(&path).map_err(wrong)?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     document.insert("costs".to_owned(), Value::Table(tables));

@@ -8,7 +8,7 @@ mod runs;
 mod search;
 
 use super::ReproduceError;
-use super::file::{self, ExperimentFile, FileError, Parameters};
+use super::file::{self, ExperimentFile, FileError};
 use knobs::Knob;
 use runs::{Place, Runs};
 use search::{Cell, Parameter, Problem, Values};
@@ -39,17 +39,11 @@ pub struct CrossOptions {
 
 /// All that is known before the first run.
 pub struct Cross {
-    options: CrossOptions,
-    parameters: Parameters,
-    knobs: Vec<Knob>,
-    experiments: Vec<ExperimentFile>,
-    columns: Vec<String>,
-    cells: Vec<Place>,
+    /// Runs of each cell, as was asked.
+    asked_seeds: u32,
     problem: Problem,
     fits: Vec<Fit>,
-    known: BTreeMap<String, Values>,
-    made: usize,
-    seconds: f64,
+    runs: Runs,
 }
 
 /// What is fitted on which cells.
@@ -90,26 +84,27 @@ impl Cross {
         }
         let problem = problem(&knobs, &ids, &experiments, &columns, &cells)?;
         let fits = fits(&experiments, &cells);
-        Ok(Self {
-            options,
+        let runs = Runs {
             parameters,
             knobs,
             experiments,
             columns,
             cells,
-            problem,
-            fits,
+            seeds: options.seeds.max(1),
+            seed: options.seed,
+            threads: options.threads,
             known: BTreeMap::new(),
             made: 0,
             seconds: 0.0,
-        })
+        };
+        Ok(Self { asked_seeds: options.seeds, problem, fits, runs })
     }
 
     /// Most runs that will be made. Parameters that several fits try are simulated once, so that it becomes fewer.
     pub fn most_runs(&self) -> usize {
         let fits: usize = self.fits.iter().map(|fit| self.problem.most(&fit.training)).sum();
         // Beside them, each cell: as the files have it, without any fit, and as each of three fits has it.
-        (fits + 5 * self.cells.len()) * self.options.seeds as usize
+        (fits + 5 * self.runs.cells.len()) * self.asked_seeds as usize
     }
 
     /// Makes the first few of the runs and gives the mean seconds of a run on one thread.
@@ -117,10 +112,10 @@ impl Cross {
     /// # Errors
     /// A scenario cannot run, or `cancelled` said so.
     pub fn trial(&mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<f64, ReproduceError> {
-        let start = vec![0; self.knobs.len()];
-        let some: Vec<usize> = (0..self.cells.len()).step_by(8).collect();
-        self.values(&start, &some, cancelled, &mut |_| ())?;
-        Ok(self.seconds / self.made.max(1) as f64)
+        let start = vec![0; self.runs.knobs.len()];
+        let some: Vec<usize> = (0..self.runs.cells.len()).step_by(8).collect();
+        self.runs.values(&start, &some, cancelled, &mut |_| ())?;
+        Ok(self.runs.seconds / self.runs.made.max(1) as f64)
     }
 
     /// Fits and scores. `progress` is told how many runs have been made.
@@ -135,25 +130,25 @@ impl Cross {
         let begin = Instant::now();
         let mut choices = Vec::new();
         for fit in std::mem::take(&mut self.fits) {
-            let problem = std::mem::replace(&mut self.problem, Problem { parameters: vec![], cells: vec![] });
-            let choice = problem
-                .fit(&fit.training, &mut |choice, cells| self.values(choice, cells, cancelled, progress));
-            self.problem = problem;
-            choices.push((fit, choice?));
+            let runs = &mut self.runs;
+            let values =
+                &mut |choice: &[usize], cells: &[usize]| runs.values(choice, cells, cancelled, progress);
+            let choice = self.problem.fit(&fit.training, values)?;
+            choices.push((fit, choice));
         }
-        let every: Vec<usize> = (0..self.cells.len()).collect();
-        let shipped: Vec<usize> = self.knobs.iter().map(|knob| knob.present).collect();
-        let shipped = self.values(&shipped, &every, cancelled, progress)?;
-        let unfitted = self.values(&vec![0; self.knobs.len()], &every, cancelled, progress)?;
+        let every: Vec<usize> = (0..self.runs.cells.len()).collect();
+        let shipped: Vec<usize> = self.runs.knobs.iter().map(|knob| knob.present).collect();
+        let shipped = self.runs.values(&shipped, &every, cancelled, progress)?;
+        let unfitted = self.runs.values(&vec![0; self.runs.knobs.len()], &every, cancelled, progress)?;
         let mut cells = Vec::new();
         for cell in every {
             let paper = self.paper(cell).to_owned();
-            let left_out = format!("without {}", self.cells[cell].flows);
+            let left_out = format!("without {}", self.runs.cells[cell].flows);
             let mut of = |name: &dyn Fn(&str) -> bool| -> Result<Values, ReproduceError> {
                 let choice =
                     choices.iter().find(|(fit, _)| name(&fit.name)).map(|(_, choice)| choice.clone());
-                let Some(choice) = choice else { return Ok(vec![None; self.columns.len()]) };
-                Ok(self.values(&choice, &[cell], cancelled, progress)?.remove(0))
+                let Some(choice) = choice else { return Ok(vec![None; self.runs.columns.len()]) };
+                Ok(self.runs.values(&choice, &[cell], cancelled, progress)?.remove(0))
             };
             let inside = of(&|name| name == paper)?;
             let other = of(&|name| name != paper && !name.starts_with("without "))?;
@@ -163,54 +158,28 @@ impl Cross {
         }
         let fits = choices.iter().map(|(fit, choice)| self.fit_record(fit, choice)).collect();
         Ok(CrossReport {
-            seed: self.options.seed,
-            seeds: self.options.seeds,
-            parameters: self.knobs.iter().map(parameter_record).collect(),
+            seed: self.runs.seed,
+            seeds: self.asked_seeds,
+            parameters: self.runs.knobs.iter().map(parameter_record).collect(),
             fits,
             cells,
-            runs: self.made as u64,
+            runs: self.runs.made as u64,
             wall_s: begin.elapsed().as_secs_f64(),
             ..CrossReport::default()
         }
         .finish())
     }
 
-    fn values(
-        &mut self,
-        choice: &[usize],
-        cells: &[usize],
-        cancelled: &(dyn Fn() -> bool + Sync),
-        progress: &mut dyn FnMut(usize),
-    ) -> Result<Vec<Values>, ReproduceError> {
-        let mut runs = Runs {
-            parameters: &self.parameters,
-            knobs: &self.knobs,
-            experiments: &self.experiments,
-            columns: &self.columns,
-            cells: &self.cells,
-            seeds: self.options.seeds.max(1),
-            seed: self.options.seed,
-            threads: self.options.threads,
-            known: std::mem::take(&mut self.known),
-            made: self.made,
-            seconds: self.seconds,
-        };
-        let values = runs.values(choice, cells, cancelled, progress);
-        let Runs { known, made, seconds, .. } = runs;
-        (self.known, self.made, self.seconds) = (known, made, seconds);
-        values
-    }
-
     /// The paper of a cell: the preset of its experiment.
     fn paper(&self, cell: usize) -> &str {
-        self.experiments[self.cells[cell].experiment].preset.as_deref().unwrap_or_default()
+        self.runs.experiments[self.runs.cells[cell].experiment].preset.as_deref().unwrap_or_default()
     }
 
     /// The records of a cell's columns.
     fn record(&self, cell: usize, paper: &str, samples: [&Values; 5], records: &mut Vec<CrossCell>) {
-        let place = &self.cells[cell];
+        let place = &self.runs.cells[cell];
         let known = &self.problem.cells[cell];
-        for (index, column) in self.columns.iter().enumerate() {
+        for (index, column) in self.runs.columns.iter().enumerate() {
             let simulated = Sample::ALL.into_iter().zip(samples.map(|values| values[index])).collect();
             records.push(CrossCell {
                 paper: paper.to_owned(),
@@ -229,7 +198,7 @@ impl Cross {
         CrossFit {
             name: fit.name.clone(),
             cells: fit.training.len(),
-            values: self.knobs.iter().zip(choice).map(value).collect(),
+            values: self.runs.knobs.iter().zip(choice).map(value).collect(),
         }
     }
 }

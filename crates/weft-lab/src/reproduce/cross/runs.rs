@@ -20,13 +20,13 @@ pub(super) struct Place {
 }
 
 /// Runs that have been made, and how to make others.
-pub(super) struct Runs<'a> {
-    pub(super) parameters: &'a Parameters,
-    pub(super) knobs: &'a [Knob],
-    pub(super) experiments: &'a [ExperimentFile],
+pub(super) struct Runs {
+    pub(super) parameters: Parameters,
+    pub(super) knobs: Vec<Knob>,
+    pub(super) experiments: Vec<ExperimentFile>,
     /// Columns, by name.
-    pub(super) columns: &'a [String],
-    pub(super) cells: &'a [Place],
+    pub(super) columns: Vec<String>,
+    pub(super) cells: Vec<Place>,
     pub(super) seeds: u32,
     pub(super) seed: u64,
     pub(super) threads: usize,
@@ -37,7 +37,7 @@ pub(super) struct Runs<'a> {
     pub(super) seconds: f64,
 }
 
-impl Runs<'_> {
+impl Runs {
     /// Simulated values of cells, by column.
     pub(super) fn values(
         &mut self,
@@ -86,7 +86,7 @@ impl Runs<'_> {
         let Place { experiment, row, flows } = &self.cells[cell];
         let file = &self.experiments[*experiment];
         let preset = file.preset.as_deref();
-        let mut document = knobs::document(self.parameters, (preset, row), self.knobs, choice)?;
+        let mut document = knobs::document(&self.parameters, (preset, row), &self.knobs, choice)?;
         crate::reproduce::run::vary(&mut document, file, *flows)?;
         Ok(document.to_string())
     }
@@ -121,5 +121,5 @@ impl Runs<'_> {
 }
 
 fn wrong(file: &str, reason: &str) -> ReproduceError {
-    ReproduceError::File(FileError::Wrong { file: file.to_owned(), reason: reason.to_owned() })
+    ReproduceError::File(FileError::Invalid { file: file.to_owned(), reason: reason.to_owned() })
 }

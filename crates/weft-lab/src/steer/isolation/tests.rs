@@ -8,7 +8,7 @@ use core::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::{RunId, clock, testing};
 use weft_nic::receive::Budget;
-use weft_packet::{Cube, Field};
+use weft_packet::{Field, HeaderMatch};
 use weft_steer::Configuration;
 use weft_units::{Packets, RxQueueId};
 
@@ -32,8 +32,8 @@ fn what_cannot_be_is_refused() {
 
 /// HP flows in the first `hp` queues, the others in the rest, by source port: what a plan with a rule for each flow does.
 fn isolated(queues: u32, hp: u32) -> Plan {
-    let steer = move |cube: &Cube| {
-        let flow = cube.flow()?;
+    let steer = move |headers: &HeaderMatch| {
+        let flow = headers.flow()?;
         let is_hp = (0..=2).any(|n| testbed::address(Class::HighPriority, n) == flow.src);
         let (first, count) = if is_hp { (0, hp) } else { (hp, queues - hp) };
         Some(RxQueueId(first + u32::from(flow.sport) % count))
@@ -100,7 +100,7 @@ fn flows_land_where_the_configuration_says_and_the_accounting_balances() {
     let mut expected = [0; 4];
     let plan = isolated(4, 2);
     for flow in outcome.clients.iter().flat_map(|client| &client.flows) {
-        let queue = (plan.steer)(&Cube::of_flow(&flow.key)).expect("a queue");
+        let queue = (plan.steer)(&HeaderMatch::of_flow(&flow.key)).expect("a queue");
         expected[queue.index()] += flow.counts.sent;
     }
     let counted: Vec<_> = outcome.nic.queues.iter().map(|queue| queue.arrived.packets.get()).collect();
@@ -150,8 +150,8 @@ fn protocol_fields_of_a_flow_are_what_its_packets_have() {
     let options = small();
     for (class, number) in members(&options) {
         for (key, flow) in keys(class, number, 4).zip(flows(class, number, 4)) {
-            assert_eq!(flow.cube.flow(), Some(key));
-            assert_eq!(flow.cube.get(Field::DstPort).0, u128::from(SERVER_PORT));
+            assert_eq!(flow.headers.flow(), Some(key));
+            assert_eq!(flow.headers.get(Field::DstPort).0, u128::from(SERVER_PORT));
             assert_eq!(flow.class.as_deref(), Some(class.name()));
         }
     }

@@ -8,7 +8,7 @@ mod claims;
 pub use cells::fill;
 pub use claims::claims;
 
-use super::path::{Open, Path};
+use super::path::{Open, Path, PathError};
 use super::run::{Figures, MeasuredError, run};
 use super::settings::{Config, Inner, RunSettings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use weft_report::stats;
 use weft_units::{Bytes, Weight};
 
 /// Makes a path for a run.
-pub type Opener = fn(&RunSettings) -> Result<Box<dyn Path>, String>;
+pub type Opener = fn(&RunSettings) -> Result<Box<dyn Path>, PathError>;
 
 /// How is measured.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The paths of `weft reproduce --measured`: the software NIC as a plain multiqueue NIC, with Titan attached to its port.
 
-use super::path::{Departure, Log, Path};
+use super::path::{Departure, Log, Path, PathError};
 use super::settings::{Assignment, Inner, RunSettings};
 use core::net::IpAddr;
 use weft_host::{Cgroup, Hierarchy, NetNs, RunId};
@@ -35,8 +35,8 @@ struct NicPath {
 struct Attached(Option<Titan>);
 
 impl Attached {
-    fn detach(mut self) -> Result<(), String> {
-        self.0.take().map_or(Ok(()), |titan| titan.detach().map_err(|e| e.to_string()))
+    fn detach(mut self) -> Result<(), PathError> {
+        self.0.take().map_or(Ok(()), |titan| Ok(titan.detach()?))
     }
 }
 
@@ -52,10 +52,9 @@ impl Drop for Attached {
 /// Makes a path through the software NIC with [`RunSettings::queues`] queues.
 ///
 /// # Errors
-/// When a device, the eBPF programs or a cgroup cannot be made, in words.
-pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, String> {
-    let said = |error: &dyn core::fmt::Display| error.to_string();
-    let testbed = Testbed::create("ttn").map_err(|e| said(&e))?;
+/// When a device, the eBPF programs or a cgroup cannot be made.
+pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, PathError> {
+    let testbed = Testbed::create("ttn")?;
     let seconds = (settings.warm_up + settings.duration).as_secs_f64().ceil() as u64;
     let wanted = Multiqueue {
         queues: settings.queues,
@@ -67,30 +66,30 @@ pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, String> {
         departures: Some((seconds * DEPARTURES_PER_SECOND) as usize),
         ..Multiqueue::new(settings.rate)
     };
-    let nic = multiqueue::start(&testbed, &wanted).map_err(|e| said(&e))?;
+    let nic = multiqueue::start(&testbed, &wanted)?;
     let weights = settings.weights.as_deref().unwrap_or_default();
     let cgroups = cgroups(weights.len())?;
     let mut path = NicPath { titan: Attached(None), nic, cgroups, testbed };
     if settings.config.assignment() != Assignment::Hash {
         let titan = attached(settings, weights, &path.cgroups)?;
-        let titan = Titan::attach(&path.testbed.sender, PORT, &titan).map_err(|e| said(&e))?;
+        let titan = Titan::attach(&path.testbed.sender, PORT, &titan)?;
         path.titan = Attached(Some(titan));
     }
     Ok(Box::new(path))
 }
 
 /// A cgroup for each group of weights.
-fn cgroups(groups: usize) -> Result<Vec<Cgroup>, String> {
+fn cgroups(groups: usize) -> Result<Vec<Cgroup>, PathError> {
     if groups == 0 {
         return Ok(Vec::new());
     }
-    let hierarchy = Hierarchy::detect().map_err(|e| e.to_string())?;
+    let hierarchy = Hierarchy::detect()?;
     let name = |group| RunId::current().name(&format!("weight{group}"));
-    (0..groups).map(|group| hierarchy.create(&name(group)).map_err(|e| e.to_string())).collect()
+    (0..groups).map(|group| Ok(hierarchy.create(&name(group))?)).collect()
 }
 
 /// What a configuration of the papers is of ours.
-fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> Result<Settings, String> {
+fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> Result<Settings, PathError> {
     let assignment = settings.config.assignment();
     let parts = Parts {
         dqa: matches!(assignment, Assignment::Dynamic | Assignment::DynamicInPool),
@@ -121,11 +120,11 @@ fn pools(queues: u16) -> Vec<Vec<TxQueueId>> {
     (0..cores).map(|core| of(core).map(TxQueueId).collect()).collect()
 }
 
-fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, String> {
+fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, PathError> {
     if weights.is_empty() {
         return Ok(WeightTable::default());
     }
-    let root = Hierarchy::detect().map_err(|e| e.to_string())?;
+    let root = Hierarchy::detect()?;
     let path = |cgroup: &Cgroup| {
         let below = cgroup.path().strip_prefix(root.mount_point()).unwrap_or(cgroup.path());
         below.to_string_lossy().into_owned()
@@ -157,22 +156,22 @@ impl Path for NicPath {
     }
 
     /// The NIC logs from its start; what is outside the steady part is not looked at.
-    fn begin_log(&mut self) -> Result<(), String> {
+    fn begin_log(&mut self) -> Result<(), PathError> {
         Ok(())
     }
 
-    fn check(&mut self) -> Result<(), String> {
-        if self.nic.is_running() { Ok(()) } else { Err("the NIC's worker has ended".to_owned()) }
+    fn check(&mut self) -> Result<(), PathError> {
+        if self.nic.is_running() { Ok(()) } else { Err(PathError::WorkerEnded) }
     }
 
-    fn nic_cpu(&self) -> Result<Nanos, String> {
+    fn nic_cpu(&self) -> Result<Nanos, PathError> {
         Ok(self.nic.worker_cpu())
     }
 
-    fn stop(self: Box<Self>) -> Result<Log, String> {
+    fn stop(self: Box<Self>) -> Result<Log, PathError> {
         let Self { titan, nic, cgroups, testbed } = *self;
         titan.detach()?;
-        let (totals, log) = nic.stop_with_log(GRACE).map_err(|e| e.to_string())?;
+        let (totals, log) = nic.stop_with_log(GRACE)?;
         drop((cgroups, testbed));
         let departures = log.departures.iter().map(|departure| Departure {
             start: departure.start,

@@ -4,9 +4,42 @@
 
 use super::settings::RunSettings;
 use core::net::IpAddr;
+use thiserror::Error;
+use weft_host::cgroup::CgroupError;
 use weft_host::{Cgroup, NetNs};
+use weft_nic::multiqueue::MultiqueueError;
+use weft_nic::nic::NicError;
+use weft_nic::testbed::TestbedError;
 use weft_sched::queues::Staleness;
+use weft_titan::error::TitanError;
 use weft_units::{Bytes, FlowKey, Instant, Nanos, Packets, TxQueueId};
+
+/// Why a path cannot be made, or does not work any longer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// The namespaces and links.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The NIC's start.
+    #[error(transparent)]
+    Multiqueue(#[from] MultiqueueError),
+    /// The NIC's end.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// Queue assignment at its port.
+    #[error(transparent)]
+    Titan(#[from] TitanError),
+    /// A group's cgroup.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The thread that transmits is gone.
+    #[error("the NIC's worker has ended")]
+    WorkerEnded,
+    /// What another kind of path says.
+    #[error("{0}")]
+    Other(String),
+}
 
 /// A packet, or a piece of one that a NIC sends at once, on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,26 +91,26 @@ pub trait Path {
     /// Begins to log. What left before is not needed.
     ///
     /// # Errors
-    /// In words, what is wrong with the NIC.
-    fn begin_log(&mut self) -> Result<(), String>;
+    /// What is wrong with the NIC.
+    fn begin_log(&mut self) -> Result<(), PathError>;
 
     /// Called a few times a second: whether the NIC still works.
     ///
     /// # Errors
-    /// In words, what is wrong with the NIC.
-    fn check(&mut self) -> Result<(), String>;
+    /// What is wrong with the NIC.
+    fn check(&mut self) -> Result<(), PathError>;
 
     /// Processor time that the NIC's own threads have used so far: what a NIC of hardware would not take from the host.
     ///
     /// # Errors
-    /// In words, why it is not known.
-    fn nic_cpu(&self) -> Result<Nanos, String>;
+    /// Why it is not known.
+    fn nic_cpu(&self) -> Result<Nanos, PathError>;
 
     /// Stops the NIC and gives what it has logged. The flows have ended when this is called.
     ///
     /// # Errors
-    /// In words, what is wrong with the NIC.
-    fn stop(self: Box<Self>) -> Result<Log, String>;
+    /// What is wrong with the NIC.
+    fn stop(self: Box<Self>) -> Result<Log, PathError>;
 }
 
 /// Makes paths: a fresh one for each run.
@@ -86,12 +119,12 @@ pub trait Open {
     /// [`RunSettings::config`] asks for, and waits until the receiver can be reached.
     ///
     /// # Errors
-    /// In words, what is missing here or failed.
-    fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, String>;
+    /// What is missing here or failed.
+    fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, PathError>;
 }
 
-impl<F: Fn(&RunSettings) -> Result<Box<dyn Path>, String>> Open for F {
-    fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, String> {
+impl<F: Fn(&RunSettings) -> Result<Box<dyn Path>, PathError>> Open for F {
+    fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, PathError> {
         self(settings)
     }
 }

@@ -2,10 +2,10 @@
 
 use super::figures::{Fairness, Steady};
 use super::latency::{Ping, RoundTrips};
-use super::path::{Log, Open, Path};
+use super::path::{Log, Open, Path, PathError};
 use super::processors::{CpuTimes, TcpCounters};
 use super::settings::RunSettings;
-use super::traffic::{Deal, Traffic};
+use super::traffic::{FlowLayout, Traffic};
 use crate::iperf::IperfError;
 use crate::schedstat::{TRANSMIT_WORKER, ThreadWaits, threads_named};
 use core::ops::Range;
@@ -32,8 +32,8 @@ pub enum MeasuredError {
     #[error("{0}")]
     Settings(String),
     /// The NIC.
-    #[error("{0}")]
-    Path(String),
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// iperf3.
     #[error(transparent)]
     Iperf(IperfError),
@@ -122,7 +122,7 @@ impl Edge {
         Ok(Self {
             at: clock::now(),
             cpu: CpuTimes::read()?,
-            nic: path.nic_cpu().map_err(MeasuredError::Path)?,
+            nic: path.nic_cpu()?,
             waits: ThreadWaits::read(&traffic.pids(), threads_named("/proc/self/task", TRANSMIT_WORKER)),
             sender: TcpCounters::read(path.sender())?,
             receiver: TcpCounters::read(path.receiver())?,
@@ -143,12 +143,12 @@ pub fn run(
     if cancelled() {
         return Err(MeasuredError::Stopped);
     }
-    let mut path = open.open(settings).map_err(MeasuredError::Path)?;
+    let mut path = open.open(settings)?;
     set_up_sender(path.sender(), settings)?;
     // Declared after the path, so that it ends before it, whatever happens.
     let mut traffic = Traffic::start(&*path, settings, cancelled)?;
     wait(clock::now() + settings.warm_up, &mut *path, &mut traffic, cancelled)?;
-    path.begin_log().map_err(MeasuredError::Path)?;
+    path.begin_log()?;
     wait(clock::now() + LOG_LEAD, &mut *path, &mut traffic, cancelled)?;
     let ping = Ping::start(path.sender(), path.receiver_address())?;
     let before = Edge::read(&*path, &traffic)?;
@@ -157,10 +157,10 @@ pub fn run(
     let after = Edge::read(&*path, &traffic)?;
     let round_trips = ping.finish()?;
     traffic.check()?;
-    let deal = traffic.deal.clone();
+    let layout = traffic.layout.clone();
     drop(traffic);
-    let log = path.stop().map_err(MeasuredError::Path)?;
-    figures(settings, &log, &deal, window, [before, after], round_trips)
+    let log = path.stop()?;
+    figures(settings, &log, &layout, window, [before, after], round_trips)
 }
 
 /// Sets what the sender's TCP is told.
@@ -192,7 +192,7 @@ fn wait(
         }
         if now >= next_check {
             traffic.check()?;
-            path.check().map_err(MeasuredError::Path)?;
+            path.check()?;
             next_check = now + CHECK_EVERY;
         }
         std::thread::sleep(Duration::from((until - now).min(NAP)));
@@ -202,7 +202,7 @@ fn wait(
 fn figures(
     settings: &RunSettings,
     log: &Log,
-    deal: &Deal,
+    layout: &FlowLayout,
     window: Range<Instant>,
     [before, after]: [Edge; 2],
     round_trips: RoundTrips,
@@ -210,7 +210,7 @@ fn figures(
     if log.lost > 0 {
         return Err(MeasuredError::Lost(log.lost));
     }
-    let steady = Steady::new(log, settings.flows as usize, window, |key| deal.number(key));
+    let steady = Steady::new(log, settings.flows as usize, window, |key| layout.number(key));
     let nfm = |tau| steady.nfm(settings.rate, tau);
     let weights: Vec<f64> = settings.weights.iter().flatten().map(|weight| f64::from(weight.get())).collect();
     let span = (after.at - before.at).as_secs_f64();

@@ -28,12 +28,12 @@ struct Share {
 
 /// How a run's flows are dealt to processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Deal {
+pub(super) struct FlowLayout {
     shares: Vec<Share>,
     groups: usize,
 }
 
-impl Deal {
+impl FlowLayout {
     /// Deals the flows of each group of weights evenly to a process for each of `cpus`, or more where one iperf3 cannot have
     /// them all. A processor that would get no flow gets no process.
     pub(super) fn new(settings: &RunSettings, cpus: &[u32]) -> Self {
@@ -80,7 +80,7 @@ fn first_port(seed: u64, flows: u32) -> u16 {
 /// Flows under way. They end when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    pub(super) deal: Deal,
+    pub(super) layout: FlowLayout,
     flows: Flows,
 }
 
@@ -91,7 +91,7 @@ impl Traffic {
         settings: &RunSettings,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, MeasuredError> {
-        let deal = Deal::new(settings, &allowed()?);
+        let layout = FlowLayout::new(settings, &allowed()?);
         let client = |share: &Share| Client {
             flows: share.flows,
             cpu: Some(share.cpu),
@@ -102,14 +102,14 @@ impl Traffic {
             sender: path.sender(),
             receiver: path.receiver(),
             address: path.receiver_address(),
-            clients: deal.shares.iter().map(client).collect(),
+            clients: layout.shares.iter().map(client).collect(),
             seconds: (settings.warm_up + settings.duration).get().div_ceil(1_000_000_000) + SPARE_S,
             block: None,
             congestion_control: CONGESTION_CONTROL,
             cancelled,
         };
         let flows = Flows::start(&senders)?;
-        Ok(Self { flows, deal })
+        Ok(Self { flows, layout })
     }
 
     /// All processes, senders and receivers.
@@ -135,8 +135,8 @@ mod tests {
         RunSettings { flows, weights, ..RunSettings::default() }
     }
 
-    /// The five-tuples that a deal's processes would make.
-    fn keys(deal: &Deal) -> Vec<(FlowKey, usize)> {
+    /// The five-tuples that a layout's processes would make.
+    fn keys(layout: &FlowLayout) -> Vec<(FlowKey, usize)> {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let key =
             |sport, dport| FlowKey { src: address, dst: address, sport, dport, protocol: Protocol::TCP };
@@ -146,7 +146,7 @@ mod tests {
                 .map(move |i| (key(share.first_port + i, dport), group))
                 .collect::<Vec<_>>()
         };
-        deal.shares.iter().zip(FIRST_PORT..).flat_map(of_share).collect()
+        layout.shares.iter().zip(FIRST_PORT..).flat_map(of_share).collect()
     }
 
     #[test]
@@ -154,29 +154,29 @@ mod tests {
         for (flows, groups) in
             [(1, None), (3, None), (12, None), (48, None), (1024, None), (7, Some(3)), (3, Some(3))]
         {
-            let deal = Deal::new(&settings(flows, groups), &[0, 1]);
-            let keys = keys(&deal);
-            let numbers: BTreeSet<u32> = keys.iter().filter_map(|(key, _)| deal.number(key)).collect();
-            assert_eq!(numbers, (0..flows).collect(), "{deal:?}");
+            let layout = FlowLayout::new(&settings(flows, groups), &[0, 1]);
+            let keys = keys(&layout);
+            let numbers: BTreeSet<u32> = keys.iter().filter_map(|(key, _)| layout.number(key)).collect();
+            assert_eq!(numbers, (0..flows).collect(), "{layout:?}");
             for (key, group) in &keys {
-                let number = deal.number(key).expect("one of its flows");
+                let number = layout.number(key).expect("one of its flows");
                 assert_eq!(number as usize % groups.unwrap_or(1), *group);
             }
             let sports: BTreeSet<u16> = keys.iter().map(|(key, _)| key.sport).collect();
             assert_eq!(sports.len(), flows as usize, "no port twice");
             assert!(sports.iter().all(|port| PORTS.contains(port)), "{sports:?}");
-            assert!(deal.shares.iter().all(|share| (1..=MAX_STREAMS).contains(&share.flows)), "{deal:?}");
+            assert!(layout.shares.iter().all(|share| (1..=MAX_STREAMS).contains(&share.flows)), "{layout:?}");
         }
-        let deal = Deal::new(&settings(12, None), &[2, 5]);
-        let spread: Vec<(u32, u32)> = deal.shares.iter().map(|share| (share.cpu, share.flows)).collect();
+        let layout = FlowLayout::new(&settings(12, None), &[2, 5]);
+        let spread: Vec<(u32, u32)> = layout.shares.iter().map(|share| (share.cpu, share.flows)).collect();
         assert_eq!(spread, [(2, 6), (5, 6)]);
     }
 
     #[test]
     fn what_is_not_a_flow_has_no_number() {
-        let deal = Deal::new(&settings(4, None), &[0, 1]);
-        let (first, _) = keys(&deal)[0];
-        assert_eq!(deal.number(&first), Some(0));
+        let layout = FlowLayout::new(&settings(4, None), &[0, 1]);
+        let (first, _) = keys(&layout)[0];
+        assert_eq!(layout.number(&first), Some(0));
         for other in [
             FlowKey { sport: 40_000, ..first },
             FlowKey { sport: first.sport - 1, ..first },
@@ -185,7 +185,7 @@ mod tests {
             FlowKey { dport: 22, ..first },
             FlowKey { protocol: Protocol::UDP, ..first },
         ] {
-            assert_eq!(deal.number(&other), None, "{other:?}");
+            assert_eq!(layout.number(&other), None, "{other:?}");
         }
     }
 

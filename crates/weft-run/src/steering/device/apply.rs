@@ -1,7 +1,7 @@
 //! A plan's changes, made one after the other; when one is refused, those before it are taken back.
 
 use super::Device;
-use crate::steering::ntuple::to_rx_rule;
+use crate::steering::ntuple::{RxRuleError, to_rx_rule};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use weft_host::ethtool::{self, EthtoolError, RssChange};
@@ -21,6 +21,27 @@ pub struct Applied {
     pub contexts: BTreeMap<ContextId, ethtool::ContextId>,
 }
 
+/// Why a change cannot be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeRefused {
+    /// The table has no location for a rule of its priority.
+    #[error("no location is free for its priority")]
+    NoLocation,
+    /// A rule that goes is not one that was found or set.
+    #[error("its location is not known")]
+    UnknownLocation,
+    /// An RSS context that goes is not one that was found or made.
+    #[error("its number is not known")]
+    UnknownContext,
+    /// The kernel has no such rules.
+    #[error(transparent)]
+    Rule(#[from] RxRuleError),
+    /// The device refuses.
+    #[error(transparent)]
+    Device(#[from] EthtoolError),
+}
+
 /// Why a plan is not in force.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -35,7 +56,7 @@ pub enum ApplyError {
         /// The change.
         change: String,
         /// The refusal.
-        why: String,
+        why: Box<ChangeRefused>,
     },
     /// A change was refused, and so was the way back: the device is between the two.
     #[error(
@@ -47,11 +68,11 @@ pub enum ApplyError {
         /// Changes of the plan.
         of: usize,
         /// Its refusal.
-        why: String,
+        why: Box<ChangeRefused>,
         /// The change on the way back.
         change: String,
         /// Its refusal.
-        back: String,
+        back: Box<ChangeRefused>,
     },
 }
 
@@ -78,22 +99,27 @@ pub fn apply_plan(
         let of = plan.changes.len();
         for back in &plan.rollback(nic, from, at).changes {
             if let Err(refusal) = make(nic, device, &mut state, back) {
-                return Err(ApplyError::Stuck { at, of, why, change: back.to_string(), back: refusal });
+                let (change, back) = (back.to_string(), Box::new(refusal));
+                return Err(ApplyError::Stuck { at, of, why: Box::new(why), change, back });
             }
         }
-        return Err(ApplyError::Refused { at, of, change: change.to_string(), why });
+        return Err(ApplyError::Refused { at, of, change: change.to_string(), why: Box::new(why) });
     }
     Ok(state)
 }
 
-/// Makes one change; the reason when it cannot be made.
-fn make(nic: &Nic, device: &mut impl Device, state: &mut Applied, change: &Change) -> Result<(), String> {
-    let text = |error: EthtoolError| error.to_string();
+/// Makes one change.
+fn make(
+    nic: &Nic,
+    device: &mut impl Device,
+    state: &mut Applied,
+    change: &Change,
+) -> Result<(), ChangeRefused> {
     match change {
         Change::Add(rule) => {
-            let location = state.locations.add(nic, rule).ok_or("no location is free for its priority")?;
+            let location = state.locations.add(nic, rule).ok_or(ChangeRefused::NoLocation)?;
             let wanted = to_rx_rule(&with_device_context(rule, state), location);
-            let inserted = wanted.and_then(|rule| device.insert(&rule).map_err(text));
+            let inserted = wanted.map_err(ChangeRefused::from).and_then(|rule| Ok(device.insert(&rule)?));
             match inserted {
                 Ok(location) => state.locations.set(rule, location),
                 Err(why) => {
@@ -103,31 +129,31 @@ fn make(nic: &Nic, device: &mut impl Device, state: &mut Applied, change: &Chang
             }
         }
         Change::Remove(rule) => {
-            let location = state.locations.get(rule).ok_or("its location is not known")?;
-            device.delete(location).map_err(text)?;
+            let location = state.locations.get(rule).ok_or(ChangeRefused::UnknownLocation)?;
+            device.delete(location)?;
             state.locations.remove(rule);
         }
         Change::SetContext { to, .. } => {
             let table = RssChange::table(to.indirection.clone());
             match state.contexts.get(&to.id) {
-                Some(id) => device.set_rss(*id, &table).map_err(text)?,
+                Some(id) => device.set_rss(*id, &table)?,
                 None if to.id == ContextId::MAIN => {
-                    device.set_rss(ethtool::ContextId::MAIN, &table).map_err(text)?;
+                    device.set_rss(ethtool::ContextId::MAIN, &table)?;
                 }
                 None => {
-                    let id = device.create_context(&table).map_err(text)?;
+                    let id = device.create_context(&table)?;
                     state.contexts.insert(to.id, id);
                 }
             }
         }
         Change::RemoveContext(context) => {
-            let id = state.contexts.get(&context.id).copied().ok_or("its number is not known")?;
-            device.delete_context(id).map_err(text)?;
+            let id = state.contexts.get(&context.id).copied().ok_or(ChangeRefused::UnknownContext)?;
+            device.delete_context(id)?;
             state.contexts.remove(&context.id);
         }
         Change::SetKey { to, .. } => {
             let key = RssChange { key: Some(to.0.clone()), ..RssChange::default() };
-            device.set_rss(ethtool::ContextId::MAIN, &key).map_err(text)?;
+            device.set_rss(ethtool::ContextId::MAIN, &key)?;
         }
     }
     Ok(())

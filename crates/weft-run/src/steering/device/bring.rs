@@ -176,10 +176,10 @@ fn beside(
     planned: &Configuration,
     notes: &mut Vec<String>,
 ) -> Configuration {
-    let taken: BTreeSet<_> = others.iter().map(|rule| (rule.table, rule.cube, rule.priority)).collect();
+    let taken: BTreeSet<_> = others.iter().map(|rule| (rule.table, rule.headers, rule.priority)).collect();
     let mut rules = others.to_vec();
     for rule in &planned.rules {
-        if taken.contains(&(rule.table, rule.cube, rule.priority)) {
+        if taken.contains(&(rule.table, rule.headers, rule.priority)) {
             notes.push(format!(
                 "a rule that weft did not set has the packets of: {rule}; it stays, and this one is not set"
             ));

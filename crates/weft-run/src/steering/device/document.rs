@@ -2,9 +2,9 @@
 
 use super::{Imported, ProbeReport};
 use crate::host_facts;
-use crate::steering::planning::filter;
+use crate::steering::planning::{context, filter};
 use weft_report::record::Document;
-use weft_report::steer::{ForeignRule, ProbedRule, SteerContext, SteerImport, SteerProbe};
+use weft_report::steer::{ForeignRule, ProbedRule, SteerImport, SteerProbe};
 use weft_steer::Nic;
 
 impl Imported {
@@ -27,14 +27,7 @@ impl Imported {
                     reason: reason.clone(),
                 })
                 .collect(),
-            contexts: configuration
-                .contexts
-                .iter()
-                .map(|context| SteerContext {
-                    context: context.id.0,
-                    indirection: context.indirection.iter().map(|queue| queue.0).collect(),
-                })
-                .collect(),
+            contexts: configuration.contexts.iter().map(context).collect(),
             notes: self.notes.clone(),
         }
     }

@@ -61,7 +61,7 @@ pub fn import(nic: &Nic, device: &mut impl Device) -> Result<Imported, EthtoolEr
                         imported.locations.set(&known, location);
                         imported.configuration.rules.push(known);
                     }
-                    Err(why) => imported.foreign.push((location, rule.to_string(), why)),
+                    Err(why) => imported.foreign.push((location, rule.to_string(), why.to_string())),
                 }
             }
         }

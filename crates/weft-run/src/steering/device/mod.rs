@@ -9,7 +9,7 @@ mod probe;
 pub mod record;
 mod testbed;
 
-pub use apply::{Applied, ApplyError, apply_plan};
+pub use apply::{Applied, ApplyError, ChangeRefused, apply_plan};
 pub use bring::{BringError, Prepared, Wanted, prepare, undo};
 pub use import::{Imported, import};
 pub use probe::{Probe, ProbeReport, probe, refine};

@@ -1,9 +1,10 @@
 //! Trial insertion: drivers do not say which rules they take, so rules are inserted and deleted again. The packets that they name are of
 //! addresses for documentation, which nobody sends.
 
+use super::apply::ChangeRefused;
 use super::{Device, testbed};
 use crate::steering::ntuple::to_rx_rule;
-use weft_packet::{Cube, Field, Prefix};
+use weft_packet::{Field, HeaderMatch, Prefix};
 use weft_steer::nic::{Interface, Nic, TableId};
 use weft_steer::{Action, Rule};
 use weft_units::{Protocol, RxQueueId};
@@ -20,7 +21,7 @@ pub struct Probe {
     /// The driver's refusal; none when it was taken.
     pub refusal: Option<String>,
     /// What the rule tests, so that a model can learn from it.
-    pub cube: Cube,
+    pub headers: HeaderMatch,
 }
 
 /// What was found.
@@ -45,12 +46,13 @@ pub fn probe(nic: &Nic, device: &mut impl Device) -> ProbeReport {
     let mut report = ProbeReport::default();
     for (table, model) in nic.tables().filter(|(_, table)| table.interface == Interface::Ntuple) {
         let last = model.capacity.saturating_sub(1);
-        for (what, cube) in shapes() {
+        for (what, headers) in shapes() {
             let rule =
-                Rule { table, cube, priority: model.priorities.0, action: Action::Queue(RxQueueId(0)) };
+                Rule { table, headers, priority: model.priorities.0, action: Action::Queue(RxQueueId(0)) };
             let expected = model.takes(&rule).is_ok();
-            let refusal = try_rule(device, &rule, last, &mut report.left).err();
-            report.probes.push(Probe { table, what: what.to_owned(), expected, refusal, cube });
+            let refusal =
+                try_rule(device, &rule, last, &mut report.left).err().map(|refusal| refusal.to_string());
+            report.probes.push(Probe { table, what: what.to_owned(), expected, refusal, headers });
         }
         if let Some(probe) = two_masks(nic, table, device, last, &mut report) {
             report.probes.push(probe);
@@ -65,9 +67,9 @@ fn try_rule(
     rule: &Rule,
     location: u32,
     left: &mut Vec<(u32, String)>,
-) -> Result<(), String> {
+) -> Result<(), ChangeRefused> {
     let rule = to_rx_rule(rule, location)?;
-    let at = device.insert(&rule).map_err(|error| error.to_string())?;
+    let at = device.insert(&rule)?;
     if let Err(error) = device.delete(at) {
         left.push((at, error.to_string()));
     }
@@ -82,31 +84,34 @@ fn two_masks(
     last: u32,
     report: &mut ProbeReport,
 ) -> Option<Probe> {
-    let accepted: Vec<Cube> = report
+    let accepted: Vec<HeaderMatch> = report
         .probes
         .iter()
         .filter(|probe| probe.table == table && probe.refusal.is_none())
-        .map(|probe| probe.cube)
+        .map(|probe| probe.headers)
         .collect();
     let first = *accepted.first()?;
-    let second = *accepted.iter().find(|cube| cube.mask_only() != first.mask_only())?;
+    let second = *accepted.iter().find(|headers| headers.mask_only() != first.mask_only())?;
     let model = nic.table(table)?;
-    let rule = |cube| Rule { table, cube, priority: model.priorities.0, action: Action::Queue(RxQueueId(0)) };
+    let rule =
+        |headers| Rule { table, headers, priority: model.priorities.0, action: Action::Queue(RxQueueId(0)) };
     let at = device.insert(&to_rx_rule(&rule(first), last).ok()?).ok()?;
-    let refusal = try_rule(device, &rule(second), last.saturating_sub(1), &mut report.left).err();
+    let refusal = try_rule(device, &rule(second), last.saturating_sub(1), &mut report.left)
+        .err()
+        .map(|refusal| refusal.to_string());
     if let Err(error) = device.delete(at) {
         report.left.push((at, error.to_string()));
     }
     let what = "two rules with different masks".to_owned();
-    Some(Probe { table, what, expected: !model.one_mask, refusal, cube: second })
+    Some(Probe { table, what, expected: !model.one_mask, refusal, headers: second })
 }
 
 /// The kinds of rules.
-fn shapes() -> Vec<(&'static str, Cube)> {
-    let flow = |src: &str, dst: &str, protocol: Protocol| -> Option<Cube> {
+fn shapes() -> Vec<(&'static str, HeaderMatch)> {
+    let flow = |src: &str, dst: &str, protocol: Protocol| -> Option<HeaderMatch> {
         let prefix = |text: &str| text.parse::<Prefix>().ok();
         Some(
-            Cube::ALL
+            HeaderMatch::ALL
                 .prefix(Field::SrcIp, prefix(src)?)
                 .prefix(Field::DstIp, prefix(dst)?)
                 .exact(Field::IpProtocol, protocol.0.into())
@@ -145,8 +150,8 @@ fn shapes() -> Vec<(&'static str, Cube)> {
         ),
         ("TCP and a VLAN", tcp.with(Field::Vlan, 7, 0xfff)),
         // Local experimental Ethertype 1 (IEEE 802).
-        ("an Ethernet type", Cube::ALL.exact(Field::EtherType, 0x88b5)),
-        ("a destination MAC address", Cube::ALL.exact(Field::DstMac, 0x0200_0000_0001)),
+        ("an Ethernet type", HeaderMatch::ALL.exact(Field::EtherType, 0x88b5)),
+        ("a destination MAC address", HeaderMatch::ALL.exact(Field::DstMac, 0x0200_0000_0001)),
     ]
 }
 
@@ -187,7 +192,9 @@ pub fn refine(nic: &Nic, report: &ProbeReport) -> Nic {
         if taken("TCP over IPv6, five-tuple") == Some(false)
             && taken("TCP over IPv4, five-tuple") == Some(true)
         {
-            table.within = vec![Cube::ALL.exact(Field::EtherType, weft_packet::cube::ETHER_TYPE_IPV4.into())];
+            table.within = vec![
+                HeaderMatch::ALL.exact(Field::EtherType, weft_packet::header_match::ETHER_TYPE_IPV4.into()),
+            ];
         }
     }
     nic

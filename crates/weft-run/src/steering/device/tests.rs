@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use weft_host::ethtool::{ContextId, Location};
-use weft_packet::{Cube, Field};
+use weft_packet::{Field, HeaderMatch};
 use weft_steer::change::changes;
 use weft_steer::emit::Locations;
 use weft_steer::nic::{Actions, FieldSupport, Interface, Masks, Order, Table, TableId};
@@ -54,10 +54,10 @@ impl Made {
     }
 }
 
-/// What a rule tests, found by way of the model's cubes.
-fn mask(rule: &RxRule) -> Cube {
+/// What a rule tests, found by way of the model's header matches.
+fn mask(rule: &RxRule) -> HeaderMatch {
     let rule = crate::steering::ntuple::from_rx_rule(&nic(), rule).expect("one that was made here");
-    rule.cube.mask_only()
+    rule.headers.mask_only()
 }
 
 impl Device for Made {
@@ -171,11 +171,11 @@ fn nic() -> weft_steer::Nic {
 }
 
 fn rule(port: u16, priority: u8, action: Action) -> Rule {
-    let cube = Cube::ALL
+    let headers = HeaderMatch::ALL
         .exact(Field::EtherType, 0x0800)
         .exact(Field::IpProtocol, 17)
         .exact(Field::DstPort, port.into());
-    Rule { table: TableId(0), cube, priority, action }
+    Rule { table: TableId(0), headers, priority, action }
 }
 
 fn wanted() -> Configuration {

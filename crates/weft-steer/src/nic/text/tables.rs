@@ -5,7 +5,7 @@ use super::items::{Declared, QUEUES_MAX, twice};
 use crate::nic::{Actions, FieldSupport, Interface, Masks, Order, PoolId, RssModel, Table};
 use crate::predicate::Predicate;
 use crate::predicate::value::PROTOCOLS;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 use weft_text::{ParseError, Span, hint, quoted};
 use weft_units::RxQueueId;
 
@@ -156,8 +156,8 @@ fn field(cursor: &mut Cursor<'_>, before: &[FieldSupport]) -> Result<FieldSuppor
     Ok(FieldSupport { field, masks, required: cursor.eat("required") })
 }
 
-/// `within CUBE [or CUBE]`
-fn within(cursor: &mut Cursor<'_>, cubes: &mut Vec<Cube>) -> Result<(), ParseError> {
+/// `within MATCH [or MATCH]`
+fn within(cursor: &mut Cursor<'_>, header_matches: &mut Vec<HeaderMatch>) -> Result<(), ParseError> {
     let place = cursor.place();
     let predicate = cursor.predicate()?;
     let choices = match predicate {
@@ -165,11 +165,11 @@ fn within(cursor: &mut Cursor<'_>, cubes: &mut Vec<Cube>) -> Result<(), ParseErr
         one => vec![one],
     };
     for choice in choices {
-        let Predicate::Is(cube) = choice else {
+        let Predicate::Is(headers) = choice else {
             let what = "`within` takes tests side by side, or several of those with `or`";
             return Err(ParseError::new(place, what, "leave out `and`, `not` and nested choices"));
         };
-        cubes.push(cube);
+        header_matches.push(headers);
     }
     Ok(())
 }

@@ -85,8 +85,8 @@ fn table(out: &mut String, nic: &Nic, table: &Table) -> fmt::Result {
         let required = if support.required { " required" } else { "" };
         writeln!(out, "  match {} {}{required}", support.field.name(), word(&MASKS, &support.masks))?;
     }
-    for cube in &table.within {
-        writeln!(out, "  within {cube}")?;
+    for headers in &table.within {
+        writeln!(out, "  within {headers}")?;
     }
     if table.one_mask {
         writeln!(out, "  one-mask")?;

@@ -13,9 +13,9 @@ impl Route {
     /// Why the packets go where they go: a line for the packets, one for each node, one for the end.
     pub fn explain(&self, nic: &Nic, configuration: &Configuration) -> Vec<String> {
         let mut packets = self.packets.to_string();
-        for (index, cube) in self.except.iter().take(LISTED_MAX).enumerate() {
+        for (index, headers) in self.except.iter().take(LISTED_MAX).enumerate() {
             packets.push_str(if index == 0 { ", but not " } else { ", nor " });
-            packets.push_str(&cube.to_string());
+            packets.push_str(&headers.to_string());
         }
         if let Some(more) = self.except.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
             packets.push_str(&format!(", nor those of {more} more rules"));
@@ -62,7 +62,7 @@ fn words(nic: &Nic, configuration: &Configuration, step: &Step) -> String {
                     Action::Context(id) => format!("to {}", context(id)),
                     Action::Drop => "drop".to_owned(),
                 };
-                format!("rule {place} ({}, priority {}): {action}", rule.cube, rule.priority)
+                format!("rule {place} ({}, priority {}): {action}", rule.headers, rule.priority)
             },
         ),
         Taken::Miss => "no rule holds them".to_owned(),

@@ -15,7 +15,7 @@ pub use walker::Walker;
 
 use super::{Nic, NodeId};
 use crate::nic::configuration::{Configuration, ContextId};
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 use weft_units::RxQueueId;
 
 /// Where packets end.
@@ -33,9 +33,9 @@ pub enum Destination {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The packets, save those of `except`. There is at least one.
-    pub packets: Cube,
-    /// Packets that rules took before; each cube has packets in common with `packets`.
-    pub except: Vec<Cube>,
+    pub packets: HeaderMatch,
+    /// Packets that rules took before; each header match has packets in common with `packets`.
+    pub except: Vec<HeaderMatch>,
     /// Where they go.
     pub destination: Destination,
     /// Nodes that they pass, from the first.
@@ -43,9 +43,9 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether a packet, given as the cube of all its fields, goes this way.
-    pub fn holds(&self, packet: &Cube) -> bool {
-        self.packets.covers(packet) && !self.except.iter().any(|cube| cube.covers(packet))
+    /// Whether a packet, given as the header match of all its fields, goes this way.
+    pub fn holds(&self, packet: &HeaderMatch) -> bool {
+        self.packets.covers(packet) && !self.except.iter().any(|headers| headers.covers(packet))
     }
 }
 
@@ -137,12 +137,12 @@ impl Nic {
     /// A packet enters at the first node. Targets are visited in the order in which they were activated, each node at most once, and the
     /// first destination counts: a packet is received once. One for which no target is left is dropped. Configurations that the NIC
     /// would not take are not refused here: see [`super::Usage::of`].
-    pub fn walk(&self, configuration: &Configuration, flow: &Cube) -> Vec<Route> {
+    pub fn walk(&self, configuration: &Configuration, flow: &HeaderMatch) -> Vec<Route> {
         Walker::new(self, configuration).walk(flow)
     }
 
     /// Where a flow's packets go. For several flows, one [`Walker`] is faster.
-    pub fn mapping(&self, configuration: &Configuration, flow: &Cube) -> Mapping {
+    pub fn mapping(&self, configuration: &Configuration, flow: &HeaderMatch) -> Mapping {
         Walker::new(self, configuration).mapping(flow)
     }
 }

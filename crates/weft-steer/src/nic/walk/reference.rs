@@ -3,12 +3,12 @@
 use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
 use std::collections::{BTreeMap, BTreeSet};
-use weft_packet::cube::{Cube, Field};
-use weft_packet::rss::Toeplitz;
+use weft_packet::header_match::{Field, HeaderMatch};
+use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::RxQueueId;
 
 /// The queue of a packet that tests all fields.
-pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &Cube) -> Option<RxQueueId> {
+pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &HeaderMatch) -> Option<RxQueueId> {
     let mut open = vec![Target::Node(crate::nic::NodeId(0))];
     let mut fired = BTreeSet::new();
     let mut values: BTreeMap<(u16, u8), bool> = BTreeMap::new();
@@ -68,7 +68,7 @@ pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &Cube) -> 
     None
 }
 
-fn action(nic: &Nic, configuration: &Configuration, packet: &Cube, id: TableId) -> Option<Action> {
+fn action(nic: &Nic, configuration: &Configuration, packet: &HeaderMatch, id: TableId) -> Option<Action> {
     let order = nic.table(id)?.order;
     let mut best: Option<(usize, u8, Action)> = None;
     for (place, rule) in configuration.rules.iter().enumerate() {
@@ -77,7 +77,7 @@ fn action(nic: &Nic, configuration: &Configuration, packet: &Cube, id: TableId) 
             (Order::Priority | Order::Location, Some((_, priority, _))) => rule.priority > priority,
             (Order::Disjoint, Some(_)) => false,
         };
-        if rule.table == id && rule.cube.covers(packet) && better {
+        if rule.table == id && rule.headers.covers(packet) && better {
             best = Some((place, rule.priority, rule.action));
         }
     }
@@ -87,7 +87,7 @@ fn action(nic: &Nic, configuration: &Configuration, packet: &Cube, id: TableId) 
 fn spread(
     nic: &Nic,
     configuration: &Configuration,
-    packet: &Cube,
+    packet: &HeaderMatch,
     id: ContextId,
     named: bool,
 ) -> Option<RxQueueId> {
@@ -95,8 +95,9 @@ fn spread(
     let ip = matches!(packet.get(Field::EtherType).0, 0x0800 | 0x86dd);
     let hash = match packet.flow() {
         Some(key) if ip => {
-            let ports = nic.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&key.protocol.0));
-            Toeplitz::new(&configuration.key).flow(&key, ports)
+            let rss = nic.rss.as_ref();
+            let fields = rss.map_or(HashedFields::Addresses, |rss| rss.hashed_fields(key.protocol));
+            Toeplitz::new(&configuration.key).flow(&key, fields)
         }
         _ if named => 0,
         _ => return None,

@@ -4,7 +4,7 @@ use crate::nic::configuration::Configuration;
 use crate::nic::{Order, Table, TableId};
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
-use weft_packet::cube::Cube;
+use weft_packet::header_match::HeaderMatch;
 
 /// A hasher without random state: keys are a configuration's own rules, not what a network sends. Words are folded as FxHash does
 /// (Firefox's hash), with a last multiplication so that high bits reach low ones.
@@ -40,11 +40,11 @@ impl Hasher for Fold {
 /// Rules of one mask.
 #[derive(Clone)]
 struct Group {
-    mask: Cube,
-    /// The best rank of a cube.
-    ranks: HashMap<Cube, u32, BuildHasherDefault<Fold>>,
-    /// Each cube once, the best rank first.
-    cubes: Vec<(u32, Cube)>,
+    mask: HeaderMatch,
+    /// The best rank of a header match.
+    ranks: HashMap<HeaderMatch, u32, BuildHasherDefault<Fold>>,
+    /// Each header match once, the best rank first.
+    header_matches: Vec<(u32, HeaderMatch)>,
 }
 
 /// A table's rules by rank: rank 0 counts before all others.
@@ -68,31 +68,31 @@ impl Rules {
             Order::Newest => places.reverse(),
             Order::Disjoint => {}
         }
-        let mut by_mask: HashMap<Cube, usize, BuildHasherDefault<Fold>> = HashMap::default();
+        let mut by_mask: HashMap<HeaderMatch, usize, BuildHasherDefault<Fold>> = HashMap::default();
         let mut groups: Vec<Group> = Vec::new();
         for (rank, place) in (0u32..).zip(&places) {
-            let cube = rules[*place].cube;
-            let mask = cube.mask_only();
+            let headers = rules[*place].headers;
+            let mask = headers.mask_only();
             let at = *by_mask.entry(mask).or_insert_with(|| {
-                groups.push(Group { mask, ranks: HashMap::default(), cubes: vec![] });
+                groups.push(Group { mask, ranks: HashMap::default(), header_matches: vec![] });
                 groups.len() - 1
             });
             let group = &mut groups[at];
-            group.ranks.entry(cube).or_insert_with(|| {
-                group.cubes.push((rank, cube));
+            group.ranks.entry(headers).or_insert_with(|| {
+                group.header_matches.push((rank, headers));
                 rank
             });
         }
         Self { places, groups }
     }
 
-    /// The place in the configuration of the rule that takes a packet, given as the cube of all its fields.
+    /// The place in the configuration of the rule that takes a packet, given as the header match of all its fields.
     #[inline]
-    pub(super) fn of_packet(&self, packet: &Cube) -> Option<usize> {
+    pub(super) fn of_packet(&self, packet: &HeaderMatch) -> Option<usize> {
         let mut best: Option<u32> = None;
         for group in &self.groups {
             // Groups stand in the order of their best ranks.
-            if best.is_some_and(|best| group.cubes.first().is_some_and(|(rank, _)| best < *rank)) {
+            if best.is_some_and(|best| group.header_matches.first().is_some_and(|(rank, _)| best < *rank)) {
                 break;
             }
             let found = packet.project(&group.mask).and_then(|key| group.ranks.get(&key));
@@ -105,17 +105,19 @@ impl Rules {
         best.map(|rank| self.places[rank as usize])
     }
 
-    /// Rules that hold some of a cube's packets, the one that counts first before the others, up to one that holds them all.
-    pub(super) fn of_cube(&self, cube: &Cube) -> Vec<(usize, Cube)> {
-        let mut found: Vec<(u32, Cube)> = Vec::new();
+    /// Rules that hold some of a header match's packets, the one that counts first before the others, up to one that holds them all.
+    pub(super) fn of_headers(&self, headers: &HeaderMatch) -> Vec<(usize, HeaderMatch)> {
+        let mut found: Vec<(u32, HeaderMatch)> = Vec::new();
         for group in &self.groups {
-            match cube.project(&group.mask) {
+            match headers.project(&group.mask) {
                 Some(key) => found.extend(group.ranks.get(&key).map(|rank| (*rank, key))),
-                None => found.extend(group.cubes.iter().filter(|(_, rule)| !rule.is_disjoint(cube))),
+                None => {
+                    found.extend(group.header_matches.iter().filter(|(_, rule)| !rule.is_disjoint(headers)))
+                }
             }
         }
         found.sort_unstable_by_key(|(rank, _)| *rank);
-        if let Some(last) = found.iter().position(|(_, rule)| rule.covers(cube)) {
+        if let Some(last) = found.iter().position(|(_, rule)| rule.covers(headers)) {
             found.truncate(last + 1);
         }
         found.into_iter().map(|(rank, rule)| (self.places[rank as usize], rule)).collect()

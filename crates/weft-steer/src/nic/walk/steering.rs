@@ -4,8 +4,8 @@ use super::logic::{Operand, decide, places};
 use super::rules::Rules;
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext};
 use crate::nic::{Nic, Node, NodeId, NodeKind, RssModel, Target};
-use weft_packet::cube::Cube;
-use weft_packet::rss::Toeplitz;
+use weft_packet::header_match::HeaderMatch;
+use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::RxQueueId;
 
 /// Graphs of at most so many edges, nodes and operands are walked without memory of the heap.
@@ -61,10 +61,10 @@ impl Steering {
         }
     }
 
-    /// The queue of a packet, given as the cube of its fields; bits that it does not test count as zero. `None` when it is dropped.
+    /// The queue of a packet, given as the header match of its fields; bits that it does not test count as zero. `None` when it is dropped.
     ///
     /// Takes no memory of the heap for graphs of up to 256 nodes, edges and operands.
-    pub fn queue(&self, packet: &Cube) -> Option<RxQueueId> {
+    pub fn queue(&self, packet: &HeaderMatch) -> Option<RxQueueId> {
         let packet = packet.whole();
         if self.straight {
             return self.straight_on(&packet);
@@ -90,7 +90,7 @@ impl Steering {
         }
     }
 
-    fn straight_on(&self, packet: &Cube) -> Option<RxQueueId> {
+    fn straight_on(&self, packet: &HeaderMatch) -> Option<RxQueueId> {
         let mut next = NodeId(0);
         // A node is passed once: more steps than nodes would be a cycle.
         for _ in 0..self.nodes.len() {
@@ -103,7 +103,7 @@ impl Steering {
         None
     }
 
-    fn general(&self, packet: &Cube, memory: &mut Memory<'_>) -> Option<RxQueueId> {
+    fn general(&self, packet: &HeaderMatch, memory: &mut Memory<'_>) -> Option<RxQueueId> {
         let (mut next, mut end) = (0, 1);
         while next < end {
             let target = memory.pending[next];
@@ -140,7 +140,7 @@ impl Steering {
         None
     }
 
-    fn pass<'a>(&'a self, node: &'a Node, packet: &Cube) -> Found<'a> {
+    fn pass<'a>(&'a self, node: &'a Node, packet: &HeaderMatch) -> Found<'a> {
         match &node.kind {
             NodeKind::Classify { ports } => {
                 let port = ports.iter().find(|port| port.when.passes(packet));
@@ -175,10 +175,10 @@ impl Steering {
     }
 
     /// The hash of an IP packet.
-    fn hash(&self, packet: &Cube) -> Option<u32> {
+    fn hash(&self, packet: &HeaderMatch) -> Option<u32> {
         let key = packet.flow()?;
-        let ports = self.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&key.protocol.0));
-        Some(self.toeplitz.flow(&key, ports))
+        let fields = self.rss.as_ref().map_or(HashedFields::Addresses, |rss| rss.hashed_fields(key.protocol));
+        Some(self.toeplitz.flow(&key, fields))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::nic::TableId;
 use crate::nic::configuration::{Action, RssContext, Rule};
 use crate::nic::random::{some_configuration, some_nic, some_packet};
 use proptest::prelude::*;
-use weft_packet::cube::Field;
+use weft_packet::header_match::Field;
 use weft_units::{FlowKey, Protocol};
 
 proptest! {
@@ -76,10 +76,10 @@ proptest! {
     ) {
         for route in nic.walk(&configuration, &flow) {
             let mut left = vec![route.packets];
-            for cube in &route.except {
-                left = left.iter().flat_map(|part| part.subtract(cube)).collect();
+            for headers in &route.except {
+                left = left.iter().flat_map(|part| part.subtract(headers)).collect();
             }
-            let Some(packet) = left.first().map(Cube::whole) else {
+            let Some(packet) = left.first().map(HeaderMatch::whole) else {
                 return Err(TestCaseError::fail(format!("{route} has no packet")));
             };
             let found = reference::queue(&nic, &configuration, &packet);
@@ -121,8 +121,8 @@ node spread rss else rest
 node rest queue 7
 "#;
 
-fn flow(protocol: Protocol, dport: u16) -> Cube {
-    Cube::of_flow(&FlowKey {
+fn flow(protocol: Protocol, dport: u16) -> HeaderMatch {
+    HeaderMatch::of_flow(&FlowKey {
         src: "66.9.149.187".parse().expect("address"),
         dst: "161.142.100.80".parse().expect("address"),
         sport: 2794,
@@ -132,8 +132,8 @@ fn flow(protocol: Protocol, dport: u16) -> Cube {
 }
 
 fn configuration() -> Configuration {
-    let rule = |cube: Cube, priority, action| Rule { table: TableId(0), cube, priority, action };
-    let port = |port| Cube::ALL.exact(Field::DstPort, port);
+    let rule = |headers: HeaderMatch, priority, action| Rule { table: TableId(0), headers, priority, action };
+    let port = |port| HeaderMatch::ALL.exact(Field::DstPort, port);
     Configuration {
         rules: vec![
             rule(port(53), 1, Action::Queue(RxQueueId(1))),
@@ -156,7 +156,7 @@ fn known_flows_go_to_their_queues() {
     let configuration = configuration();
     let walker = Walker::new(&nic, &configuration);
     // Hashes of Microsoft's table: 0x51ccc178 with the port 1766, 0x323e8fc2 without ports.
-    for (cube, mapping) in [
+    for (headers, mapping) in [
         (flow(Protocol::TCP, 1766), Mapping::Must(RxQueueId(0))),
         (flow(Protocol::UDP, 1766), Mapping::Must(RxQueueId(2))),
         (flow(Protocol::UDP, 53), Mapping::Must(RxQueueId(2))),
@@ -174,9 +174,9 @@ fn known_flows_go_to_their_queues() {
             flow(Protocol::UDP, 0).without(Field::IpProtocol).with(Field::DstPort, 54, 0xfffe),
             Mapping::MayDrop([4, 5].map(RxQueueId).to_vec()),
         ),
-        (Cube::ALL.exact(Field::EtherType, 0x0806), Mapping::Must(RxQueueId(7))),
+        (HeaderMatch::ALL.exact(Field::EtherType, 0x0806), Mapping::Must(RxQueueId(7))),
     ] {
-        assert_eq!(walker.mapping(&cube), mapping, "{cube}");
+        assert_eq!(walker.mapping(&headers), mapping, "{headers}");
     }
     let off = Configuration { contexts: vec![], ..configuration.clone() };
     assert_eq!(nic.mapping(&off, &flow(Protocol::TCP, 1766)), Mapping::Must(RxQueueId(7)), "RSS is off");
@@ -186,8 +186,9 @@ fn known_flows_go_to_their_queues() {
 fn routes_say_why() {
     let nic = crate::nic::read(MODEL, "test.nic").expect("model");
     let configuration = configuration();
-    let cube = flow(Protocol::UDP, 53).without(Field::IpProtocol).without(Field::SrcIp).without(Field::DstIp);
-    let routes = nic.walk(&configuration, &cube.without(Field::SrcPort));
+    let headers =
+        flow(Protocol::UDP, 53).without(Field::IpProtocol).without(Field::SrcIp).without(Field::DstIp);
+    let routes = nic.walk(&configuration, &headers.without(Field::SrcPort));
     let lines: Vec<String> = routes.iter().flat_map(|route| route.explain(&nic, &configuration)).collect();
     assert_eq!(
         lines,
@@ -218,7 +219,7 @@ fn thousands_of_rules_under_a_wide_flow_are_walked_exactly() {
     let nic = crate::nic::read(MODEL, "test.nic").expect("model");
     let rules = (0..4000u16).map(|port| Rule {
         table: TableId(0),
-        cube: Cube::ALL.exact(Field::DstPort, port.into()).exact(Field::IpProtocol, 17),
+        headers: HeaderMatch::ALL.exact(Field::DstPort, port.into()).exact(Field::IpProtocol, 17),
         priority: 1,
         action: Action::Queue(RxQueueId(u32::from(port) % 4)),
     });
@@ -246,7 +247,7 @@ fn graphs_of_hundreds_of_nodes_are_walked() {
     let configuration = Configuration::default();
     let steering = Steering::new(&nic, &configuration);
     for port in [0u128, 150, 254, 255, 256, 299, 9000] {
-        let packet = Cube::ALL.exact(Field::DstPort, port).whole();
+        let packet = HeaderMatch::ALL.exact(Field::DstPort, port).whole();
         let expected = (port >= 256).then_some(RxQueueId(3));
         assert_eq!(reference::queue(&nic, &configuration, &packet), expected, "{port}");
         assert_eq!(steering.queue(&packet), expected, "{port}");

@@ -7,14 +7,15 @@ use crate::nic::configuration::{Action, Configuration, ContextId, RssContext};
 use crate::nic::{Nic, NodeId, NodeKind, TableId, Target};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use weft_packet::cube::{Cube, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field};
-use weft_packet::rss::Toeplitz;
+use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
+use weft_packet::rss::{HashedFields, Toeplitz};
+use weft_units::Protocol;
 
 /// Ethernet types of packets that RSS spreads.
 const IP: [u16; 2] = [ETHER_TYPE_IPV4, ETHER_TYPE_IPV6];
 
-fn of_type(ether_type: u16) -> Cube {
-    Cube::ALL.exact(Field::EtherType, ether_type.into())
+fn of_type(ether_type: u16) -> HeaderMatch {
+    HeaderMatch::ALL.exact(Field::EtherType, ether_type.into())
 }
 
 /// A NIC under a configuration, prepared for many flows.
@@ -30,8 +31,8 @@ pub struct Walker<'a> {
 /// Packets on their way.
 #[derive(Clone)]
 struct State {
-    packets: Cube,
-    except: Vec<Cube>,
+    packets: HeaderMatch,
+    except: Vec<HeaderMatch>,
     pending: VecDeque<Target>,
     fired: Vec<bool>,
     operands: Vec<Operand>,
@@ -40,9 +41,9 @@ struct State {
 
 impl State {
     /// The same for those of its packets that are in `packets`, if there are any.
-    fn part(&self, packets: Cube) -> Option<Self> {
-        let except: Vec<Cube> =
-            self.except.iter().filter(|cube| !cube.is_disjoint(&packets)).copied().collect();
+    fn part(&self, packets: HeaderMatch) -> Option<Self> {
+        let except: Vec<HeaderMatch> =
+            self.except.iter().filter(|headers| !headers.is_disjoint(&packets)).copied().collect();
         packets.exceeds(&except).then(|| Self { packets, except, ..self.clone() })
     }
 
@@ -75,12 +76,12 @@ impl<'a> Walker<'a> {
     }
 
     /// Where a flow's packets go.
-    pub fn mapping(&self, flow: &Cube) -> Mapping {
+    pub fn mapping(&self, flow: &HeaderMatch) -> Mapping {
         Mapping::of(&self.walk(flow))
     }
 
     /// The routes of a flow's packets, as [`Nic::walk`] has them.
-    pub fn walk(&self, flow: &Cube) -> Vec<Route> {
+    pub fn walk(&self, flow: &HeaderMatch) -> Vec<Route> {
         let mut routes = Vec::new();
         let mut open = vec![State {
             packets: *flow,
@@ -135,12 +136,12 @@ impl<'a> Walker<'a> {
                 let mut rest = vec![state.packets];
                 let mut out = Vec::new();
                 for (place, port) in ports.iter().enumerate() {
-                    let took = rest.iter().flat_map(|cube| port.when.of(cube));
-                    let parts = took.filter_map(|cube| state.part(cube));
+                    let took = rest.iter().flat_map(|headers| port.when.of(headers));
+                    let parts = took.filter_map(|headers| state.part(headers));
                     out.extend(parts.map(|part| Next::On(part.step(id, Taken::Port(place)).then(&port.to))));
-                    rest = rest.iter().flat_map(|cube| port.when.without(cube)).collect();
+                    rest = rest.iter().flat_map(|headers| port.when.without(headers)).collect();
                 }
-                let parts = rest.into_iter().filter_map(|cube| state.part(cube));
+                let parts = rest.into_iter().filter_map(|headers| state.part(headers));
                 out.extend(parts.map(|part| Next::On(part.step(id, Taken::NoPort))));
                 out
             }
@@ -160,10 +161,10 @@ impl<'a> Walker<'a> {
         let rules = self
             .tables
             .get(usize::from(table.0))
-            .map_or_else(Vec::new, |rules| rules.of_cube(&state.packets));
+            .map_or_else(Vec::new, |rules| rules.of_headers(&state.packets));
         let mut out = Vec::new();
-        for (place, cube) in rules {
-            let Some(packets) = state.packets.intersect(&cube) else { continue };
+        for (place, headers) in rules {
+            let Some(packets) = state.packets.intersect(&headers) else { continue };
             let Some(part) = state.part(packets) else { continue };
             let part = part.step(id, Taken::Rule(place));
             out.push(Next::Arrived(match self.configuration.rules[place].action {
@@ -174,7 +175,7 @@ impl<'a> Walker<'a> {
                     _ => part.step(id, Taken::NoContext(context)).end(Destination::Dropped),
                 },
             }));
-            state.except.push(cube);
+            state.except.push(headers);
         }
         let packets = state.packets;
         out.extend(state.part(packets).map(|rest| Next::On(rest.step(id, Taken::Miss).then(&[*miss]))));
@@ -190,12 +191,14 @@ impl<'a> Walker<'a> {
         let mut rest = vec![state.packets];
         let mut out = Vec::new();
         for ip in IP.map(of_type) {
-            let parts =
-                rest.iter().filter_map(|cube| cube.intersect(&ip)).filter_map(|cube| state.part(cube));
+            let parts = rest
+                .iter()
+                .filter_map(|headers| headers.intersect(&ip))
+                .filter_map(|headers| state.part(headers));
             out.extend(parts.map(|part| Next::Arrived(self.spread(part, id, main))));
-            rest = rest.iter().flat_map(|cube| cube.subtract(&ip)).collect();
+            rest = rest.iter().flat_map(|headers| headers.subtract(&ip)).collect();
         }
-        let parts = rest.into_iter().filter_map(|cube| state.part(cube));
+        let parts = rest.into_iter().filter_map(|headers| state.part(headers));
         out.extend(parts.map(|part| Next::On(part.step(id, Taken::NotHashed).then(&[*miss]))));
         out
     }
@@ -214,8 +217,8 @@ impl<'a> Walker<'a> {
         state.step(id, hashed(None)).end(Destination::AnyOf(context.id, queues))
     }
 
-    /// The hash that all packets of a cube have, where it is known that they have the same. What is not IP has 0.
-    fn hash(&self, packets: &Cube) -> Option<u32> {
+    /// The hash that all packets of a header match have, where it is known that they have the same. What is not IP has 0.
+    fn hash(&self, packets: &HeaderMatch) -> Option<u32> {
         if IP.iter().all(|ether_type| packets.is_disjoint(&of_type(*ether_type))) {
             return Some(0);
         }
@@ -223,14 +226,13 @@ impl<'a> Walker<'a> {
         if mask != Field::IpProtocol.all_bits() {
             return None;
         }
-        let ports =
-            self.nic.rss.as_ref().is_some_and(|rss| rss.hashed_with_ports.contains(&(protocol as u8)));
-        let key = if ports {
-            packets.flow()
-        } else {
-            packets.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow()
+        let rss = self.nic.rss.as_ref();
+        let fields = rss.map_or(HashedFields::Addresses, |rss| rss.hashed_fields(Protocol(protocol as u8)));
+        let key = match fields {
+            HashedFields::AddressesAndPorts => packets.flow(),
+            HashedFields::Addresses => packets.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow(),
         }?;
         let toeplitz = self.toeplitz.get_or_init(|| Toeplitz::new(&self.configuration.key));
-        Some(toeplitz.flow(&key, ports))
+        Some(toeplitz.flow(&key, fields))
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let policy = input::policy(&args.problem.policy)?;
     let flows = args.flows.as_deref().map(input::flows).transpose()?.unwrap_or_default();
     let planned = planning::plan(&nic, policy, flows, args.problem.options(), &Configuration::default())?;
-    let routes = nic.walk(&planned.plan.configuration, &flow.cube);
+    let routes = nic.walk(&planned.plan.configuration, &flow.headers);
     if routes.is_empty() {
         return Err(usage(format!("no packet of {} reaches the NIC's graph", args.flow)));
     }

@@ -28,7 +28,7 @@ fn figures(nfm_1ms: f64, nfm_1s: f64) -> Figures {
 }
 
 fn measure_of(runs: u32) -> Measure {
-    let open: Opener = |_| Err("not here".to_owned());
+    let open: Opener = |_| Err(PathError::Other("not here".to_owned()));
     Measure { settings: RunSettings::default(), runs, seed: 5, open }
 }
 
@@ -110,7 +110,7 @@ fn a_first_failure_ends_all_and_a_later_one_is_noted() {
         };
         measure_with(&measure_of(2), &keys, &mut run, &mut |_| ())
     };
-    let first = fail_at(1, || MeasuredError::Path("no NIC".to_owned())).expect_err("ended");
+    let first = fail_at(1, || PathError::Other("no NIC".to_owned()).into()).expect_err("ended");
     assert_eq!(first.to_string(), "C6 with 3 flows, seed 5: no NIC");
     let stopped = fail_at(4, || MeasuredError::Stopped).expect_err("ended");
     assert!(matches!(stopped.error, MeasuredError::Stopped));

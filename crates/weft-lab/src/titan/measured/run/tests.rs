@@ -48,21 +48,21 @@ impl Path for Pair {
     fn receiver_address(&self) -> IpAddr {
         IpAddr::V4(RECEIVER)
     }
-    fn begin_log(&mut self) -> Result<(), String> {
+    fn begin_log(&mut self) -> Result<(), PathError> {
         self.log_from = clock::now();
         self.connections = connections(&self.sender);
         *self.limit.borrow_mut() =
             sysctl::get(&self.sender, "net.ipv4.tcp_limit_output_bytes").expect("read");
         Ok(())
     }
-    fn check(&mut self) -> Result<(), String> {
+    fn check(&mut self) -> Result<(), PathError> {
         Ok(())
     }
-    fn nic_cpu(&self) -> Result<Nanos, String> {
+    fn nic_cpu(&self) -> Result<Nanos, PathError> {
         Ok(Nanos::ZERO)
     }
     /// Each connection in turn, a frame each 12,304 ns.
-    fn stop(self: Box<Self>) -> Result<Log, String> {
+    fn stop(self: Box<Self>) -> Result<Log, PathError> {
         let frame = 12_304;
         let count = (clock::now() - self.log_from).get() / frame;
         let departure = |i: u64| Departure {
@@ -149,7 +149,7 @@ fn being_asked_to_stop_ends_a_run_at_once() {
 
 #[test]
 fn what_cannot_be_made_is_said() {
-    let open = |_: &RunSettings| Err("there is no NIC here".to_owned());
+    let open = |_: &RunSettings| Err(PathError::Other("there is no NIC here".to_owned()));
     let error = run(&open, &short(2), &|| false).expect_err("none");
     assert_eq!(error.to_string(), "there is no NIC here");
     let error = run(&open, &short(0), &|| false).expect_err("none");

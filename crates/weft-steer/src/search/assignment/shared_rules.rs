@@ -1,25 +1,24 @@
 //! One rule for several flows, when there are more flows that need one than rules.
 
-use super::state::State;
+use super::{Assignment, RuleNeed, Slot};
 use std::collections::BTreeMap;
-use weft_packet::cube::{Cube, Field};
+use weft_packet::header_match::{Field, HeaderMatch};
 
 /// Flows that masks are compared by.
 const SAMPLE: usize = 4_096;
 
-impl State {
+impl Assignment {
     /// When flows that are not where they must be need more rules than there are, gives some of them rules with fewer bits: of the
     /// masks that tables take, the one that keeps most rules apart while all fit. A rule never holds flows of another group.
     pub(super) fn share_rules(&mut self) {
-        let room = self.tables.room(&self.nic);
-        if room == 0 || self.unhappy_loose.len() as u64 <= room {
+        let room = self.capacity.room();
+        if room == 0 || self.candidates.without_rule_count() as u64 <= room {
             return;
         }
-        let slots: Vec<u32> = self
-            .unhappy_loose
-            .iter()
-            .map(|(_, slot)| *slot)
-            .filter(|slot| self.record(*slot).exact && self.record(*slot).home.is_none())
+        let slots: Vec<Slot> = self
+            .candidates
+            .misplaced(RuleNeed::NewRule)
+            .filter(|slot| self.flow(*slot).exact && self.flow(*slot).preferred_queue.is_none())
             .collect();
         let mut masks = self.masks(&slots, room);
         // Masks that fit first, the finest of them first; then those that do not, the coarsest first.
@@ -34,13 +33,14 @@ impl State {
     }
 
     /// Masks with the number of rules that they would need.
-    fn masks(&self, slots: &[u32], room: u64) -> Vec<(u64, Cube)> {
+    fn masks(&self, slots: &[Slot], room: u64) -> Vec<(u64, HeaderMatch)> {
         let step = slots.len().div_ceil(SAMPLE).max(1);
-        let sample: Vec<Cube> = slots.iter().step_by(step).map(|slot| self.record(*slot).cube).collect();
+        let sample: Vec<HeaderMatch> =
+            slots.iter().step_by(step).map(|slot| self.flow(*slot).headers).collect();
         let Some(first) = sample.first() else { return Vec::new() };
-        let mut out: Vec<(u64, Cube)> = Vec::new();
+        let mut out: Vec<(u64, HeaderMatch)> = Vec::new();
         for mask in candidates(&first.mask_only()) {
-            let mut keys: Vec<Cube> = sample.iter().map(|cube| cube.under(&mask)).collect();
+            let mut keys: Vec<HeaderMatch> = sample.iter().map(|headers| headers.under(&mask)).collect();
             keys.sort_unstable();
             keys.dedup();
             // A sample's keys are as many as the whole's when they repeat, and grow with it when they do not.
@@ -53,41 +53,41 @@ impl State {
     }
 
     /// Sets rules under a mask, those with the most flows first, until the rest has room for rules of its own. Whether any was set.
-    fn share_under(&mut self, slots: &[u32], mask: &Cube) -> bool {
-        let mut parts: BTreeMap<Cube, Vec<u32>> = BTreeMap::new();
+    fn share_under(&mut self, slots: &[Slot], mask: &HeaderMatch) -> bool {
+        let mut parts: BTreeMap<HeaderMatch, Vec<Slot>> = BTreeMap::new();
         for slot in slots {
-            parts.entry(self.record(*slot).cube.under(mask)).or_default().push(*slot);
+            parts.entry(self.flow(*slot).headers.under(mask)).or_default().push(*slot);
         }
-        let mut parts: Vec<(Cube, Vec<u32>)> =
+        let mut parts: Vec<(HeaderMatch, Vec<Slot>)> =
             parts.into_iter().filter(|(_, flows)| flows.len() > 1).collect();
         parts.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(&b.0)));
         let mut any = false;
-        for (cube, flows) in parts {
-            if self.unhappy_loose.len() as u64 <= self.tables.room(&self.nic) {
+        for (headers, flows) in parts {
+            if self.candidates.without_rule_count() as u64 <= self.capacity.room() {
                 break;
             }
-            let group = self.record(flows[0]).group;
-            if !self.is_pure(&cube, group) {
+            let group = self.flow(flows[0]).group;
+            if !self.is_pure(&headers, group) {
                 continue;
             }
-            let queue = self.ranks[usize::from(group)].least().0;
-            any |= self.set_rule(cube, queue);
+            let queue = self.loads.group(group).least().0;
+            any |= self.add_rule(headers, queue);
         }
         any
     }
 
     /// Whether a rule takes no packets but of one group's flows.
-    fn is_pure(&mut self, cube: &Cube, group: u16) -> bool {
-        let meeting = self.meeting(cube);
+    fn is_pure(&mut self, headers: &HeaderMatch, group: usize) -> bool {
+        let meeting = self.flows.meeting(headers);
         meeting.into_iter().all(|slot| {
-            let record = self.record(slot);
-            record.group == group && record.home.is_none() && cube.covers(&record.cube)
+            let flow = self.flow(slot);
+            flow.group == group && flow.preferred_queue.is_none() && headers.covers(&flow.headers)
         })
     }
 }
 
 /// Fewer bits than a five-tuple's: all subsets of its fields, and fewer low bits of a port or high ones of an address.
-fn candidates(mask: &Cube) -> Vec<Cube> {
+fn candidates(mask: &HeaderMatch) -> Vec<HeaderMatch> {
     const FIELDS: [Field; 5] =
         [Field::SrcIp, Field::DstIp, Field::SrcPort, Field::DstPort, Field::IpProtocol];
     let mut out = Vec::new();

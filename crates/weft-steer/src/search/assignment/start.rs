@@ -1,15 +1,16 @@
 //! The search from scratch for policies with a layout: entries of the indirection table and flows go to the least loaded queues of
 //! their groups, the heaviest first (Graham's LPT rule: "Bounds on multiprocessing timing anomalies", 1969).
 
-use super::improve::Budget;
-use super::ranks::Ranks;
-use super::state::{ENTRIES, NONE, State};
+use super::{Assignment, Slot};
+use crate::search::parts::group_loads::GroupLoads;
+use crate::search::parts::ids::EntryId;
+use crate::search::parts::moves::Budget;
 use std::collections::BTreeMap;
 use weft_units::RxQueueId;
 
 /// How to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Start {
+pub(in crate::search) enum Start {
     /// The hash carries all it can, and rules correct it: the fewest rules.
     Hash,
     /// Rules for all flows that they suffice for, the heaviest first.
@@ -20,17 +21,16 @@ pub(super) enum Start {
     Entries(u32),
 }
 
-impl State {
-    /// Assigns all flows, none of which has a carrier yet.
-    pub(super) fn assign(&mut self, start: Start, order: &[u32]) {
-        let cubes: Vec<_> = order.iter().map(|slot| self.record(*slot).cube).collect();
-        let nic = self.nic.clone();
-        self.tables.prepare(&nic, cubes.iter(), cubes.len());
+impl Assignment {
+    /// Assigns all flows, none of which has a steering entry yet.
+    pub(in crate::search) fn assign(&mut self, start: Start, order: &[Slot]) {
+        let header_matches: Vec<_> = order.iter().map(|slot| self.flow(*slot).headers).collect();
+        self.capacity.prepare(header_matches.iter(), header_matches.len());
         // Listening sockets first: a hash spreads what belongs to one queue.
         for slot in order {
-            if !self.record(*slot).exact {
+            if !self.flow(*slot).exact {
                 self.settle(*slot);
-                if !self.is_ruled(*slot) {
+                if !self.has_own_rule(*slot) {
                     self.pin_well(*slot, &Budget::ALL);
                 }
             }
@@ -46,49 +46,41 @@ impl State {
         } else {
             let mut order = order.to_vec();
             if start == Start::Heaviest {
-                order.sort_by_key(|slot| core::cmp::Reverse(self.record(*slot).item.load));
+                order.sort_by_key(|slot| core::cmp::Reverse(self.flow(*slot).item.load));
             }
             for slot in order {
-                if self.record(slot).carrier == NONE && !self.pin_well(slot, &Budget::ALL) {
+                if self.entry_of(slot).is_none() && !self.pin_well(slot, &Budget::ALL) {
                     self.settle(slot);
                 }
             }
         }
-        self.fix_unhappy(&Budget::ALL);
+        self.fix_misplaced(&Budget::ALL);
         self.balance(&Budget::ALL);
         // A mask that was meant for more flows than came to need rules leaves the table to others.
-        self.tables.forget_unused_masks();
-        self.fix_unhappy(&Budget::ALL);
-    }
-
-    /// Queues that entries can name.
-    fn reach(&self) -> Vec<RxQueueId> {
-        let most = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
-        self.tally.queues().iter().filter(|queue| queue.0 < most).copied().collect()
+        self.capacity.forget_unused_masks();
+        self.fix_misplaced(&Budget::ALL);
     }
 
     /// How many ways there are to give entries queues, if there are at most so many.
-    pub(super) fn ways(&self, most: u32) -> Option<u32> {
-        if !self.entries_movable || self.entries == 0 {
-            return None;
-        }
+    pub(in crate::search) fn ways(&self, most: u32) -> Option<u32> {
+        let entries = self.movable_entries().count() as u32;
         let queues = u32::try_from(self.reach().len()).ok().filter(|queues| *queues > 0)?;
-        queues.checked_pow(self.entries).filter(|ways| *ways <= most)
+        queues.checked_pow(entries).filter(|ways| entries > 0 && *ways <= most)
     }
 
     fn set_entries(&mut self, number: u32) {
         let reach = self.reach();
         let mut rest = number as usize;
-        for entry in 0..self.entries {
-            self.move_carrier(ENTRIES + entry, reach[rest % reach.len()]);
+        for entry in self.movable_entries() {
+            self.move_entry(entry, reach[rest % reach.len()]);
             rest /= reach.len();
         }
     }
 
-    /// Gives each entry of the indirection table a queue: the home that most of its flows have, else the least loaded one of those where
+    /// Gives each entry of the indirection table a queue: the queue that most of its flows prefer, else the least loaded one of those where
     /// fewest of its flows are forbidden. Heavy entries go first.
-    fn assign_entries(&mut self, order: &[u32]) {
-        if !self.entries_movable || self.entries == 0 {
+    fn assign_entries(&mut self, order: &[Slot]) {
+        if self.movable_entries().next().is_none() {
             return;
         }
         let contents = self.contents(order);
@@ -99,15 +91,16 @@ impl State {
         let mut numbers: Vec<usize> = (0..contents.len()).collect();
         numbers.sort_by_key(|entry| core::cmp::Reverse(contents[*entry].load()));
         for number in numbers {
-            let (entry, content) = (ENTRIES + number as u32, &contents[number]);
+            let (entry, content) = (EntryId::indirection(number as u32), &contents[number]);
             let forbidden = |zone: &Zone| content.flows_outside(&zone.groups);
-            let home = content.homes.iter().max_by_key(|(queue, flows)| (**flows, u32::MAX - queue.0));
-            let home = home.filter(|(queue, flows)| {
-                let there = zones.iter().find(|zone| zone.ranks.has(**queue)).map(&forbidden);
+            let preferred =
+                content.preferred.iter().max_by_key(|(queue, flows)| (**flows, u32::MAX - queue.0));
+            let preferred = preferred.filter(|(queue, flows)| {
+                let there = zones.iter().find(|zone| zone.loads.has(**queue)).map(&forbidden);
                 there.is_some_and(|forbidden| forbidden <= **flows)
             });
-            if let Some((queue, _)) = home {
-                self.move_carrier(entry, *queue);
+            if let Some((queue, _)) = preferred {
+                self.move_entry(entry, *queue);
                 continue;
             }
             let least = zones.iter().map(&forbidden).min();
@@ -119,30 +112,27 @@ impl State {
                         || zones[*zone].groups.contains(&0)
                         || zones.iter().all(|z| !z.groups.contains(&0))
                 })
-                .min_by_key(|zone| zones[*zone].ranks.least().1);
+                .min_by_key(|zone| zones[*zone].loads.least().1);
             if let Some(zone) = best {
-                let queue = zones[zone].ranks.least().0;
-                zones[zone].ranks.add(queue, content.load().max(1));
-                self.move_carrier(entry, queue);
+                let queue = zones[zone].loads.least().0;
+                zones[zone].loads.add(queue, content.load().max(1));
+                self.move_entry(entry, queue);
             }
         }
     }
 
     /// What flows without rules each entry has.
-    fn contents(&self, order: &[u32]) -> Vec<Content> {
-        let mut contents = vec![Content::default(); self.entries as usize];
+    fn contents(&self, order: &[Slot]) -> Vec<Content> {
+        let mut contents = vec![Content::default(); self.entries.indirection_len() as usize];
         for slot in order {
-            let record = self.record(*slot);
-            let to = if record.carrier == NONE { self.effective(*slot) } else { record.carrier };
-            let Some(content) = to.checked_sub(ENTRIES).and_then(|entry| contents.get_mut(entry as usize))
-            else {
-                continue;
-            };
-            match record.home {
-                Some(home) => *content.homes.entry(home).or_default() += 1,
+            let flow = self.flow(*slot);
+            let to = self.entry_of(*slot).unwrap_or_else(|| self.effective(*slot));
+            let Some(content) = to.place().and_then(|place| contents.get_mut(place)) else { continue };
+            match flow.preferred_queue {
+                Some(queue) => *content.preferred.entry(queue).or_default() += 1,
                 None => {
-                    let (flows, load) = content.groups.entry(usize::from(record.group)).or_default();
-                    (*flows, *load) = (*flows + 1, *load + record.item.load);
+                    let (flows, load) = content.groups.entry(flow.group).or_default();
+                    (*flows, *load) = (*flows + 1, *load + flow.item.load);
                 }
             }
         }
@@ -153,17 +143,18 @@ impl State {
     fn zones(&self) -> Vec<Zone> {
         let mut zones: BTreeMap<Vec<usize>, Vec<RxQueueId>> = BTreeMap::new();
         for queue in self.reach() {
-            let groups = (0..self.ranks.len()).filter(|group| self.ranks[*group].has(queue)).collect();
+            let groups =
+                (0..self.loads.group_count()).filter(|group| self.loads.group(*group).has(queue)).collect();
             zones.entry(groups).or_default().push(queue);
         }
         let width = self.tally.all_queues().count();
         let zone = |(groups, queues): (Vec<usize>, Vec<RxQueueId>)| {
-            let mut ranks = Ranks::new(&queues, width);
+            let mut loads = GroupLoads::new(&queues, width);
             for queue in &queues {
-                let load = groups.iter().filter_map(|group| self.ranks[*group].load(*queue)).sum();
-                ranks.add(*queue, load);
+                let load = groups.iter().filter_map(|group| self.loads.group(*group).load(*queue)).sum();
+                loads.add(*queue, load);
             }
-            Zone { groups, ranks }
+            Zone { groups, loads }
         };
         zones.into_iter().map(zone).collect()
     }
@@ -174,8 +165,8 @@ impl State {
 struct Content {
     /// Number and load of those that may be anywhere in their group's queues.
     groups: BTreeMap<usize, (u32, u64)>,
-    /// Number of those that have a home.
-    homes: BTreeMap<RxQueueId, u32>,
+    /// Number of those that have a preferred queue, by that queue.
+    preferred: BTreeMap<RxQueueId, u32>,
 }
 
 impl Content {
@@ -191,5 +182,5 @@ impl Content {
 /// Queues of the same groups.
 struct Zone {
     groups: Vec<usize>,
-    ranks: Ranks,
+    loads: GroupLoads,
 }

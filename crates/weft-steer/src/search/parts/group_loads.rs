@@ -7,7 +7,7 @@ const NONE: u32 = u32::MAX;
 /// Loads under two tournament trees: a change takes time of the order of the logarithm of the queues, the winners are known at once.
 /// Of equal loads the lower queue wins.
 #[derive(Clone, Debug)]
-pub(super) struct Ranks {
+pub(in crate::search) struct GroupLoads {
     queues: Vec<RxQueueId>,
     /// Place of each queue of the NIC in `queues`.
     place: Vec<u32>,
@@ -18,15 +18,15 @@ pub(super) struct Ranks {
     most: Vec<u32>,
 }
 
-impl Ranks {
+impl GroupLoads {
     /// All loads are 0. `width` is the number of all queues.
-    pub(super) fn new(queues: &[RxQueueId], width: usize) -> Self {
+    pub(in crate::search) fn new(queues: &[RxQueueId], width: usize) -> Self {
         let mut place = vec![NONE; width];
         for (index, queue) in queues.iter().enumerate() {
             place[queue.index()] = index as u32;
         }
         let leaves = queues.len().next_power_of_two();
-        let mut ranks = Self {
+        let mut group = Self {
             queues: queues.to_vec(),
             place,
             loads: vec![0; queues.len()],
@@ -35,13 +35,13 @@ impl Ranks {
             most: vec![NONE; 2 * leaves],
         };
         for index in 0..queues.len() {
-            ranks.least[leaves + index] = index as u32;
-            ranks.most[leaves + index] = index as u32;
+            group.least[leaves + index] = index as u32;
+            group.most[leaves + index] = index as u32;
         }
         for node in (1..leaves).rev() {
-            ranks.play(node);
+            group.play(node);
         }
-        ranks
+        group
     }
 
     fn play(&mut self, node: usize) {
@@ -64,18 +64,18 @@ impl Ranks {
     }
 
     /// Whether a queue is one of the group's.
-    pub(super) fn has(&self, queue: RxQueueId) -> bool {
+    pub(in crate::search) fn has(&self, queue: RxQueueId) -> bool {
         self.place.get(queue.index()).is_some_and(|place| *place != NONE)
     }
 
     /// The load of a queue; nothing when it is not of the group.
-    pub(super) fn load(&self, queue: RxQueueId) -> Option<u64> {
+    pub(in crate::search) fn load(&self, queue: RxQueueId) -> Option<u64> {
         let place = *self.place.get(queue.index())?;
         self.loads.get(place as usize).copied()
     }
 
     /// Load comes to a queue, if it is of the group.
-    pub(super) fn add(&mut self, queue: RxQueueId, load: u64) {
+    pub(in crate::search) fn add(&mut self, queue: RxQueueId, load: u64) {
         if self.has(queue) {
             let index = self.place[queue.index()] as usize;
             self.loads[index] += load;
@@ -84,7 +84,7 @@ impl Ranks {
     }
 
     /// Load that came leaves.
-    pub(super) fn take(&mut self, queue: RxQueueId, load: u64) {
+    pub(in crate::search) fn take(&mut self, queue: RxQueueId, load: u64) {
         if self.has(queue) {
             let index = self.place[queue.index()] as usize;
             self.loads[index] -= load;
@@ -93,25 +93,25 @@ impl Ranks {
     }
 
     /// The least loaded queue and its load.
-    pub(super) fn least(&self) -> (RxQueueId, u64) {
+    pub(in crate::search) fn least(&self) -> (RxQueueId, u64) {
         let index = self.least[1] as usize;
         (self.queues[index], self.loads[index])
     }
 
     /// The most loaded queue and its load.
-    pub(super) fn most(&self) -> (RxQueueId, u64) {
+    pub(in crate::search) fn most(&self) -> (RxQueueId, u64) {
         let index = self.most[1] as usize;
         (self.queues[index], self.loads[index])
     }
 
     /// The sum of loads and that of their squares.
-    pub(super) fn sums(&self) -> (f64, f64) {
+    pub(in crate::search) fn sums(&self) -> (f64, f64) {
         let loads = || self.loads.iter().map(|load| *load as f64);
         (loads().sum(), loads().map(|load| load * load).sum())
     }
 
     /// The queues.
-    pub(super) fn queues(&self) -> &[RxQueueId] {
+    pub(in crate::search) fn queues(&self) -> &[RxQueueId] {
         &self.queues
     }
 }
@@ -128,27 +128,27 @@ mod tests {
             changes in proptest::collection::vec((0usize..24, 0u64..5), 1..60),
         ) {
             let queues: Vec<RxQueueId> = (0..count).map(|i| RxQueueId::from_index(2 * i + 1)).collect();
-            let mut ranks = Ranks::new(&queues, 2 * count);
+            let mut group = GroupLoads::new(&queues, 2 * count);
             let mut loads = vec![0; count];
             for (at, load) in changes {
                 let (queue, index) = (RxQueueId::from_index(at), at.wrapping_sub(1) / 2);
                 if at % 2 == 1 && index < count {
                     if load == 0 {
-                        ranks.take(queue, loads[index]);
+                        group.take(queue, loads[index]);
                         loads[index] = 0;
                     } else {
                         loads[index] += load;
-                        ranks.add(queue, load);
+                        group.add(queue, load);
                     }
-                    prop_assert_eq!(ranks.load(queue), Some(loads[index]));
+                    prop_assert_eq!(group.load(queue), Some(loads[index]));
                 } else {
-                    ranks.add(queue, load);
-                    prop_assert_eq!(ranks.load(queue), None, "not of the group");
+                    group.add(queue, load);
+                    prop_assert_eq!(group.load(queue), None, "not of the group");
                 }
                 let least = (0..count).min_by_key(|i| (loads[*i], *i)).expect("queues");
                 let most = (0..count).min_by_key(|i| (u64::MAX - loads[*i], *i)).expect("queues");
-                prop_assert_eq!(ranks.least(), (queues[least], loads[least]));
-                prop_assert_eq!(ranks.most(), (queues[most], loads[most]));
+                prop_assert_eq!(group.least(), (queues[least], loads[least]));
+                prop_assert_eq!(group.most(), (queues[most], loads[most]));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! What must hold of a policy: names, the shape of its graph, and the match table of its classes.
 
 pub(crate) mod build;
-pub(crate) mod cubes;
 pub(crate) mod graph;
 #[cfg(test)]
 mod limits_oracle;
@@ -10,3 +9,4 @@ mod oracle;
 pub(crate) mod rows;
 pub(crate) mod rules;
 pub(crate) mod shape;
+pub(crate) mod terms;

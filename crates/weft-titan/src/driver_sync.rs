@@ -9,6 +9,7 @@ use crate::page::QueuePage;
 use crate::segments;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use thiserror::Error;
 use weft_host::clock;
 use weft_host::link;
 use weft_host::net_shaper::{Scope, Shaper, ShaperError};
@@ -37,6 +38,18 @@ pub trait QueueWeights {
     fn reset(&mut self) -> Result<(), ShaperError>;
 }
 
+/// Why a device's queues have no weights.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum QueueWeightsError {
+    /// The net-shaper interface refuses.
+    #[error(transparent)]
+    Shaper(#[from] ShaperError),
+    /// It has shapers without weights.
+    #[error("the driver's shapers of queues take no weights")]
+    NoWeights,
+}
+
 /// Weights by the kernel's net-shaper interface.
 #[derive(Debug)]
 pub struct ShaperWeights {
@@ -50,12 +63,12 @@ impl ShaperWeights {
     /// Opens the interface of a device with `queues` queues; the reason where it has none, or no weights for queues.
     ///
     /// # Errors
-    /// The reason, in words.
-    pub fn open(ns: &weft_host::NetNs, ifindex: u32, queues: u32) -> Result<Self, String> {
-        let mut shaper = Shaper::open(ns).map_err(|error| error.to_string())?;
-        let can = shaper.capabilities(ifindex, Scope::Queue).map_err(|error| error.to_string())?;
+    /// The device has no such interface, or it takes no weights.
+    pub fn open(ns: &weft_host::NetNs, ifindex: u32, queues: u32) -> Result<Self, QueueWeightsError> {
+        let mut shaper = Shaper::open(ns)?;
+        let can = shaper.capabilities(ifindex, Scope::Queue)?;
         if !can.weight || !can.nesting {
-            return Err("the driver's shapers of queues take no weights".to_owned());
+            return Err(QueueWeightsError::NoWeights);
         }
         let weights = (0..queues).map(|queue| (TxQueueId(queue), Weight::ONE)).collect();
         Ok(Self { shaper, ifindex, weights })
@@ -100,8 +113,17 @@ impl SegmentRule {
     }
 }
 
+/// How large a device's segments are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SegmentSize {
+    /// Bounded, while a queue has more than one flow.
+    Small,
+    /// As the device had them.
+    Large,
+}
+
 /// Keeps a device in step with its flows.
-pub struct Actuator {
+pub struct DriverSync {
     titan: Titan,
     updates: WeightUpdates,
     weights: Option<Box<dyn QueueWeights>>,
@@ -113,13 +135,13 @@ pub struct Actuator {
     _hold: std::fs::File,
 }
 
-impl core::fmt::Debug for Actuator {
+impl core::fmt::Debug for DriverSync {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Actuator").field("titan", &self.titan).finish_non_exhaustive()
+        f.debug_struct("DriverSync").field("titan", &self.titan).finish_non_exhaustive()
     }
 }
 
-impl Actuator {
+impl DriverSync {
     /// For a device at which queue assignment is on.
     ///
     /// # Errors
@@ -142,7 +164,7 @@ impl Actuator {
         let (weights, without_weights) = if on("dqwa") {
             match ShaperWeights::open(titan.netns(), state.ifindex, state.queues) {
                 Ok(weights) => (Some(Box::new(weights) as Box<dyn QueueWeights>), None),
-                Err(reason) => (None, Some(reason)),
+                Err(reason) => (None, Some(reason.to_string())),
             }
         } else {
             (None, None)
@@ -202,24 +224,27 @@ impl Actuator {
             let shared = page.loads.iter().any(|load| load.get().flows > 1);
             let small = rule.look(now, shared);
             if small != self.small {
-                said.push(self.set_segments(small)?);
+                let size = if small { SegmentSize::Small } else { SegmentSize::Large };
+                said.push(self.set_segments(size)?);
             }
         }
         Ok(said)
     }
 
-    fn set_segments(&mut self, small: bool) -> Result<String, TitanError> {
+    fn set_segments(&mut self, size: SegmentSize) -> Result<String, TitanError> {
         let state = self.titan.state().clone();
         let (ns, folder, known) = self.titan.segments();
-        if small {
+        if size == SegmentSize::Small {
             segments::lower(folder, known, ns, state.segment_bytes)?;
         } else {
             segments::restore(folder, known, ns)?;
         }
         link::flush_routes(ns)?;
-        self.small = small;
-        let to =
-            if small { format!("at most {} bytes", state.segment_bytes) } else { "large again".to_owned() };
+        self.small = size == SegmentSize::Small;
+        let to = match size {
+            SegmentSize::Small => format!("at most {} bytes", state.segment_bytes),
+            SegmentSize::Large => "large again".to_owned(),
+        };
         Ok(format!("segments: {to}"))
     }
 
@@ -229,7 +254,7 @@ impl Actuator {
     /// When the kernel refuses.
     pub fn finish(mut self) -> Result<String, TitanError> {
         if self.small {
-            self.set_segments(false)?;
+            self.set_segments(SegmentSize::Large)?;
         }
         if let Some(weights) = &mut self.weights {
             weights.reset()?;

@@ -2,7 +2,7 @@
 
 use super::graph::Graph;
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use weft_text::quoted;
 
 /// How many levels a policy may have from the root to a class. It bounds every recursion over the graph.
@@ -29,8 +29,8 @@ enum Colour {
 }
 
 /// Reports every circle, once.
-pub(crate) fn find_cycles(graph: &Graph) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(crate) fn find_cycles(graph: &Graph) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     let mut colours = vec![Colour::New; graph.nodes.len()];
     for start in 0..graph.nodes.len() {
         if colours[start] != Colour::New {
@@ -58,13 +58,14 @@ pub(crate) fn find_cycles(graph: &Graph) -> Vec<Finding> {
                     let target = quoted(&graph.nodes[edge.to].name);
                     let message =
                         format!("{target} is below itself: {} and again {target}", names.join(", "));
-                    let finding = Finding::new(Code::Cycle, edge.span, message, "take one of the steps out");
-                    findings.push(finding.note(Code::Cycle.meaning()));
+                    let diagnostic =
+                        SpannedDiagnostic::new(Code::Cycle, edge.span, message, "take one of the steps out");
+                    diagnostics.push(diagnostic.note(Code::Cycle.meaning()));
                 }
             }
         }
     }
-    findings
+    diagnostics
 }
 
 impl Shape {
@@ -114,11 +115,16 @@ impl Shape {
     }
 
     /// Reports a graph with more levels than [`LEVELS_MAX`].
-    pub(crate) fn check_levels(&self, graph: &Graph) -> Option<Finding> {
+    pub(crate) fn check_levels(&self, graph: &Graph) -> Option<SpannedDiagnostic> {
         let deep = self.order.iter().find(|at| self.levels[**at] > LEVELS_MAX)?;
         let message =
             format!("{} lies more than {LEVELS_MAX} levels below the root", quoted(&graph.nodes[*deep].name));
-        Some(Finding::new(Code::TooDeepTree, graph.nodes[*deep].span, message, "flatten the policy"))
+        Some(SpannedDiagnostic::new(
+            Code::TooDeepTree,
+            graph.nodes[*deep].span,
+            message,
+            "flatten the policy",
+        ))
     }
 }
 

@@ -12,14 +12,30 @@ pub(crate) const SIZE_MAX: usize = 512;
 
 /// One alternative: the packets that pass `row` and none of `except`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Cube {
+pub(crate) struct Term {
     pub(crate) row: Match,
     pub(crate) except: Vec<Match>,
 }
 
+/// Whether a condition's packets are meant, or all others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Plain,
+    Negated,
+}
+
+impl Sense {
+    const fn inverse(self) -> Self {
+        match self {
+            Self::Plain => Self::Negated,
+            Self::Negated => Self::Plain,
+        }
+    }
+}
+
 /// Why a condition has no rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum TermError {
     /// It has more than [`SIZE_MAX`] rows and exceptions.
     TooLarge,
     /// It joins an absolute and a relative cgroup path.
@@ -43,7 +59,7 @@ impl Cgroups<'_> {
 
     /// `a` and `b` with their cgroups made equal where one lies below the other; `None` where no packet passes both,
     /// since a process is in one cgroup only.
-    fn align(&self, a: &Match, b: &Match) -> Result<Option<(Match, Match)>, Trouble> {
+    fn align(&self, a: &Match, b: &Match) -> Result<Option<(Match, Match)>, TermError> {
         let (mut a, mut b) = (a.clone(), b.clone());
         if let (Some(one), Some(other)) = (a.cgroup, b.cgroup) {
             let deeper = if self.holds(one, other) {
@@ -53,7 +69,7 @@ impl Cgroups<'_> {
             } else if self.path(one).starts_with('/') == self.path(other).starts_with('/') {
                 return Ok(None);
             } else {
-                return Err(Trouble::CgroupsNotComparable);
+                return Err(TermError::CgroupsNotComparable);
             };
             (a.cgroup, b.cgroup) = (Some(deeper), Some(deeper));
         }
@@ -61,7 +77,7 @@ impl Cgroups<'_> {
     }
 
     /// The row of what passes both; `None` where nothing does.
-    pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, Trouble> {
+    pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, TermError> {
         // What cannot meet anyway needs no comparison of cgroups.
         let bare = |row: &Match| Match { cgroup: None, ..row.clone() };
         if bare(a).intersect(&bare(b)) == Intersection::Empty {
@@ -71,7 +87,7 @@ impl Cgroups<'_> {
         match a.intersect(&b) {
             Intersection::Empty => Ok(None),
             Intersection::Row(row) => Ok(Some(row)),
-            Intersection::NotARow => Err(Trouble::CgroupsNotComparable),
+            Intersection::NotARow => Err(TermError::CgroupsNotComparable),
         }
     }
 
@@ -87,47 +103,49 @@ impl Cgroups<'_> {
 }
 
 /// The alternatives of `condition`; none when no packet can pass.
-pub(crate) fn cubes(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
-    let mut cubes = expand(condition, false, cgroups)?;
-    for cube in &mut cubes {
-        tidy(cube, cgroups)?;
+pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+    let mut terms = expand(condition, Sense::Plain, cgroups)?;
+    for term in &mut terms {
+        tidy(term, cgroups)?;
     }
-    let mut split = Vec::with_capacity(cubes.len());
-    for cube in cubes {
+    let mut split = Vec::with_capacity(terms.len());
+    for term in terms {
         let first = split.len();
-        split_ports(cube, &mut split)?;
+        split_ports(term, &mut split)?;
         let pieces = &mut split[first..];
         if pieces.len() > 1 {
             pieces.iter_mut().try_for_each(|piece| tidy(piece, cgroups))?;
         }
     }
-    split.retain(|cube| !cube.except.iter().any(|except| cgroups.covers(except, &cube.row)));
+    split.retain(|term| !term.except.iter().any(|except| cgroups.covers(except, &term.row)));
     Ok(split)
 }
 
-fn expand(condition: &Condition, negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+fn expand(condition: &Condition, sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     match condition {
-        Condition::Row(row) if !negated => Ok(vec![Cube { row: row.clone(), except: Vec::new() }]),
-        Condition::Row(row) => Ok(vec![Cube { row: Match::default(), except: vec![row.clone()] }]),
-        Condition::Not(inner) => expand(inner, !negated, cgroups),
-        Condition::And(parts) if negated => match all_except(condition, cgroups) {
-            Some(cube) => Ok(vec![cube]),
-            None => union(parts, true, cgroups),
+        Condition::Row(row) if sense == Sense::Plain => {
+            Ok(vec![Term { row: row.clone(), except: Vec::new() }])
+        }
+        Condition::Row(row) => Ok(vec![Term { row: Match::default(), except: vec![row.clone()] }]),
+        Condition::Not(inner) => expand(inner, sense.inverse(), cgroups),
+        Condition::And(parts) if sense == Sense::Negated => match all_except(condition, cgroups) {
+            Some(term) => Ok(vec![term]),
+            None => union(parts, sense, cgroups),
         },
-        Condition::And(parts) => product(parts, false, cgroups),
-        Condition::Or(parts) if negated => product(parts, true, cgroups),
-        Condition::Or(parts) => union(parts, false, cgroups),
+        Condition::And(parts) => product(parts, sense, cgroups),
+        Condition::Or(parts) if sense == Sense::Negated => product(parts, sense, cgroups),
+        Condition::Or(parts) => union(parts, sense, cgroups),
     }
 }
 
 /// `not condition` as one alternative, for a condition without a `not` of its own.
-fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Cube> {
+fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Term> {
     if has_not(condition) {
         return None;
     }
-    let inner = expand(condition, false, cgroups).ok()?;
-    let except = inner.into_iter().map(|cube| cube.row).collect();
-    Some(Cube { row: Match::default(), except })
+    let inner = expand(condition, Sense::Plain, cgroups).ok()?;
+    let except = inner.into_iter().map(|term| term.row).collect();
+    Some(Term { row: Match::default(), except })
 }
 
 fn has_not(condition: &Condition) -> bool {
@@ -138,24 +156,24 @@ fn has_not(condition: &Condition) -> bool {
     }
 }
 
-fn union(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
+fn union(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     let mut all = Vec::new();
     let mut total = 0;
     for part in parts {
-        let more = expand(part, negated, cgroups)?;
+        let more = expand(part, sense, cgroups)?;
         total += size(&more);
         if total > SIZE_MAX {
-            return Err(Trouble::TooLarge);
+            return Err(TermError::TooLarge);
         }
         all.extend(more);
     }
     Ok(all)
 }
 
-fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<Vec<Cube>, Trouble> {
-    let mut all = vec![Cube { row: Match::default(), except: Vec::new() }];
+fn product(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+    let mut all = vec![Term { row: Match::default(), except: Vec::new() }];
     for part in parts {
-        let next = expand(part, negated, cgroups)?;
+        let next = expand(part, sense, cgroups)?;
         let mut joined = Vec::with_capacity(all.len());
         let mut total = 0;
         for a in &all {
@@ -165,9 +183,9 @@ fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<V
                 except.extend(b.except.iter().filter(|new| !a.except.contains(new)).cloned());
                 total += 1 + except.len();
                 if total > SIZE_MAX {
-                    return Err(Trouble::TooLarge);
+                    return Err(TermError::TooLarge);
                 }
-                joined.push(Cube { row, except });
+                joined.push(Term { row, except });
             }
         }
         all = joined;
@@ -175,63 +193,75 @@ fn product(parts: &[Condition], negated: bool, cgroups: Cgroups<'_>) -> Result<V
     Ok(all)
 }
 
-fn size(cubes: &[Cube]) -> usize {
-    cubes.iter().map(|cube| 1 + cube.except.len()).sum()
+fn size(terms: &[Term]) -> usize {
+    terms.iter().map(|term| 1 + term.except.len()).sum()
 }
 
 /// Takes out the exceptions that take nothing away, and those within others.
-fn tidy(cube: &mut Cube, cgroups: Cgroups<'_>) -> Result<(), Trouble> {
-    let mut kept: Vec<Match> = Vec::with_capacity(cube.except.len());
-    for except in &cube.except {
-        if cgroups.meet(except, &cube.row)?.is_none() || kept.iter().any(|k| cgroups.covers(k, except)) {
+fn tidy(term: &mut Term, cgroups: Cgroups<'_>) -> Result<(), TermError> {
+    let mut kept: Vec<Match> = Vec::with_capacity(term.except.len());
+    for except in &term.except {
+        if cgroups.meet(except, &term.row)?.is_none() || kept.iter().any(|k| cgroups.covers(k, except)) {
             continue;
         }
         kept.retain(|k| !cgroups.covers(except, k));
         kept.push(except.clone());
     }
-    cube.except = kept;
+    term.except = kept;
     Ok(())
 }
 
 /// Splits off every exception that only takes ports away from packets that surely have a five-tuple.
-fn split_ports(cube: Cube, out: &mut Vec<Cube>) -> Result<(), Trouble> {
-    let mut todo = vec![cube];
-    while let Some(mut cube) = todo.pop() {
+fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
+    let mut todo = vec![term];
+    while let Some(mut term) = todo.pop() {
         let split =
-            cube.except.iter().enumerate().find_map(|(i, e)| only_ports(&cube.row, e).map(|f| (i, f)));
-        let Some((number, source)) = split else {
-            out.push(cube);
+            term.except.iter().enumerate().find_map(|(i, e)| only_ports(&term.row, e).map(|f| (i, f)));
+        let Some((number, port)) = split else {
+            out.push(term);
             if out.len() > SIZE_MAX {
-                return Err(Trouble::TooLarge);
+                return Err(TermError::TooLarge);
             }
             continue;
         };
-        let except = cube.except.swap_remove(number);
-        let (range, hole) =
-            if source { (cube.row.sport, except.sport) } else { (cube.row.dport, except.dport) };
+        let except = term.except.swap_remove(number);
+        let (range, hole) = match port {
+            Port::Source => (term.row.sport, except.sport),
+            Port::Destination => (term.row.dport, except.dport),
+        };
         for part in around(range, hole) {
-            let mut piece = cube.clone();
-            *(if source { &mut piece.row.sport } else { &mut piece.row.dport }) = Some(part);
+            let mut piece = term.clone();
+            match port {
+                Port::Source => piece.row.sport = Some(part),
+                Port::Destination => piece.row.dport = Some(part),
+            }
             todo.push(piece);
         }
         if todo.len() > SIZE_MAX {
-            return Err(Trouble::TooLarge);
+            return Err(TermError::TooLarge);
         }
     }
     Ok(())
 }
 
-/// Whether `except` only takes source ports (`true`) or destination ports (`false`) away from `row`.
-fn only_ports(row: &Match, except: &Match) -> Option<bool> {
+/// A port of a five-tuple.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Source,
+    Destination,
+}
+
+/// The port by which alone `except` takes packets away from `row`, if it does.
+fn only_ports(row: &Match, except: &Match) -> Option<Port> {
     if !row.tests_key() {
         return None;
     }
     let no_source = Match { sport: None, ..except.clone() };
     let no_destination = Match { dport: None, ..except.clone() };
     if except.sport.is_some() && no_source.covers(row) {
-        Some(true)
+        Some(Port::Source)
     } else if except.dport.is_some() && no_destination.covers(row) {
-        Some(false)
+        Some(Port::Destination)
     } else {
         None
     }

@@ -1,6 +1,6 @@
 //! Sets of packet headers: header fields under a mask, packed into words.
 //!
-//! A cube is a conjunction of tests `header & mask == value`. NIC filters, flows with wildcards and single packets are all cubes, and
+//! A header match is a conjunction of tests `header & mask == value`. NIC filters, flows with wildcards and single packets are all header matches, and
 //! the questions asked of them (do two meet, does one hold the other, what is left of one without the other) are a few operations on
 //! seven words.
 
@@ -115,7 +115,7 @@ const WORDS: usize = 7;
 
 /// A conjunction of tests. The default holds every packet. Bits of `value` outside of `mask` are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Cube {
+pub struct HeaderMatch {
     value: [u64; WORDS],
     mask: [u64; WORDS],
 }
@@ -154,7 +154,7 @@ fn get(words: &[u64; WORDS], field: Field) -> u128 {
     }
 }
 
-impl Cube {
+impl HeaderMatch {
     /// Every packet.
     pub const ALL: Self = Self { value: [0; WORDS], mask: [0; WORDS] };
 
@@ -208,7 +208,7 @@ impl Cube {
             .exact(Field::DstPort, key.dport.into())
     }
 
-    /// The five-tuple, where the cube tests all of it.
+    /// The five-tuple, where the header match tests all of it.
     pub fn flow(&self) -> Option<FlowKey> {
         let whole = |field: Field| {
             let (value, mask) = self.get(field);
@@ -291,7 +291,7 @@ impl Cube {
         Some(both)
     }
 
-    /// The packets of this one that are not in `other`, as disjoint cubes: one for each bit that only `other` tests.
+    /// The packets of this one that are not in `other`, as disjoint header matches: one for each bit that only `other` tests.
     pub fn subtract(&self, other: &Self) -> Vec<Self> {
         if self.is_disjoint(other) {
             return vec![*self];
@@ -314,13 +314,13 @@ impl Cube {
         out
     }
 
-    /// The same set of tests without their values: cubes of one mask share a table of a NIC that has one mask for all.
+    /// The same set of tests without their values: header matches of one mask share a table of a NIC that has one mask for all.
     #[must_use]
     pub const fn mask_only(&self) -> Self {
         Self { value: [0; WORDS], mask: self.mask }
     }
 
-    /// The tests of this cube on bits that `other` tests too.
+    /// The tests of this header match on bits that `other` tests too.
     #[must_use]
     pub fn under(mut self, other: &Self) -> Self {
         for i in 0..WORDS {
@@ -330,17 +330,17 @@ impl Cube {
         self
     }
 
-    /// Whether every bit that this cube tests is tested by `other` too.
+    /// Whether every bit that this header match tests is tested by `other` too.
     pub fn fewer_bits(&self, other: &Self) -> bool {
         (0..WORDS).all(|i| self.mask[i] & !other.mask[i] == 0)
     }
 
-    /// How many bits are tested: of nested cubes, the inner one tests more.
+    /// How many bits are tested: of nested header matches, the inner one tests more.
     pub fn bits_tested(&self) -> u32 {
         self.mask.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// What this cube says of the bits that `mask` tests, when it tests all of them: the key under which a rule of that mask would
+    /// What this header match says of the bits that `mask` tests, when it tests all of them: the key under which a rule of that mask would
     /// hold its packets.
     #[inline]
     pub fn project(&self, mask: &Self) -> Option<Self> {
@@ -355,7 +355,7 @@ impl Cube {
         (0..WORDS).map(|i| (other.mask[i] & !self.mask[i]).count_ones()).sum()
     }
 
-    /// The one packet in which the bits that the cube does not test are zero.
+    /// The one packet in which the bits that the header match does not test are zero.
     #[inline]
     #[must_use]
     pub const fn whole(&self) -> Self {
@@ -364,7 +364,7 @@ impl Cube {
 
     /// Whether packets of this one are in none of `others`.
     ///
-    /// Cubes that together hold less than all of it leave some; only where they might hold all of it are they taken out one by one,
+    /// Header matches that together hold less than all of it leave some; only where they might hold all of it are they taken out one by one,
     /// the largest first.
     pub fn exceeds(&self, others: &[Self]) -> bool {
         let mut meeting: Vec<(u32, &Self)> = others
@@ -385,7 +385,7 @@ impl Cube {
         self.subtract(largest).iter().any(|part| part.exceeds(&rest))
     }
 
-    /// The cubes of a range of a field's values, ends included, within this cube: at most two for each bit of the field.
+    /// The header matches of a range of a field's values, ends included, within this header match: at most two for each bit of the field.
     pub fn range(&self, field: Field, first: u128, last: u128) -> Vec<Self> {
         let last = last.min(field.all_bits());
         let mut out = Vec::new();
@@ -403,13 +403,13 @@ impl Cube {
     }
 }
 
-impl fmt::Debug for Cube {
+impl fmt::Debug for HeaderMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for Cube {
+impl fmt::Display for HeaderMatch {
     /// Writes tests as model files and policies have them: `ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53`; `any` without any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
@@ -422,7 +422,7 @@ impl fmt::Display for Cube {
     }
 }
 
-impl Cube {
+impl HeaderMatch {
     fn write_test(&self, f: &mut fmt::Formatter<'_>, field: Field) -> fmt::Result {
         let (value, mask) = self.get(field);
         // Without a family, or with bits set beyond IPv4's 32, an address is but a number. Those bits are zero in IPv4 packets: that a
@@ -464,10 +464,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cubes over few bits, so that they meet often: low bits of a port, an address, a protocol.
-    fn some_cube() -> impl Strategy<Value = Cube> {
+    /// Header matches over few bits, so that they meet often: low bits of a port, an address, a protocol.
+    fn some_headers() -> impl Strategy<Value = HeaderMatch> {
         (0u128..8, 0u128..8, 0u128..8, 0u128..8, 0u128..4, 0u128..4).prop_map(|(a, am, b, bm, c, cm)| {
-            Cube::ALL.with(Field::DstPort, a, am).with(Field::SrcIp, b << 62, bm << 62).with(
+            HeaderMatch::ALL.with(Field::DstPort, a, am).with(Field::SrcIp, b << 62, bm << 62).with(
                 Field::TcpFlags,
                 c,
                 cm,
@@ -476,11 +476,14 @@ mod tests {
     }
 
     /// Every header over those bits.
-    fn all_headers() -> impl Iterator<Item = Cube> {
+    fn all_headers() -> impl Iterator<Item = HeaderMatch> {
         (0u128..8).flat_map(|a| {
             (0u128..8).flat_map(move |b| {
                 (0u128..4).map(move |c| {
-                    Cube::ALL.exact(Field::DstPort, a).exact(Field::SrcIp, b << 62).exact(Field::TcpFlags, c)
+                    HeaderMatch::ALL
+                        .exact(Field::DstPort, a)
+                        .exact(Field::SrcIp, b << 62)
+                        .exact(Field::TcpFlags, c)
                 })
             })
         })
@@ -488,8 +491,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_of_headers_behave_as_sets(a in some_cube(), b in some_cube()) {
-            let inside = |cube: &Cube| all_headers().filter(|h| cube.covers(h)).collect::<Vec<_>>();
+        fn sets_of_headers_behave_as_sets(a in some_headers(), b in some_headers()) {
+            let inside = |headers: &HeaderMatch| all_headers().filter(|h| headers.covers(h)).collect::<Vec<_>>();
             let (of_a, of_b) = (inside(&a), inside(&b));
             let both: Vec<_> = of_a.iter().filter(|h| of_b.contains(h)).copied().collect();
             prop_assert_eq!(a.is_disjoint(&b), both.is_empty());
@@ -509,13 +512,13 @@ mod tests {
         }
 
         #[test]
-        fn what_exceeds_others_is_what_is_left_of_it(a in some_cube(), others in proptest::collection::vec(some_cube(), 0..12)) {
+        fn what_exceeds_others_is_what_is_left_of_it(a in some_headers(), others in proptest::collection::vec(some_headers(), 0..12)) {
             let left = all_headers().any(|h| a.covers(&h) && others.iter().all(|other| !other.covers(&h)));
             prop_assert_eq!(a.exceeds(&others), left);
         }
 
         #[test]
-        fn a_projection_is_a_rules_key(a in some_cube(), rule in some_cube()) {
+        fn a_projection_is_a_rules_key(a in some_headers(), rule in some_headers()) {
             match a.project(&rule.mask_only()) {
                 Some(key) => prop_assert_eq!(key == rule, rule.covers(&a)),
                 None => prop_assert!(!rule.covers(&a)),
@@ -525,11 +528,11 @@ mod tests {
 
         #[test]
         fn a_range_is_its_values(first in 0u16.., last in 0u16.., probes in proptest::collection::vec(0u16.., 50)) {
-            let cubes = Cube::ALL.range(Field::DstPort, first.into(), last.into());
-            prop_assert!(cubes.len() <= 30);
+            let header_matches = HeaderMatch::ALL.range(Field::DstPort, first.into(), last.into());
+            prop_assert!(header_matches.len() <= 30);
             for probe in probes.into_iter().chain([first, last]) {
-                let header = Cube::ALL.exact(Field::DstPort, probe.into());
-                let holding = cubes.iter().filter(|cube| cube.covers(&header)).count();
+                let header = HeaderMatch::ALL.exact(Field::DstPort, probe.into());
+                let holding = header_matches.iter().filter(|headers| headers.covers(&header)).count();
                 prop_assert_eq!(holding, usize::from((first..=last).contains(&probe)));
             }
         }
@@ -545,33 +548,33 @@ mod tests {
                 dport: 53,
                 protocol: Protocol::UDP,
             };
-            assert_eq!(Cube::of_flow(&key).flow(), Some(key));
-            assert_eq!(Cube::of_flow(&key).without(Field::SrcPort).flow(), None);
+            assert_eq!(HeaderMatch::of_flow(&key).flow(), Some(key));
+            assert_eq!(HeaderMatch::of_flow(&key).without(Field::SrcPort).flow(), None);
         }
     }
 
     #[test]
     fn what_is_shown_names_fields_as_files_do() {
-        let dns = Cube::ALL
+        let dns = HeaderMatch::ALL
             .prefix(Field::DstIp, "10.0.0.0/24".parse().expect("prefix"))
             .exact(Field::IpProtocol, 17)
             .exact(Field::DstPort, 53);
         assert_eq!(dns.to_string(), "ether-type 0x800 ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53");
-        assert_eq!(Cube::ALL.to_string(), "any");
-        assert_eq!(Cube::ALL.with(Field::TcpFlags, 2, 2).to_string(), "tcp-flags 0x2&0x2");
-        assert_eq!(Cube::ALL.with(Field::Vlan, 5, 0xfff).to_string(), "vlan 5");
-        assert_eq!(Cube::ALL.exact(Field::Vlan, 5).to_string(), "vlan 0x5&0xffff");
-        let four = Cube::ALL.prefix(Field::SrcIp, "10.0.0.1".parse().expect("address")).whole();
+        assert_eq!(HeaderMatch::ALL.to_string(), "any");
+        assert_eq!(HeaderMatch::ALL.with(Field::TcpFlags, 2, 2).to_string(), "tcp-flags 0x2&0x2");
+        assert_eq!(HeaderMatch::ALL.with(Field::Vlan, 5, 0xfff).to_string(), "vlan 5");
+        assert_eq!(HeaderMatch::ALL.exact(Field::Vlan, 5).to_string(), "vlan 0x5&0xffff");
+        let four = HeaderMatch::ALL.prefix(Field::SrcIp, "10.0.0.1".parse().expect("address")).whole();
         assert!(four.to_string().contains("src-ip 10.0.0.1 dst-ip 0.0.0.0 "), "{four}");
-        assert_eq!(Cube::ALL.exact(Field::SrcIp, 7).to_string(), "src-ip 7", "of no family");
+        assert_eq!(HeaderMatch::ALL.exact(Field::SrcIp, 7).to_string(), "src-ip 7", "of no family");
         for field in Field::ALL {
             assert_eq!(Field::from_name(field.name()), Some(field));
         }
     }
 
     #[test]
-    fn the_whole_of_a_wide_field_is_one_cube() {
-        assert_eq!(Cube::ALL.range(Field::SrcIp, 0, u128::MAX), [Cube::ALL]);
-        assert_eq!(Cube::ALL.range(Field::DstPort, 5, 4), []);
+    fn the_whole_of_a_wide_field_is_one_headers() {
+        assert_eq!(HeaderMatch::ALL.range(Field::SrcIp, 0, u128::MAX), [HeaderMatch::ALL]);
+        assert_eq!(HeaderMatch::ALL.range(Field::DstPort, 5, 4), []);
     }
 }

@@ -3,25 +3,25 @@
 use super::graph::{Graph, Kind};
 use super::shape::Shape;
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use std::collections::BTreeSet;
 use weft_packet::Prefix;
 use weft_text::{Span, quoted};
 use weft_units::BitsPerSec;
 
 /// Checks the reachable part of the graph against Loom's rules and ours.
-pub(crate) fn check(graph: &Graph, shape: &Shape) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(crate) fn check(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     for at in shape.order.iter().copied() {
-        findings.extend(check_parents(graph, shape, at));
+        diagnostics.extend(check_parents(graph, shape, at));
         match graph.nodes[at].kind {
-            Kind::Fifo => findings.extend(check_fifo(graph, at)),
-            Kind::Fair => findings.extend(check_fair(graph, at)),
+            Kind::Fifo => diagnostics.extend(check_fifo(graph, at)),
+            Kind::Fair => diagnostics.extend(check_fair(graph, at)),
             _ => {}
         }
-        findings.extend(check_destinations(graph, shape, at));
+        diagnostics.extend(check_destinations(graph, shape, at));
     }
-    findings
+    diagnostics
 }
 
 fn name(graph: &Graph, at: usize) -> String {
@@ -35,7 +35,7 @@ fn edge_span(graph: &Graph, parent: usize, child: usize) -> Span {
 }
 
 /// The rules for a node with several parents: all must be shaping nodes, and they must meet in one FIFO.
-fn check_parents(graph: &Graph, shape: &Shape, at: usize) -> Option<Finding> {
+fn check_parents(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnostic> {
     let parents = &shape.parents[at];
     let (first, last) = (*parents.first()?, *parents.last()?);
     if parents.len() < 2 {
@@ -57,11 +57,11 @@ fn check_parents(graph: &Graph, shape: &Shape, at: usize) -> Option<Finding> {
     };
     let help =
         "packets that were put in order once may part again only for limits: use the name in one place";
-    Some(Finding::new(code, span, message, help).note(code.meaning()))
+    Some(SpannedDiagnostic::new(code, span, message, help).note(code.meaning()))
 }
 
 /// Sibling shaping nodes meet in a single FIFO, with nothing on the way but shaping nodes and FIFOs.
-fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<Finding> {
+fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnostic> {
     let join = shape.join(at);
     let mut seen = BTreeSet::new();
     let mut todo = shape.parents[at].clone();
@@ -87,7 +87,7 @@ fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<Finding> {
     );
     let span = graph.nodes[*shape.parents[at].last()?].span;
     let help = format!("join them: `NAME = fifo {{ {} }}`", limits.join(", ").replace('`', ""));
-    Some(Finding::new(Code::NoCommonFifo, span, message, help).note(Code::NoCommonFifo.meaning()))
+    Some(SpannedDiagnostic::new(Code::NoCommonFifo, span, message, help).note(Code::NoCommonFifo.meaning()))
 }
 
 fn describe_kind(kind: &Kind) -> &'static str {
@@ -103,7 +103,7 @@ fn describe_kind(kind: &Kind) -> &'static str {
 }
 
 /// A FIFO merges classes, or joins limits of one node; it does not merge what was scheduled already.
-fn check_fifo(graph: &Graph, at: usize) -> Option<Finding> {
+fn check_fifo(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     let content = graph.content(at);
     let scheduled = content.iter().copied().find(|node| graph.class_of(*node).is_none())?;
     if content.len() < 2 {
@@ -117,11 +117,11 @@ fn check_fifo(graph: &Graph, at: usize) -> Option<Finding> {
         name(graph, scheduled)
     );
     let help = "a FIFO takes classes, or limits of one and the same node; use `priority` or `wfq` here";
-    Some(Finding::new(Code::FifoOverScheduled, graph.nodes[at].span, message, help))
+    Some(SpannedDiagnostic::new(Code::FifoOverScheduled, graph.nodes[at].span, message, help))
 }
 
 /// Fair queueing shares between the flows of one class.
-fn check_fair(graph: &Graph, at: usize) -> Option<Finding> {
+fn check_fair(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     let content = graph.content(at);
     if content.is_empty() || matches!(content[..], [one] if graph.class_of(one).is_some()) {
         return None;
@@ -129,12 +129,12 @@ fn check_fair(graph: &Graph, at: usize) -> Option<Finding> {
     let child = graph.nodes[at].children.first()?;
     let message = format!("`fair of` needs one class, but {} is not one", name(graph, child.to));
     let help = "share between nodes by `wfq { a: 1, b: 1 }`, between the flows of one class by `fair of a`";
-    Some(Finding::new(Code::FairNotOneClass, child.span, message, help))
+    Some(SpannedDiagnostic::new(Code::FairNotOneClass, child.span, message, help))
 }
 
 /// Of limits side by side each must have its own destination, or it could never hold.
-fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     let mut seen: BTreeSet<Option<(core::net::IpAddr, u8)>> = BTreeSet::new();
     for parent in &shape.parents[at] {
         let Kind::Limit(branches) = &graph.nodes[*parent].kind else { continue };
@@ -143,16 +143,16 @@ fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<Finding> {
                 let to = branch.to.map_or("every destination".to_owned(), |prefix| prefix.to_string());
                 let message = format!("{} is limited for {to} twice", name(graph, at));
                 let help = "leave one of the limits out, or put one limit on the other: `limit ... of d1`";
-                findings.push(Finding::new(Code::DestinationTwice, branch.span, message, help));
+                diagnostics.push(SpannedDiagnostic::new(Code::DestinationTwice, branch.span, message, help));
             }
         }
     }
-    findings
+    diagnostics
 }
 
 /// Classes and nodes that the root does not reach.
-pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         let eclipsed = graph.names.get(&node.name) != Some(&at);
         if shape.reaches(graph, at) || !node.named || eclipsed {
@@ -162,27 +162,27 @@ pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<Finding> {
             Kind::Class(number) if number < graph.classes => {
                 let message = format!("the class {} is not placed below the root", quoted(&node.name));
                 let help = "name it in the tree, so that its packets have a place to wait";
-                findings.push(Finding::new(Code::ClassNotPlaced, node.span, message, help));
+                diagnostics.push(SpannedDiagnostic::new(Code::ClassNotPlaced, node.span, message, help));
             }
             Kind::Class(_) => {}
             _ => {
                 let message = format!("{} is not used: nothing below the root names it", quoted(&node.name));
                 let help = "name it in the tree, or leave it out; until then it has no effect";
-                findings.push(Finding::new(Code::UnusedNode, node.span, message, help));
+                diagnostics.push(SpannedDiagnostic::new(Code::UnusedNode, node.span, message, help));
             }
         }
     }
-    findings
+    diagnostics
 }
 
 /// Limits that the link itself keeps.
-pub(crate) fn check_link(graph: &Graph, shape: &Shape, link: BitsPerSec) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(crate) fn check_link(graph: &Graph, shape: &Shape, link: BitsPerSec) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     for at in &shape.order {
         let Kind::Limit(branches) = &graph.nodes[*at].kind else { continue };
         for branch in branches.iter().filter(|branch| branch.rate > link) {
             let message = format!("a limit of {} on a link of {link} never holds anything back", branch.rate);
-            findings.push(Finding::new(
+            diagnostics.push(SpannedDiagnostic::new(
                 Code::LimitAboveLink,
                 branch.span,
                 message,
@@ -190,5 +190,5 @@ pub(crate) fn check_link(graph: &Graph, shape: &Shape, link: BitsPerSec) -> Vec<
             ));
         }
     }
-    findings
+    diagnostics
 }

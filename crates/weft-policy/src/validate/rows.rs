@@ -1,8 +1,8 @@
 //! The match table: conditions of classes in the order of the file become rows of which the first that matches decides.
 
-use super::cubes::{Cgroups, Cube, Trouble, cubes};
+use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::Policy;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
@@ -22,58 +22,58 @@ pub(crate) struct ClassRow {
 
 /// Why there is no table, and the class at which it showed.
 struct Refused {
-    trouble: Trouble,
+    error: TermError,
     class: usize,
 }
 
-/// The table of the policy's classes; its last row matches everything. What is wrong is in the findings.
-pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<Finding>) {
+/// The table of the policy's classes; its last row matches everything. What is wrong is in the diagnostics.
+pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) {
     let cgroups = Cgroups(&policy.cgroups);
-    let mut findings = Vec::new();
-    let mut alternatives: Vec<(Cube, usize)> = Vec::new();
+    let mut diagnostics = Vec::new();
+    let mut alternatives: Vec<(Term, usize)> = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
         let Some(condition) = &class.condition else { continue };
-        match cubes(condition, cgroups) {
-            Ok(cubes) => {
-                if cubes.is_empty() {
-                    findings.push(never_true(&class.name.value, class.name.span));
+        match terms(condition, cgroups) {
+            Ok(terms) => {
+                if terms.is_empty() {
+                    diagnostics.push(never_true(&class.name.value, class.name.span));
                 }
-                alternatives.extend(cubes.into_iter().map(|cube| (cube, number)));
+                alternatives.extend(terms.into_iter().map(|term| (term, number)));
             }
-            Err(trouble) => findings.push(refused(policy, &Refused { trouble, class: number })),
+            Err(error) => diagnostics.push(refused(policy, &Refused { error, class: number })),
         }
         if alternatives.len() > ROWS_MAX {
-            findings.push(too_many_rows(class.name.span));
-            return (Vec::new(), findings);
+            diagnostics.push(too_many_rows(class.name.span));
+            return (Vec::new(), diagnostics);
         }
     }
-    let default = Cube { row: Match::default(), except: Vec::new() };
+    let default = Term { row: Match::default(), except: Vec::new() };
     alternatives.push((default, policy.classes.len()));
-    if findings.iter().any(Finding::is_error) {
-        return (Vec::new(), findings);
+    if diagnostics.iter().any(SpannedDiagnostic::is_error) {
+        return (Vec::new(), diagnostics);
     }
     let mut table = Table { alternatives: &alternatives, cgroups, rows: Vec::new(), steps: 0 };
     match table.decide(0, &Match::default()) {
         Ok(()) => {
-            findings.extend(shadowed(policy, &table));
-            (table.rows, findings)
+            diagnostics.extend(shadowed(policy, &table));
+            (table.rows, diagnostics)
         }
         Err(refusal) => {
-            findings.push(match refusal.trouble {
-                Trouble::TooLarge => {
+            diagnostics.push(match refusal.error {
+                TermError::TooLarge => {
                     let at = policy.classes.get(refusal.class).or(policy.classes.last());
                     too_many_rows(at.map_or(Span::default(), |class| class.name.span))
                 }
-                Trouble::CgroupsNotComparable => refused(policy, &refusal),
+                TermError::CgroupsNotComparable => refused(policy, &refusal),
             });
-            (Vec::new(), findings)
+            (Vec::new(), diagnostics)
         }
     }
 }
 
 /// The table under construction.
 struct Table<'a> {
-    alternatives: &'a [(Cube, usize)],
+    alternatives: &'a [(Term, usize)],
     cgroups: Cgroups<'a>,
     rows: Vec<ClassRow>,
     steps: usize,
@@ -88,14 +88,14 @@ impl Table<'_> {
         if self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, region)) {
             return Ok(());
         }
-        for (number, (cube, class)) in alternatives.iter().enumerate().skip(from) {
-            let refused = |trouble| Refused { trouble, class: *class };
-            let Some(row) = self.cgroups.meet(&cube.row, region).map_err(refused)? else { continue };
+        for (number, (term, class)) in alternatives.iter().enumerate().skip(from) {
+            let refused = |error| Refused { error, class: *class };
+            let Some(row) = self.cgroups.meet(&term.row, region).map_err(refused)? else { continue };
             let taken = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
-            if taken || cube.except.iter().any(|except| self.cgroups.covers(except, &row)) {
+            if taken || term.except.iter().any(|except| self.cgroups.covers(except, &row)) {
                 continue;
             }
-            for except in &cube.except {
+            for except in &term.except {
                 if let Some(inner) = self.cgroups.meet(except, &row).map_err(refused)? {
                     self.decide(number + 1, &inner)?;
                 }
@@ -117,25 +117,25 @@ impl Table<'_> {
             self.rows.push(ClassRow { row, class });
         }
         if self.rows.len() > ROWS_MAX || self.steps > STEPS_MAX {
-            return Err(Refused { trouble: Trouble::TooLarge, class });
+            return Err(Refused { error: TermError::TooLarge, class });
         }
         Ok(())
     }
 }
 
 /// Classes without a row, though they describe packets.
-fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<SpannedDiagnostic> {
+    let mut diagnostics = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
-        let mine: Vec<&Cube> =
-            table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(cube, _)| cube).collect();
+        let mine: Vec<&Term> =
+            table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(term, _)| term).collect();
         if mine.is_empty() || table.rows.iter().any(|row| row.class == number) {
             continue;
         }
         let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number);
         let taker = before
-            .filter(|(cube, _)| cube.except.is_empty())
-            .find(|(cube, _)| mine.iter().all(|own| table.cgroups.covers(&cube.row, &own.row)))
+            .filter(|(term, _)| term.except.is_empty())
+            .find(|(term, _)| mine.iter().all(|own| table.cgroups.covers(&term.row, &own.row)))
             .and_then(|(_, owner)| policy.classes.get(*owner));
         let by = match taker {
             Some(taker) => format!("{} before it takes them all", quoted(&taker.name.value)),
@@ -143,43 +143,48 @@ fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<Finding> {
         };
         let message = format!("the class {} never gets a packet: {by}", quoted(&class.name.value));
         let help = "the first class that matches takes a packet: move the narrower class up";
-        findings.push(Finding::new(Code::ClassShadowed, class.name.span, message, help));
+        diagnostics.push(SpannedDiagnostic::new(Code::ClassShadowed, class.name.span, message, help));
     }
-    findings
+    diagnostics
 }
 
-fn never_true(name: &str, span: Span) -> Finding {
+fn never_true(name: &str, span: Span) -> SpannedDiagnostic {
     let message = format!("no packet can pass all tests of the class {}", quoted(name));
-    Finding::new(Code::NeverTrue, span, message, "look for tests joined by `and` that exclude each other")
+    SpannedDiagnostic::new(
+        Code::NeverTrue,
+        span,
+        message,
+        "look for tests joined by `and` that exclude each other",
+    )
 }
 
-/// The finding for a table with more than [`ROWS_MAX`] rows.
-pub(crate) fn too_many_rows(span: Span) -> Finding {
+/// The diagnostic for a table with more than [`ROWS_MAX`] rows.
+pub(crate) fn too_many_rows(span: Span) -> SpannedDiagnostic {
     let message = format!("with this class the match table would need more than {ROWS_MAX} rows");
     let help = "a `not` of fields other than ports repeats the classes after it: put the excluded packets into a class \
                 of their own before this one; a limit by destination multiplies the rows of its classes";
-    Finding::new(Code::TooManyRows, span, message, help)
+    SpannedDiagnostic::new(Code::TooManyRows, span, message, help)
 }
 
-fn refused(policy: &Policy, refused: &Refused) -> Finding {
+fn refused(policy: &Policy, refused: &Refused) -> SpannedDiagnostic {
     let (name, span) = match policy.classes.get(refused.class) {
         Some(class) => (class.name.value.as_str(), class.name.span),
         None => (super::build::DEFAULT, Span::default()),
     };
-    match refused.trouble {
-        Trouble::TooLarge => {
+    match refused.error {
+        TermError::TooLarge => {
             let message =
                 format!("the condition of {} has too many alternatives and exceptions", quoted(name));
             let help = "split it into several classes, or test fewer combinations";
-            Finding::new(Code::PredicateTooLarge, span, message, help)
+            SpannedDiagnostic::new(Code::PredicateTooLarge, span, message, help)
         }
-        Trouble::CgroupsNotComparable => {
+        TermError::CgroupsNotComparable => {
             let message = format!(
                 "the rows of {} would test a cgroup path from the root and one from the run's own cgroup together",
                 quoted(name)
             );
             let help = "begin all paths with `/`, or none";
-            Finding::new(Code::CgroupsNotComparable, span, message, help)
+            SpannedDiagnostic::new(Code::CgroupsNotComparable, span, message, help)
         }
     }
 }

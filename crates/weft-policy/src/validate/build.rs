@@ -2,7 +2,7 @@
 
 use super::graph::{Edge, Graph, Kind, Node};
 use crate::code::Code;
-use crate::diagnostic::Finding;
+use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::{Child, Condition, Expression, Policy, Spanned};
 use weft_packet::Match;
 use weft_text::{LineIndex, Span, nearest, quoted};
@@ -19,7 +19,7 @@ pub(crate) const ROOT: &str = "root";
 struct Builder<'a> {
     graph: Graph,
     lines: &'a LineIndex<'a>,
-    findings: Vec<Finding>,
+    diagnostics: Vec<SpannedDiagnostic>,
     /// The definition whose nameless nodes are being added, and how many there were.
     owner: String,
     inner_count: usize,
@@ -29,14 +29,25 @@ struct Builder<'a> {
 /// How many unknown names are compared with all known ones, to suggest what was meant.
 const SUGGESTIONS_MAX: usize = 20;
 
+/// Whether the policy names a node, or it stands within another one's definition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    Named,
+    Unnamed,
+}
+
 /// Builds the graph of `policy`; takes a definition of `default` out of the classes, since every policy has that one.
 /// `complete` tells whether the whole text could be read.
-pub(crate) fn build(policy: &mut Policy, complete: bool, lines: &LineIndex<'_>) -> (Graph, Vec<Finding>) {
+pub(crate) fn build(
+    policy: &mut Policy,
+    complete: bool,
+    lines: &LineIndex<'_>,
+) -> (Graph, Vec<SpannedDiagnostic>) {
     let graph = Graph { complete, ..Graph::default() };
     let mut builder = Builder {
         graph,
         lines,
-        findings: Vec::new(),
+        diagnostics: Vec::new(),
         owner: String::new(),
         inner_count: 0,
         unknown_count: 0,
@@ -47,7 +58,7 @@ pub(crate) fn build(policy: &mut Policy, complete: bool, lines: &LineIndex<'_>) 
         let message = format!("the policy has {count} classes and nodes; at most {NODES_MAX} are possible");
         builder.find(Code::TooManyNodes, span, message, "let one class stand for several");
         builder.graph.complete = false;
-        return (builder.graph, builder.findings);
+        return (builder.graph, builder.diagnostics);
     }
     builder.classes(policy);
     let firsts = builder.declare_nodes(policy);
@@ -58,16 +69,22 @@ pub(crate) fn build(policy: &mut Policy, complete: bool, lines: &LineIndex<'_>) 
         }
     }
     builder.find_root(policy);
-    (builder.graph, builder.findings)
+    (builder.graph, builder.diagnostics)
 }
 
 impl Builder<'_> {
     fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
-        self.findings.push(Finding::new(code, span, message, help));
+        self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
-    fn add(&mut self, name: &str, span: Span, kind: Kind, named: bool) -> usize {
-        self.graph.nodes.push(Node { name: name.to_owned(), span, kind, children: Vec::new(), named });
+    fn add(&mut self, name: &str, span: Span, kind: Kind, naming: Naming) -> usize {
+        self.graph.nodes.push(Node {
+            name: name.to_owned(),
+            span,
+            kind,
+            children: Vec::new(),
+            named: naming == Naming::Named,
+        });
         self.graph.nodes.len() - 1
     }
 
@@ -76,9 +93,13 @@ impl Builder<'_> {
         if let Some(first) = self.graph.names.get(&name.value).copied() {
             let line = self.lines.position(self.graph.nodes[first].span.start).line;
             let message = format!("{} is defined twice", quoted(&name.value));
-            let finding =
-                Finding::new(Code::DefinedTwice, name.span, message, "give one of them another name");
-            self.findings.push(finding.note(format!("it is first defined on line {line}")));
+            let diagnostic = SpannedDiagnostic::new(
+                Code::DefinedTwice,
+                name.span,
+                message,
+                "give one of them another name",
+            );
+            self.diagnostics.push(diagnostic.note(format!("it is first defined on line {line}")));
             return false;
         }
         self.graph.names.insert(name.value.clone(), at);
@@ -108,12 +129,12 @@ impl Builder<'_> {
             false
         });
         for (number, class) in policy.classes.iter().enumerate() {
-            let at = self.add(&class.name.value, class.name.span, Kind::Class(number), true);
+            let at = self.add(&class.name.value, class.name.span, Kind::Class(number), Naming::Named);
             self.declare(&class.name, at);
         }
         let count = policy.classes.len();
         self.graph.classes = count;
-        let default = self.add(DEFAULT, default_span.unwrap_or_default(), Kind::Class(count), true);
+        let default = self.add(DEFAULT, default_span.unwrap_or_default(), Kind::Class(count), Naming::Named);
         self.graph.names.insert(DEFAULT.to_owned(), default);
     }
 
@@ -135,7 +156,7 @@ impl Builder<'_> {
                     );
                     return None;
                 }
-                let at = self.add(&name.value, name.span, Kind::Broken, true);
+                let at = self.add(&name.value, name.span, Kind::Broken, Naming::Named);
                 self.declare(name, at).then_some(at)
             })
             .collect()
@@ -191,7 +212,7 @@ impl Builder<'_> {
         }
         self.inner_count += 1;
         let name = format!("{}#{}", self.owner, self.inner_count);
-        let at = self.add(&name, expression.span, Kind::Broken, false);
+        let at = self.add(&name, expression.span, Kind::Broken, Naming::Unnamed);
         self.define(at, expression);
         Some(Edge { to: at, span: expression.span, weight: None })
     }
