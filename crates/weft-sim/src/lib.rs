@@ -8,6 +8,7 @@ pub mod congestion;
 pub mod cost;
 pub mod engine;
 pub mod event_queue;
+pub mod ids;
 pub mod link;
 mod link_transmitter;
 pub mod network;

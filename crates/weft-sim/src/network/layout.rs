@@ -1,6 +1,7 @@
 //! Shapes of networks: which switches and ports there are, and which port leads where.
 
 use super::{Hop, Port, Switch, SwitchId, impossible};
+use crate::ids::{HostId, Table};
 use crate::link_transmitter::LinkTransmitter;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
@@ -51,15 +52,15 @@ fn spread(hash: u32, count: u32) -> u32 {
 
 /// The parts of a network.
 pub(super) struct Layout {
-    pub(super) switches: Vec<Switch>,
+    pub(super) switches: Table<SwitchId, Switch>,
     pub(super) ports: Vec<Port>,
-    pub(super) homes: Vec<Home>,
+    pub(super) homes: Table<HostId, Home>,
 }
 
 impl Layout {
     /// The parts of `network`'s shape, for so many hosts.
     pub(super) fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
-        let mut layout = Self { switches: Vec::new(), ports: Vec::new(), homes: Vec::new() };
+        let mut layout = Self { switches: Table::new(), ports: Vec::new(), homes: Table::new() };
         let wanted = u64::from(hosts);
         match network.topology {
             Topology::BackToBack if hosts == 2 => {}
@@ -82,7 +83,7 @@ impl Layout {
             }
             Topology::LeafSpine { leaves, spines } => layout.leaf_spine(network, hosts, leaves, spines)?,
         }
-        if layout.switches.first().is_some_and(|switch| switch.first == switch.end) {
+        if layout.switches.iter().next().is_some_and(|switch| switch.first == switch.end) {
             return Err(impossible("there are no hosts at the switch".to_owned(), "give some `hosts`"));
         }
         Ok(layout)
@@ -114,7 +115,7 @@ impl Layout {
         let downs: Vec<u32> = (0..leaves).collect();
         for _ in 0..spines {
             self.add_switch(network, 0..0, &downs)?;
-            if let Some(Switch { first, away, .. }) = self.switches.last_mut() {
+            if let Some(Switch { first, away, .. }) = self.switches.iter_mut().last() {
                 *away = Away::Down { first: *first };
             }
         }
@@ -133,7 +134,7 @@ impl Layout {
         let first = self.ports.len() as u32;
         for host in hosts {
             self.homes.push(Home { switch, port: self.ports.len() as u32 });
-            self.ports.push(Port::new(wire(network.rate, "rate")?, Hop::Host(host)));
+            self.ports.push(Port::new(wire(network.rate, "rate")?, Hop::Host(HostId(host))));
         }
         let up = self.ports.len() as u32;
         for other in others {

@@ -10,6 +10,7 @@
 mod layout;
 mod port;
 
+use crate::ids::{HostId, Table};
 use crate::link::Framing;
 use crate::outcome::Station;
 use crate::run_error::RunError;
@@ -18,15 +19,13 @@ use layout::{Home, Layout};
 use port::Port;
 use weft_units::{Bytes, Nanos};
 
-/// Index of a switch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SwitchId(pub u32);
+pub use crate::ids::SwitchId;
 
 /// What stands at the far end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Hop {
     /// The host with this index.
-    Host(u32),
+    Host(HostId),
     /// A switch.
     Switch(SwitchId),
 }
@@ -67,10 +66,10 @@ struct Switch {
 /// packet holds its place in the buffer until its last bit has left the port.
 #[derive(Clone, Debug)]
 pub struct Fabric {
-    switches: Vec<Switch>,
+    switches: Table<SwitchId, Switch>,
     ports: Vec<Port>,
     /// By host: where it is connected. Empty when hosts are back to back.
-    homes: Vec<Home>,
+    homes: Table<HostId, Home>,
     delay: Nanos,
     buffer: Bytes,
     alpha: f64,
@@ -117,12 +116,12 @@ impl Fabric {
     /// # Panics
     /// `host` is not below the number of hosts.
     #[inline]
-    pub fn leave_host(&self, host: u32, now: Nanos) -> (Nanos, Hop) {
-        let at = if self.homes.is_empty() {
-            assert!(host < 2, "two hosts are back to back");
-            Hop::Host(1 - host)
+    pub fn leave_host(&self, host: HostId, now: Nanos) -> (Nanos, Hop) {
+        let at = if self.homes.len() == 0 {
+            assert!(host.0 < 2, "two hosts are back to back");
+            Hop::Host(HostId(1 - host.0))
         } else {
-            Hop::Switch(SwitchId(self.homes[host as usize].switch))
+            Hop::Switch(SwitchId(self.homes[host].switch))
         };
         (now + self.delay, at)
     }
@@ -139,14 +138,14 @@ impl Fabric {
     pub fn forward(
         &mut self,
         switch: SwitchId,
-        to: u32,
+        to: HostId,
         hash: u32,
         len: Bytes,
         ecn_capable: bool,
         now: Nanos,
     ) -> Forward {
-        let station = &mut self.switches[switch.0 as usize];
-        let index = station.away.route(switch, self.homes[to as usize], hash) as usize;
+        let station = &mut self.switches[switch];
+        let index = station.away.route(switch, self.homes[to], hash) as usize;
         let port = &mut self.ports[index];
         port.entered.packets.0 += 1;
         port.entered.bytes += len;
@@ -185,7 +184,7 @@ impl Fabric {
     /// # Panics
     /// `switch` was not named by a [`Hop`].
     pub fn occupancy(&self, switch: SwitchId, now: Nanos) -> Bytes {
-        let station = &self.switches[switch.0 as usize];
+        let station = &self.switches[switch];
         self.ports[station.first as usize..station.end as usize].iter().map(|port| port.held(now).bytes).sum()
     }
 

@@ -2,8 +2,9 @@
 
 use super::host::Task;
 use super::qdisc_run::Outgoing;
-use super::{Body, Event, World, reverse};
+use super::{Body, Event, World};
 use crate::cost::Operation;
+use crate::ids::{GroupId, StreamId};
 use crate::outcome::Latencies;
 use crate::scenario::Traffic;
 use crate::trace::Observer;
@@ -13,7 +14,7 @@ use weft_units::{Bytes, Nanos};
 
 /// The application of a flow; its data streams are `2 * flow` there and `2 * flow + 1` back.
 pub(super) struct Application {
-    pub(super) group: u32,
+    pub(super) group: GroupId,
     pub(super) traffic: Traffic,
     pub(super) pinned: bool,
     pub(super) running: bool,
@@ -33,7 +34,7 @@ pub(super) struct Application {
 }
 
 impl Application {
-    pub(super) fn new(group: u32, traffic: Traffic, pinned: bool) -> Self {
+    pub(super) fn new(group: GroupId, traffic: Traffic, pinned: bool) -> Self {
         Self {
             group,
             traffic,
@@ -51,24 +52,19 @@ impl Application {
     }
 }
 
-/// The flow of a data stream.
-pub(super) const fn flow_of(stream: u32) -> usize {
-    (stream / 2) as usize
-}
-
 impl<O: Observer> World<'_, O> {
     /// A flow begins.
-    pub(super) fn start(&mut self, stream: u32) {
-        let application = &mut self.applications[flow_of(stream)];
+    pub(super) fn start(&mut self, stream: StreamId) {
+        let application = &mut self.applications[stream.flow()];
         application.running = true;
         application.began = self.now;
         let traffic = application.traffic;
         let (from, to, class) = {
-            let facts = &self.streams[stream as usize];
+            let facts = &self.streams[stream];
             (facts.from, facts.to, facts.class)
         };
-        self.hosts[from as usize].active_flows += 1;
-        self.hosts[to as usize].active_flows += 1;
+        self.hosts[from].active_flows += 1;
+        self.hosts[to].active_flows += 1;
         self.measure.class_starts(class);
         match traffic {
             Traffic::Bulk => self.give(stream, u64::MAX),
@@ -83,27 +79,27 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A flow's application is ended: what has not left its socket is gone, as when iperf3 is stopped.
-    pub(super) fn stop(&mut self, stream: u32) {
-        if !self.applications[flow_of(stream)].running {
+    pub(super) fn stop(&mut self, stream: StreamId) {
+        if !self.applications[stream.flow()].running {
             return;
         }
         self.ended(stream);
-        self.senders[stream as usize].abort();
+        self.senders[stream].abort();
     }
 
-    fn ended(&mut self, stream: u32) {
-        let application = &mut self.applications[flow_of(stream)];
+    fn ended(&mut self, stream: StreamId) {
+        let application = &mut self.applications[stream.flow()];
         application.running = false;
-        let facts = &self.streams[stream as usize];
+        let facts = &self.streams[stream];
         let (from, to, class) = (facts.from, facts.to, facts.class);
-        self.hosts[from as usize].active_flows -= 1;
-        self.hosts[to as usize].active_flows -= 1;
+        self.hosts[from].active_flows -= 1;
+        self.hosts[to].active_flows -= 1;
         self.measure.class_stops(class);
     }
 
     /// The application of a stream has more to write.
-    fn give(&mut self, stream: u32, bytes: u64) {
-        let sender = &mut self.senders[stream as usize];
+    fn give(&mut self, stream: StreamId, bytes: u64) {
+        let sender = &mut self.senders[stream];
         sender.unwritten = sender.unwritten.saturating_add(bytes);
         if sender.blocked {
             sender.blocked = false;
@@ -112,10 +108,10 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Wakes the thread at the sending (`writer`) or receiving end of a stream.
-    pub(super) fn wake_thread(&mut self, stream: u32, writer: bool, task: Task, at: Nanos) {
-        let end = if writer { stream } else { reverse(stream) };
-        let (host, own) = (self.streams[end as usize].from, self.streams[end as usize].core);
-        let pinned = self.applications.get(flow_of(stream)).is_none_or(|application| application.pinned);
+    pub(super) fn wake_thread(&mut self, stream: StreamId, writer: bool, task: Task, at: Nanos) {
+        let end = if writer { stream } else { stream.reverse() };
+        let (host, own) = (self.streams[end].from, self.streams[end].core);
+        let pinned = self.applications.get(stream.flow()).is_none_or(|application| application.pinned);
         let core = self.core_for(host, own, pinned);
         // The wake-up is charged where the thread runs, before it does.
         let mut work = self.work_on(host, core);
@@ -125,19 +121,19 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A thread writes once.
-    pub(super) fn write(&mut self, stream: u32, work: &mut Work) {
-        let block = self.scenario.hosts[work.host as usize].stack.write_size.0;
-        let room = self.send_buffer(stream).saturating_sub(self.senders[stream as usize].buffered());
-        let bytes = block.min(self.senders[stream as usize].unwritten).min(room);
+    pub(super) fn write(&mut self, stream: StreamId, work: &mut Work) {
+        let block = self.scenario.hosts[work.host.index()].stack.write_size.0;
+        let room = self.send_buffer(stream).saturating_sub(self.senders[stream].buffered());
+        let bytes = block.min(self.senders[stream].unwritten).min(room);
         if bytes == 0 {
-            self.senders[stream as usize].blocked = true;
+            self.senders[stream].blocked = true;
             return;
         }
         self.charge(Operation::SystemCall, 1.0, work);
         self.charge_copy(Operation::CopyIn, bytes, work);
         self.touch(stream, work);
         let goal = self.size_goal(stream);
-        let sender = &mut self.senders[stream as usize];
+        let sender = &mut self.senders[stream];
         sender.append(bytes, goal);
         if sender.unwritten != u64::MAX {
             sender.unwritten -= bytes;
@@ -145,23 +141,23 @@ impl<O: Observer> World<'_, O> {
         let again = sender.unwritten > 0;
         self.push_now(stream, work);
         if again {
-            self.hosts[work.host as usize].cores[work.core as usize].ready.push_back(Task::Write { stream });
+            self.hosts[work.host].cores[work.core].ready.push_back(Task::Write { stream });
         } else {
-            self.senders[stream as usize].blocked = true;
+            self.senders[stream].blocked = true;
         }
     }
 
     /// More of a stream is acknowledged: a flow with an end may be complete.
-    pub(super) fn acknowledged(&mut self, stream: u32, now: Nanos) {
-        let Some(application) = self.applications.get(flow_of(stream)) else { return };
-        if stream % 2 == 1 || !application.running {
+    pub(super) fn acknowledged(&mut self, stream: StreamId, now: Nanos) {
+        let Some(application) = self.applications.get(stream.flow()) else { return };
+        if !stream.is_forward() || !application.running {
             return;
         }
-        let sender = &self.senders[stream as usize];
+        let sender = &self.senders[stream];
         let all = sender.unwritten == 0 && sender.buffered() == 0;
         match application.traffic {
             Traffic::Transfer { .. } if all => {
-                let application = &mut self.applications[flow_of(stream)];
+                let application = &mut self.applications[stream.flow()];
                 application.completion = Some(now.saturating_sub(application.began));
                 self.unfinished -= 1;
                 self.ended(stream);
@@ -172,8 +168,8 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// An application wakes by itself.
-    pub(super) fn application_event(&mut self, stream: u32) {
-        let application = &self.applications[flow_of(stream)];
+    pub(super) fn application_event(&mut self, stream: StreamId) {
+        let application = &self.applications[stream.flow()];
         if !application.running {
             return;
         }
@@ -181,8 +177,8 @@ impl<O: Observer> World<'_, O> {
             Traffic::Short { interval, .. } => {
                 let gap = self.exponential(interval);
                 self.queue.push(self.now + gap, Event::Application { stream });
-                let idle = self.applications[flow_of(stream)].asked.is_empty();
-                self.applications[flow_of(stream)].asked.push_back(self.now);
+                let idle = self.applications[stream.flow()].asked.is_empty();
+                self.applications[stream.flow()].asked.push_back(self.now);
                 if idle {
                     self.begin_short(stream);
                 }
@@ -194,7 +190,7 @@ impl<O: Observer> World<'_, O> {
                 } else {
                     bits(size) / rate.0 as f64
                 };
-                let application = &mut self.applications[flow_of(stream)];
+                let application = &mut self.applications[stream.flow()];
                 let gap = exact + application.late;
                 application.late = gap.fract();
                 self.queue.push(self.now + Nanos(gap as u64), Event::Application { stream });
@@ -205,17 +201,17 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    fn begin_short(&mut self, stream: u32) {
-        let host = self.streams[stream as usize].from as usize;
+    fn begin_short(&mut self, stream: StreamId) {
+        let host = self.streams[stream].from.index();
         let control = crate::congestion::build(&self.scenario.hosts[host].stack.congestion_control);
-        self.senders[stream as usize].reconnect(control);
-        if let Traffic::Short { size, .. } = self.applications[flow_of(stream)].traffic {
+        self.senders[stream].reconnect(control);
+        if let Traffic::Short { size, .. } = self.applications[stream.flow()].traffic {
             self.give(stream, size.0);
         }
     }
 
-    fn short_done(&mut self, stream: u32, now: Nanos) {
-        let application = &mut self.applications[flow_of(stream)];
+    fn short_done(&mut self, stream: StreamId, now: Nanos) {
+        let application = &mut self.applications[stream.flow()];
         let Some(began) = application.asked.pop_front() else { return };
         application.requests.at.push(now);
         application.requests.samples.push(now.saturating_sub(began));
@@ -224,27 +220,27 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    fn request(&mut self, stream: u32) {
-        let Traffic::RequestResponse { request, .. } = self.applications[flow_of(stream)].traffic else {
+    fn request(&mut self, stream: StreamId) {
+        let Traffic::RequestResponse { request, .. } = self.applications[stream.flow()].traffic else {
             return;
         };
-        self.applications[flow_of(stream)].asked.push_back(self.now);
+        self.applications[stream.flow()].asked.push_back(self.now);
         self.give(stream, request.0);
     }
 
     /// A thread has read from a stream: a server answers whole requests, a client takes whole answers.
-    pub(super) fn application_read(&mut self, stream: u32, work: &mut Work) {
-        let flow = flow_of(stream);
+    pub(super) fn application_read(&mut self, stream: StreamId, work: &mut Work) {
+        let flow = stream.flow();
         let Some(Traffic::RequestResponse { request, response, think, .. }) =
             self.applications.get(flow).map(|application| application.traffic)
         else {
             return;
         };
-        let read = self.receivers[stream as usize].read;
-        if stream.is_multiple_of(2) {
+        let read = self.receivers[stream].read;
+        if stream.is_forward() {
             while (self.applications[flow].served + 1) * request.0 <= read {
                 self.applications[flow].served += 1;
-                self.give(reverse(stream), response.0);
+                self.give(stream.reverse(), response.0);
             }
             return;
         }
@@ -256,14 +252,14 @@ impl<O: Observer> World<'_, O> {
                 application.requests.samples.push(work.now().saturating_sub(asked));
             }
             if application.running {
-                self.queue.push(work.now() + think, Event::Application { stream: reverse(stream) });
+                self.queue.push(work.now() + think, Event::Application { stream: stream.reverse() });
             }
         }
     }
 
     /// A thread sends a datagram.
-    pub(super) fn send_datagram(&mut self, stream: u32, work: &mut Work) {
-        let application = &mut self.applications[flow_of(stream)];
+    pub(super) fn send_datagram(&mut self, stream: StreamId, work: &mut Work) {
+        let application = &mut self.applications[stream.flow()];
         let Traffic::Udp { size, .. } = application.traffic else { return };
         let number = application.datagrams;
         application.datagrams += 1;
@@ -271,8 +267,8 @@ impl<O: Observer> World<'_, O> {
         self.charge_copy(Operation::CopyIn, size.0, work);
         self.charge(Operation::SendSegment, 1.0, work);
         // A socket holds so much that is not sent yet (SO_SNDBUF); what exceeds it is refused.
-        let most = self.scenario.hosts[work.host as usize].stack.send_buffer;
-        if self.streams[stream as usize].charged > most.0 {
+        let most = self.scenario.hosts[work.host.index()].stack.send_buffer;
+        if self.streams[stream].charged > most.0 {
             self.counters.socket_drops += 1;
             return;
         }

@@ -6,12 +6,13 @@ use super::measure::Measurements;
 use super::probe::ProbeState;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{Event, Pool, Stream, World, policy};
+use super::{Event, Stream, World, policy};
 use crate::assignment::{self, Occupancy};
 use crate::byte_queue_limit::ByteQueue;
 use crate::congestion;
 use crate::cost::Operation;
 use crate::event_queue::EventQueue;
+use crate::ids::{CoreId, FlowNumber, GroupId, HostId, Pool, ProbeId, RxQueueId, StreamId, Table};
 use crate::link_transmitter::LinkTransmitter;
 use crate::network::Fabric;
 use crate::nic::scheduler;
@@ -40,13 +41,13 @@ impl<'a, O: Observer> World<'a, O> {
             events: 0,
             end: scenario.warm_up + scenario.duration,
             random: Pcg64Mcg::seed_from_u64(seed),
-            hosts: Vec::new(),
+            hosts: Table::new(),
             fabric,
-            streams: Vec::new(),
-            senders: Vec::new(),
-            receivers: Vec::new(),
-            applications: Vec::new(),
-            probes: Vec::new(),
+            streams: Table::new(),
+            senders: Table::new(),
+            receivers: Table::new(),
+            applications: Table::new(),
+            probes: Table::new(),
             skbs: Pool::new(),
             packets: Pool::new(),
             acks: Pool::new(),
@@ -67,18 +68,18 @@ impl<'a, O: Observer> World<'a, O> {
         world.check()?;
         for (group, config) in scenario.flows.iter().enumerate() {
             for index in 0..config.count {
-                world.add_flow(group as u32, config, index)?;
+                world.add_flow(GroupId(group as u32), config, index)?;
             }
         }
         world.ends_with_flows = world.unfinished > 0;
         for config in &scenario.probes {
             world.add_probe(config)?;
         }
-        for index in 0..scenario.hosts.len() {
+        for index in (0..scenario.hosts.len()).map(HostId::from_index) {
             let host = world.build_host(index)?;
             world.hosts.push(host);
         }
-        for stream in 0..world.streams.len() {
+        for stream in world.streams.ids() {
             world.streams[stream].receive_queue = world.steer(stream);
         }
         world.schedule_measurements();
@@ -137,15 +138,15 @@ impl<'a, O: Observer> World<'a, O> {
 
     fn stream(
         &mut self,
-        (from, to): (u32, u32),
+        (from, to): (HostId, HostId),
         core: u32,
         (class, band, weight): (u16, u8, u32),
-        flow: u32,
+        flow: Option<FlowNumber>,
     ) -> Stream {
         Stream {
             from,
             to,
-            core: core % self.scenario.hosts[from as usize].cores,
+            core: CoreId(core % self.scenario.hosts[from.index()].cores),
             class,
             band,
             weight,
@@ -156,16 +157,16 @@ impl<'a, O: Observer> World<'a, O> {
             charged: 0,
             sent: 0,
             flow,
-            receive_queue: 0,
+            receive_queue: RxQueueId(0),
             arriving: 0,
-            touched: u32::MAX,
+            touched: None,
         }
     }
 
     fn add_stream(&mut self, stream: Stream, is_tcp: bool) -> Result<(), RunError> {
-        let stack = &self.scenario.hosts[stream.from as usize].stack;
+        let stack = &self.scenario.hosts[stream.from.index()].stack;
         let control = if is_tcp { Some(control(&stack.congestion_control)?) } else { None };
-        let peer = &self.scenario.hosts[stream.to as usize].stack;
+        let peer = &self.scenario.hosts[stream.to.index()].stack;
         let mss = (stack.mtu.0.min(peer.mtu.0).saturating_sub(MTU_HEADERS)).clamp(1, 65_000) as u32;
         self.senders.push(Sender::new(control, mss, peer.receive_window));
         self.receivers.push(Receiver::default());
@@ -173,52 +174,58 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(())
     }
 
-    fn add_flow(&mut self, group: u32, config: &FlowGroup, index: u32) -> Result<(), RunError> {
+    fn add_flow(&mut self, group: GroupId, config: &FlowGroup, index: u32) -> Result<(), RunError> {
         let pick = |cores: &[u32]| if cores.is_empty() { index } else { cores[index as usize % cores.len()] };
-        let flow = self.applications.len() as u32;
+        let flow = FlowNumber::from_index(self.applications.len());
         let (core, peer_core) = (pick(&config.cores), pick(&config.receiver_cores));
         let is_tcp = !matches!(config.traffic, Traffic::Udp { .. });
-        let mut forward =
-            self.stream((config.from, config.to), core, (config.class, config.band, config.weight), flow);
+        let mut forward = self.stream(
+            (HostId(config.from), HostId(config.to)),
+            core,
+            (config.class, config.band, config.weight),
+            Some(flow),
+        );
         forward.traffic_class = config.traffic_class;
         self.add_stream(forward, is_tcp)?;
         let back = self.stream(
-            (config.to, config.from),
+            (HostId(config.to), HostId(config.from)),
             peer_core,
             (config.class, config.band, config.weight),
-            u32::MAX,
+            None,
         );
         self.add_stream(back, is_tcp)?;
         self.applications.push(Application::new(group, config.traffic, config.pinned));
         self.unfinished += u32::from(matches!(config.traffic, Traffic::Transfer { .. }));
-        let data = 2 * flow as usize;
+        let data = flow.forward();
         let bulk = matches!(config.traffic, Traffic::Bulk | Traffic::Transfer { .. });
         self.senders[data].nagle = bulk;
-        self.senders[data + 1].nagle = false;
+        self.senders[data.reverse()].nagle = false;
         let spread = Nanos((self.uniform() * config.start_spread.0 as f64) as u64);
-        self.queue.push(config.start + spread, Event::Start { stream: 2 * flow });
+        self.queue.push(config.start + spread, Event::Start { stream: data });
         if config.stop < self.end {
-            self.queue.push(config.stop, Event::Stop { stream: 2 * flow });
+            self.queue.push(config.stop, Event::Stop { stream: data });
         }
         Ok(())
     }
 
     fn add_probe(&mut self, config: &Probe) -> Result<(), RunError> {
-        let index = self.streams.len() as u32;
+        let index = StreamId::from_index(self.streams.len());
         let drawn = self.random.next_u32();
         let core = config.core.unwrap_or(drawn);
-        let forward = self.stream((config.from, config.to), core, (config.class, config.band, 1), u32::MAX);
+        let forward =
+            self.stream((HostId(config.from), HostId(config.to)), core, (config.class, config.band, 1), None);
         self.add_stream(forward, false)?;
-        let back = self.stream((config.to, config.from), core, (config.class, config.band, 1), u32::MAX);
+        let back =
+            self.stream((HostId(config.to), HostId(config.from)), core, (config.class, config.band, 1), None);
         self.add_stream(back, false)?;
         let first = Nanos((self.uniform() * config.interval.0 as f64) as u64);
-        self.queue.push(first, Event::Probe { probe: self.probes.len() as u32 });
+        self.queue.push(first, Event::Probe { probe: ProbeId::from_index(self.probes.len()) });
         self.probes.push(ProbeState { stream: index, latencies: crate::outcome::Latencies::default() });
         Ok(())
     }
 
-    fn build_host(&mut self, index: usize) -> Result<HostState, RunError> {
-        let config = &self.scenario.hosts[index];
+    fn build_host(&mut self, index: HostId) -> Result<HostState, RunError> {
+        let config = &self.scenario.hosts[index.index()];
         let (stack, nic) = (&config.stack, &config.nic);
         let queue_per_flow = nic.transmit_queues == 0;
         let queues = if queue_per_flow { self.streams.len() as u32 } else { nic.transmit_queues };
@@ -228,19 +235,19 @@ impl<'a, O: Observer> World<'a, O> {
             limit: ByteQueue::new(stack.byte_queue_limit),
             ring: std::collections::VecDeque::new(),
             active: false,
-            last_core: u32::MAX,
+            last_core: None,
             unlocked: Nanos::ZERO,
             running: Nanos::ZERO,
-            runner: 0,
+            runner: CoreId(0),
             rerun: false,
             retry: Nanos::ZERO,
-            last_flow: u32::MAX,
+            last_flow: None,
         });
         let transmit = transmit.collect();
         let assignment = assignment::build(&stack.queue_assignment)
             .ok_or_else(|| unknown("queue assignment", &stack.queue_assignment, assignment::NAMES))?;
         let scheduler = match (&nic.scheduler, scheduler::build(&nic.scheduler, queues)) {
-            (SchedulerKind::PolicyTree, _) => policy::tree(self.scenario, index as u32, &self.streams)?,
+            (SchedulerKind::PolicyTree, _) => policy::tree(self.scenario, index, &self.streams)?,
             (_, Some(scheduler)) => scheduler,
             (kind, None) => {
                 return Err(impossible(
@@ -250,7 +257,7 @@ impl<'a, O: Observer> World<'a, O> {
             }
         };
         let vectors = (0..nic.receive_queues).map(|vector| Vector {
-            core: vector % config.cores,
+            core: CoreId(vector % config.cores),
             polling: false,
             due: Nanos::MAX,
             last: None,
@@ -262,9 +269,9 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(HostState {
             cores: (0..config.cores).map(|_| Core::default()).collect(),
             queues: transmit,
-            occupancy: vec![Occupancy::default(); queues as usize],
+            occupancy: Table::of(Occupancy::default(), queues as usize),
             shared_queues: 0,
-            stale_weights: vec![false; queues as usize],
+            stale_weights: Table::of(false, queues as usize),
             stale: Vec::new(),
             weights_due: false,
             weights_written: Nanos::ZERO,
@@ -288,11 +295,11 @@ impl<'a, O: Observer> World<'a, O> {
     }
 
     /// The receive queue of a stream at the host that it goes to.
-    fn steer(&mut self, stream: usize) -> u32 {
-        let peer_core = self.streams[stream ^ 1].core;
-        let host = &self.scenario.hosts[self.streams[stream].to as usize];
+    fn steer(&mut self, stream: StreamId) -> RxQueueId {
+        let peer_core = self.streams[stream.reverse()].core.0;
+        let host = &self.scenario.hosts[self.streams[stream].to.index()];
         let queues = host.nic.receive_queues;
-        match host.nic.receive_steering {
+        RxQueueId(match host.nic.receive_steering {
             // Until its own end has sent something, which is then learnt from.
             ReceiveSteering::Rss | ReceiveSteering::ToTransmitQueue => self.random.next_u32() % queues,
             ReceiveSteering::ToApplication => peer_core % queues,
@@ -301,7 +308,7 @@ impl<'a, O: Observer> World<'a, O> {
                 let step = if nodes > 1 { host.cores / nodes } else { 1 };
                 (peer_core + step.max(1)) % host.cores % queues
             }
-        }
+        })
     }
 }
 

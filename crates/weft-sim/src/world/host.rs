@@ -4,6 +4,7 @@ use super::Packet;
 use crate::assignment::{Occupancy, QueueAssignment};
 use crate::byte_queue_limit::ByteQueue;
 use crate::cost::Costs;
+use crate::ids::{CoreId, ProbeId, RxQueueId, StreamId, Table};
 use crate::link_transmitter::LinkTransmitter;
 use crate::nic::scheduler::NicScheduler;
 use crate::outcome::Amount;
@@ -14,14 +15,14 @@ use weft_units::{Bytes, Nanos, Packets, QueueId};
 
 /// A host.
 pub(super) struct HostState {
-    pub(super) cores: Vec<Core>,
-    pub(super) queues: Vec<TransmitQueue>,
+    pub(super) cores: Table<CoreId, Core>,
+    pub(super) queues: Table<QueueId, TransmitQueue>,
     /// By queue; what queue assignment looks at.
-    pub(super) occupancy: Vec<Occupancy>,
+    pub(super) occupancy: Table<QueueId, Occupancy>,
     /// Queues that more than one flow uses (dynamic segment sizing looks at this).
     pub(super) shared_queues: u32,
     /// By queue: whether its weight must be written to the NIC.
-    pub(super) stale_weights: Vec<bool>,
+    pub(super) stale_weights: Table<QueueId, bool>,
     pub(super) stale: Vec<QueueId>,
     pub(super) weights_due: bool,
     pub(super) weights_written: Nanos,
@@ -29,7 +30,7 @@ pub(super) struct HostState {
     /// The queues that a core may use: by traffic class and core where the NIC has several, then by core for flows of no class.
     pub(super) pools: Vec<Vec<QueueId>>,
     pub(super) nic: NicState,
-    pub(super) vectors: Vec<Vector>,
+    pub(super) vectors: Table<RxQueueId, Vector>,
     /// Flows with data that are active at this host; widens the working set of copies.
     pub(super) active_flows: u32,
     /// Books of the stations.
@@ -60,17 +61,17 @@ pub(super) struct TransmitQueue {
     /// The NIC knows that the ring holds something.
     pub(super) active: bool,
     /// The core that held the queue's lock last.
-    pub(super) last_core: u32,
+    pub(super) last_core: Option<CoreId>,
     /// When its holder gives the lock back.
     pub(super) unlocked: Nanos,
     /// Until when, and on which core, its qdisc is run; and whether that core is to run it again.
     pub(super) running: Nanos,
-    pub(super) runner: u32,
+    pub(super) runner: CoreId,
     pub(super) rerun: bool,
     /// When the qdisc will be run again because of a rate limit.
     pub(super) retry: Nanos,
     /// Flow of the segment handed over last, for counting doorbells.
-    pub(super) last_flow: u32,
+    pub(super) last_flow: Option<StreamId>,
 }
 
 /// The NIC's transmit side.
@@ -90,7 +91,7 @@ pub(super) struct NicState {
 /// A queue pair's interrupt, its completions, and its receive ring.
 pub(super) struct Vector {
     /// Where its interrupts go, if they are pinned.
-    pub(super) core: u32,
+    pub(super) core: CoreId,
     /// NAPI polls; interrupts are off.
     pub(super) polling: bool,
     /// The pending interrupt; [`Nanos::MAX`] without one.
@@ -115,9 +116,9 @@ pub(super) struct Core {
     /// Transmit queues whose byte queue limit has room again (`NET_TX_SOFTIRQ`, raised by `netdev_tx_completed_queue`).
     pub(super) net_tx: VecDeque<QueueId>,
     /// Queue pairs to poll.
-    pub(super) polls: VecDeque<u32>,
+    pub(super) polls: VecDeque<RxQueueId>,
     /// Streams in the TSQ tasklet.
-    pub(super) tasklet: VecDeque<u32>,
+    pub(super) tasklet: VecDeque<StreamId>,
     /// Threads that are ready.
     pub(super) ready: VecDeque<Task>,
     /// When softirqs last left the processor to a thread.
@@ -149,13 +150,13 @@ impl Core {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// Writes what its stream's application has.
-    Write { stream: u32 },
+    Write { stream: StreamId },
     /// Reads what has come for its stream.
-    Read { stream: u32 },
+    Read { stream: StreamId },
     /// Sends a datagram.
-    Datagram { stream: u32 },
+    Datagram { stream: StreamId },
     /// Sends or answers a probe's message.
-    Probe { probe: u32, reply: bool, asked: Nanos },
+    Probe { probe: ProbeId, reply: bool, asked: Nanos },
     /// Takes a probe's answer.
-    ProbeDone { probe: u32, asked: Nanos },
+    ProbeDone { probe: ProbeId, asked: Nanos },
 }

@@ -1,6 +1,7 @@
 //! What is measured while a run goes on, and what the outcome says at its end.
 
 use super::{Event, Packet, World, host};
+use crate::ids::{FlowNumber, GroupId, Table};
 use crate::outcome::{Amount, ClassSample, Fairness, FlowOutcome, Latencies, Outcome, Station};
 use crate::trace::Observer;
 use weft_units::{Bytes, Nanos};
@@ -21,8 +22,8 @@ pub(super) struct Measurements {
     /// By class: bytes in qdiscs and rings, since when, and their integral over the measured part.
     standing: Vec<(i64, Nanos, f64)>,
     /// By flow: bytes sent before the measured part.
-    sent_before: Vec<u64>,
-    received_before: Vec<u64>,
+    sent_before: Table<FlowNumber, u64>,
+    received_before: Table<FlowNumber, u64>,
     lost: Amount,
 }
 
@@ -33,13 +34,18 @@ struct Interval {
     sum: f64,
     max: f64,
     /// By flow: weighted bytes at the window's beginning.
-    at_begin: Vec<u64>,
+    at_begin: Table<FlowNumber, u64>,
 }
 
 impl Measurements {
     pub(super) fn new(begin: Nanos, intervals: &[Nanos], classes: usize, flows: usize) -> Self {
-        let interval =
-            |&length: &Nanos| Interval { length, windows: 0, sum: 0.0, max: 0.0, at_begin: vec![0; flows] };
+        let interval = |&length: &Nanos| Interval {
+            length,
+            windows: 0,
+            sum: 0.0,
+            max: 0.0,
+            at_begin: Table::of(0, flows),
+        };
         Self {
             begin,
             intervals: intervals.iter().map(interval).collect(),
@@ -49,8 +55,8 @@ impl Measurements {
             samples: Vec::new(),
             last_sample: Nanos::ZERO,
             standing: vec![(0, Nanos::ZERO, 0.0); classes],
-            sent_before: vec![0; flows],
-            received_before: vec![0; flows],
+            sent_before: Table::of(0, flows),
+            received_before: Table::of(0, flows),
             lost: Amount::default(),
         }
     }
@@ -100,28 +106,28 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    fn weighted_bytes(&self, flow: usize) -> u64 {
-        let stream = &self.streams[2 * flow];
+    fn weighted_bytes(&self, flow: FlowNumber) -> u64 {
+        let stream = &self.streams[flow.forward()];
         stream.sent / u64::from(stream.weight.max(1))
     }
 
     pub(super) fn begin_measuring(&mut self) {
-        for flow in 0..self.applications.len() {
-            self.measure.sent_before[flow] = self.streams[2 * flow].sent;
-            self.measure.received_before[flow] = self.receivers[2 * flow].bytes;
+        for flow in self.applications.ids() {
+            self.measure.sent_before[flow] = self.streams[flow.forward()].sent;
+            self.measure.received_before[flow] = self.receivers[flow.forward()].bytes;
             let bytes = self.weighted_bytes(flow);
             for interval in &mut self.measure.intervals {
                 interval.at_begin[flow] = bytes;
             }
         }
-        for host in &mut self.hosts {
-            for core in &mut host.cores {
+        for host in self.hosts.iter_mut() {
+            for core in host.cores.iter_mut() {
                 core.done = [0.0; 17];
                 core.extra = [0.0; 8];
             }
         }
         for index in 0..self.measure.intervals.len() {
-            let length = self.measure.intervals[index].length;
+            let length = self.measure.intervals[index as usize].length;
             self.queue.push(self.now + length, Event::Fairness { index: index as u32 });
         }
     }
@@ -129,12 +135,11 @@ impl<O: Observer> World<'_, O> {
     /// A window of unfairness ends: the greatest difference between two flows' bytes, over a flow's fair share of the link
     /// (Titan TR, section 3).
     pub(super) fn fairness_window(&mut self, index: u32) {
-        let flows = self.applications.len();
         let (mut least, mut most) = (u64::MAX, 0);
         let mut weights = 0u64;
-        for flow in 0..flows {
+        for flow in self.applications.ids() {
             let bytes = self.weighted_bytes(flow);
-            weights += u64::from(self.streams[2 * flow].weight.max(1));
+            weights += u64::from(self.streams[flow.forward()].weight.max(1));
             let interval = &mut self.measure.intervals[index as usize];
             let in_window = bytes - std::mem::replace(&mut interval.at_begin[flow], bytes);
             if self.applications[flow].running {
@@ -169,9 +174,9 @@ impl<O: Observer> World<'_, O> {
         self.queue.push(self.now + self.scenario.sample_interval, Event::Sample);
     }
 
-    /// The group of a flow, for observers; that of a probe or of acknowledgements is [`u32::MAX`].
-    pub(super) fn group_of(&self, flow: u32) -> u32 {
-        self.applications.get(flow as usize).map_or(u32::MAX, |application| application.group)
+    /// The group of a flow, for observers; none for a probe or acknowledgements.
+    pub(super) fn group_of(&self, flow: Option<FlowNumber>) -> Option<GroupId> {
+        flow.and_then(|flow| self.applications.get(flow)).map(|application| application.group)
     }
 
     /// Makes the outcome; gives the observer back.
@@ -189,7 +194,7 @@ impl<O: Observer> World<'_, O> {
             max: (interval.windows > 0).then_some(interval.max),
         });
         let fairness = fairness.collect();
-        let flows = (0..self.applications.len()).map(|flow| self.flow_outcome(flow)).collect();
+        let flows = self.applications.ids().map(|flow| self.flow_outcome(flow)).collect();
         let span = measured.0.max(1) as f64;
         self.counters.standing =
             self.measure.standing.iter().map(|(_, _, integral)| Bytes((integral / span) as u64)).collect();
@@ -212,19 +217,19 @@ impl<O: Observer> World<'_, O> {
         (outcome, self.observer)
     }
 
-    fn flow_outcome(&mut self, flow: usize) -> FlowOutcome {
-        let stream = 2 * flow;
+    fn flow_outcome(&mut self, flow: FlowNumber) -> FlowOutcome {
+        let stream = flow.forward();
         let application = &mut self.applications[flow];
         let begin = self.scenario.warm_up;
         let all = std::mem::take(&mut application.requests);
         let kept = all.at.iter().zip(&all.samples).filter(|(at, _)| **at >= begin);
         let (at, samples) = kept.map(|(at, sample)| (*at, *sample)).unzip();
         FlowOutcome {
-            group: application.group,
+            group: application.group.0,
             bytes: Bytes(self.streams[stream].sent - self.measure.sent_before[flow]),
             received: Bytes(self.receivers[stream].bytes - self.measure.received_before[flow]),
             completion: application.completion,
-            retransmitted: self.senders[stream].retransmitted + self.senders[stream + 1].retransmitted,
+            retransmitted: self.senders[stream].retransmitted + self.senders[stream.reverse()].retransmitted,
             requests: Latencies { at, samples },
         }
     }
@@ -238,14 +243,14 @@ impl<O: Observer> World<'_, O> {
         let dropped = self.measure.lost;
         for (index, state) in self.hosts.iter().enumerate() {
             let (mut ring, mut partly) = (Amount::default(), 0u64);
-            for queue in &state.queues {
+            for queue in state.queues.iter() {
                 for segment in &queue.ring {
                     host::count(&mut ring, u64::from(segment.packets), u64::from(segment.len));
                 }
                 partly += queue.ring.front().map_or(0, |segment| u64::from(self.skbs[segment.skb].fetched));
             }
             let mut waiting = Amount::default();
-            for queue in &state.queues {
+            for queue in state.queues.iter() {
                 queue.qdisc.walk(&mut |segment| {
                     host::count(&mut waiting, u64::from(segment.packets), u64::from(segment.len));
                 });
@@ -254,7 +259,7 @@ impl<O: Observer> World<'_, O> {
             stations.push(station(format!("host {index} rings"), &state.ring_books, ring));
             host::count(&mut sent, state.ring_books.left.packets.0 + partly, 0);
             let mut unread = Amount::default();
-            for vector in &state.vectors {
+            for vector in state.vectors.iter() {
                 for (position, (_, packet)) in vector.ring.iter().enumerate() {
                     let waits = position < vector.accepted as usize;
                     host::count(if waits { &mut unread } else { &mut in_network }, 1, u64::from(packet.len));
@@ -265,11 +270,8 @@ impl<O: Observer> World<'_, O> {
             arrived.bytes += state.receive_books.entered.bytes;
         }
         sent.bytes = self.streams.iter().map(|stream| Bytes(stream.sent)).sum();
-        let free: std::collections::BTreeSet<u32> = self.packets.free.iter().copied().collect();
-        for (index, packet) in self.packets.items.iter().enumerate() {
-            if !free.contains(&(index as u32)) {
-                host::count(&mut in_network, 1, u64::from(packet.len));
-            }
+        for packet in self.packets.live() {
+            host::count(&mut in_network, 1, u64::from(packet.len));
         }
         let switches = self.fabric.books(end);
         let mut lost = dropped;

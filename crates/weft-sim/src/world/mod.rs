@@ -22,11 +22,14 @@ mod sender;
 mod transmit;
 
 use crate::event_queue::EventQueue;
-use crate::network::{Fabric, SwitchId};
+use crate::ids::{
+    AckId, CoreId, FlowNumber, HostId, PacketId, Pool, ProbeId, RxQueueId, SkbId, StreamId, SwitchId, Table,
+};
+use crate::network::Fabric;
 use crate::outcome::{Counters, Outcome};
 use crate::run_error::RunError;
 use crate::scenario::Scenario;
-use crate::segment::{FlowIndex, Segment, SkbId};
+use crate::segment::Segment;
 use crate::trace::Observer;
 use host::HostState;
 use measure::Measurements;
@@ -40,29 +43,29 @@ use weft_units::{Nanos, QueueId};
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A host's NIC takes the next packet from its rings.
-    Transmit { host: u32 },
+    Transmit { host: HostId },
     /// A packet in the pool arrives at a switch.
-    AtSwitch { switch: SwitchId, packet: u32 },
+    AtSwitch { switch: SwitchId, packet: PacketId },
     /// An interrupt of a queue pair.
-    Interrupt { host: u32, vector: u32 },
+    Interrupt { host: HostId, vector: RxQueueId },
     /// A processor takes up its next unit of work.
-    Processor { host: u32, core: u32 },
+    Processor { host: HostId, core: CoreId },
     /// A flow begins.
-    Start { stream: u32 },
+    Start { stream: StreamId },
     /// A flow stops sending.
-    Stop { stream: u32 },
+    Stop { stream: StreamId },
     /// A sender's retransmission timer.
-    Timer { stream: u32 },
+    Timer { stream: StreamId },
     /// A receiver's delayed acknowledgement.
-    DelayedAck { stream: u32 },
+    DelayedAck { stream: StreamId },
     /// An application wakes by itself: the next datagram, request or transfer.
-    Application { stream: u32 },
+    Application { stream: StreamId },
     /// A rate limit of a queue's qdisc lets something through.
-    Qdisc { host: u32, queue: QueueId },
+    Qdisc { host: HostId, queue: QueueId },
     /// A probe sends.
-    Probe { probe: u32 },
+    Probe { probe: ProbeId },
     /// Queue weights reach a host's NIC.
-    Weights { host: u32 },
+    Weights { host: HostId },
     /// The measured part begins.
     Measure,
     /// A window of unfairness ends.
@@ -80,9 +83,9 @@ pub(crate) enum Body {
     Datagram { number: u64 },
     /// An acknowledgement for the stream's reverse.
     /// Its content is in a pool of its own, which keeps packets small.
-    Ack { content: u32 },
+    Ack { content: AckId },
     /// A probe's message; `asked` is when its round began.
-    Probe { probe: u32, reply: bool, asked: Nanos },
+    Probe { probe: ProbeId, reply: bool, asked: Nanos },
 }
 
 /// Cumulative, so that a lost one loses nothing.
@@ -123,7 +126,7 @@ struct Skb {
 struct Packet {
     body: Body,
     created: Nanos,
-    stream: u32,
+    stream: StreamId,
     payload: u32,
     /// Frame bytes.
     len: u32,
@@ -133,11 +136,11 @@ struct Packet {
 /// One direction of a connection, a stream of datagrams, or of a probe: whatever takes queues as a flow of its own.
 struct Stream {
     /// Host that sends.
-    from: u32,
+    from: HostId,
     /// Host that receives.
-    to: u32,
+    to: HostId,
     /// Core of the application at the sending side.
-    core: u32,
+    core: CoreId,
     class: u16,
     band: u8,
     weight: u32,
@@ -152,26 +155,14 @@ struct Stream {
     charged: u64,
     /// Frame bytes sent.
     sent: u64,
-    /// The flow that it belongs to in the outcome, for data; `u32::MAX` for acknowledgements only and probes.
-    flow: u32,
+    /// The flow that it belongs to in the outcome, for data; none for acknowledgements only and probes.
+    flow: Option<FlowNumber>,
     /// Destination's receive queue.
-    receive_queue: u32,
+    receive_queue: RxQueueId,
     /// Packets on their way to the destination's stack.
     arriving: u32,
     /// The core that touched its socket last.
-    touched: u32,
-}
-
-impl Stream {
-    /// The same, as queues name it.
-    const fn index(stream: u32) -> FlowIndex {
-        FlowIndex(stream)
-    }
-}
-
-/// The stream of the other direction: streams come in pairs.
-const fn reverse(stream: u32) -> u32 {
-    stream ^ 1
+    touched: Option<CoreId>,
 }
 
 /// Everything that a run has.
@@ -186,16 +177,16 @@ pub(crate) struct World<'a, O> {
     /// When the run ends.
     end: Nanos,
     random: Pcg64Mcg,
-    hosts: Vec<HostState>,
+    hosts: Table<HostId, HostState>,
     fabric: Fabric,
-    streams: Vec<Stream>,
-    senders: Vec<Sender>,
-    receivers: Vec<Receiver>,
-    applications: Vec<application::Application>,
-    probes: Vec<ProbeState>,
-    skbs: Pool<Skb>,
-    packets: Pool<Packet>,
-    acks: Pool<Ack>,
+    streams: Table<StreamId, Stream>,
+    senders: Table<StreamId, Sender>,
+    receivers: Table<StreamId, Receiver>,
+    applications: Table<FlowNumber, application::Application>,
+    probes: Table<ProbeId, ProbeState>,
+    skbs: Pool<SkbId, Skb>,
+    packets: Pool<PacketId, Packet>,
+    acks: Pool<AckId, Ack>,
     /// Segments that a qdisc drops are collected here.
     dropped: Vec<Segment>,
     /// Room for lists that units of work make, kept between them.
@@ -251,45 +242,6 @@ pub(crate) fn run<O: Observer>(
     observer: O,
 ) -> Result<(Outcome, O), RunError> {
     Ok(World::build(scenario, seed, observer)?.run())
-}
-
-/// A pool with reuse: indices stay valid until freed.
-struct Pool<T> {
-    items: Vec<T>,
-    free: Vec<u32>,
-}
-
-impl<T: Copy> Pool<T> {
-    const fn new() -> Self {
-        Self { items: Vec::new(), free: Vec::new() }
-    }
-
-    fn insert(&mut self, item: T) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.items[index as usize] = item;
-            return index;
-        }
-        self.items.push(item);
-        (self.items.len() - 1) as u32
-    }
-
-    fn remove(&mut self, index: u32) -> T {
-        self.free.push(index);
-        self.items[index as usize]
-    }
-}
-
-impl std::ops::Index<SkbId> for Pool<Skb> {
-    type Output = Skb;
-    fn index(&self, id: SkbId) -> &Skb {
-        &self.items[id.0 as usize]
-    }
-}
-
-impl std::ops::IndexMut<SkbId> for Pool<Skb> {
-    fn index_mut(&mut self, id: SkbId) -> &mut Skb {
-        &mut self.items[id.0 as usize]
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use super::host::Task;
 use super::qdisc_run::Outgoing;
-use super::{Body, Event, World, reverse};
+use super::{Body, Event, World};
 use crate::cost::Operation;
+use crate::ids::{HostId, ProbeId, StreamId};
 use crate::outcome::Latencies;
 use crate::trace::Observer;
 use crate::world::processor::Work;
@@ -12,16 +13,16 @@ use weft_units::Nanos;
 /// A probe of the scenario.
 pub(super) struct ProbeState {
     /// Its stream to the host that answers; the next one is the way back.
-    pub(super) stream: u32,
+    pub(super) stream: StreamId,
     pub(super) latencies: Latencies,
 }
 
 impl<O: Observer> World<'_, O> {
     /// A probe's turn to ask.
-    pub(super) fn probe_event(&mut self, probe: u32) {
-        let config = &self.scenario.probes[probe as usize];
-        let (from, interval, closed) = (config.from, config.interval, config.closed_loop);
-        let core = self.streams[self.probes[probe as usize].stream as usize].core;
+    pub(super) fn probe_event(&mut self, probe: ProbeId) {
+        let config = &self.scenario.probes[probe.index()];
+        let (from, interval, closed) = (HostId(config.from), config.interval, config.closed_loop);
+        let core = self.streams[self.probes[probe].stream].core;
         self.ready(from, core, Task::Probe { probe, reply: false, asked: self.now }, self.now);
         if !closed {
             // Between half and one and a half of the interval, so that it does not fall into step with what it measures.
@@ -31,10 +32,10 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Sends a question or an answer.
-    pub(super) fn send_probe(&mut self, probe: u32, reply: bool, asked: Nanos, work: &mut Work) {
-        let forward = self.probes[probe as usize].stream;
-        let stream = if reply { reverse(forward) } else { forward };
-        let size = self.scenario.probes[probe as usize].size.0 as u32;
+    pub(super) fn send_probe(&mut self, probe: ProbeId, reply: bool, asked: Nanos, work: &mut Work) {
+        let forward = self.probes[probe].stream;
+        let stream = if reply { forward.reverse() } else { forward };
+        let size = self.scenario.probes[probe.index()].size.0 as u32;
         self.charge(Operation::SystemCall, 1.0, work);
         self.charge(Operation::SendSegment, 1.0, work);
         self.emit(
@@ -50,16 +51,16 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A message has come through the stack.
-    pub(super) fn receive_probe(&mut self, probe: u32, reply: bool, asked: Nanos, work: &mut Work) {
+    pub(super) fn receive_probe(&mut self, probe: ProbeId, reply: bool, asked: Nanos, work: &mut Work) {
         self.charge(Operation::ReceiveSegment, 1.0, work);
-        let in_kernel = self.scenario.probes[probe as usize].in_kernel;
+        let in_kernel = self.scenario.probes[probe.index()].in_kernel;
         match (reply, in_kernel) {
             (false, true) => self.send_probe(probe, true, asked, work),
             (true, true) => self.probe_done(probe, asked, work),
             (_, false) => {
-                let back = reverse(self.probes[probe as usize].stream);
-                let end = if reply { reverse(back) } else { back };
-                let (host, core) = (self.streams[end as usize].from, self.streams[end as usize].core);
+                let back = self.probes[probe].stream.reverse();
+                let end = if reply { back.reverse() } else { back };
+                let (host, core) = (self.streams[end].from, self.streams[end].core);
                 let task = if reply {
                     Task::ProbeDone { probe, asked }
                 } else {
@@ -71,14 +72,14 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// The answer is with the asker.
-    pub(super) fn probe_done(&mut self, probe: u32, asked: Nanos, work: &mut Work) {
+    pub(super) fn probe_done(&mut self, probe: ProbeId, asked: Nanos, work: &mut Work) {
         let now = work.now();
         if self.measure.began(asked) {
-            let latencies = &mut self.probes[probe as usize].latencies;
+            let latencies = &mut self.probes[probe].latencies;
             latencies.at.push(now);
             latencies.samples.push(now.saturating_sub(asked));
         }
-        let config = &self.scenario.probes[probe as usize];
+        let config = &self.scenario.probes[probe.index()];
         if config.closed_loop {
             self.queue.push(now + config.interval, Event::Probe { probe });
         }

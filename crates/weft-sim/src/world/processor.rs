@@ -3,6 +3,7 @@
 use super::host::Task;
 use super::{Event, World};
 use crate::cost::{Category, Operation};
+use crate::ids::{CoreId, HostId, StreamId};
 use crate::trace::Observer;
 use weft_units::Nanos;
 
@@ -12,8 +13,8 @@ const SOFTIRQ_TIME: Nanos = Nanos(2_000_000);
 
 /// A unit of work under way: where, and how far the processor's time has come.
 pub(super) struct Work {
-    pub(super) host: u32,
-    pub(super) core: u32,
+    pub(super) host: HostId,
+    pub(super) core: CoreId,
     at: f64,
 }
 
@@ -27,8 +28,8 @@ impl Work {
 
 impl<O: Observer> World<'_, O> {
     /// Lets a processor take up work at `at` or as soon as it is free.
-    pub(super) fn wake(&mut self, host: u32, core: u32, at: Nanos) {
-        let state = &mut self.hosts[host as usize].cores[core as usize];
+    pub(super) fn wake(&mut self, host: HostId, core: CoreId, at: Nanos) {
+        let state = &mut self.hosts[host].cores[core];
         if !state.pending {
             state.pending = true;
             let time = at.max(state.free);
@@ -37,25 +38,23 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A thread becomes ready.
-    pub(super) fn ready(&mut self, host: u32, core: u32, task: Task, at: Nanos) {
-        self.hosts[host as usize].cores[core as usize].ready.push_back(task);
+    pub(super) fn ready(&mut self, host: HostId, core: CoreId, task: Task, at: Nanos) {
+        self.hosts[host].cores[core].ready.push_back(task);
         self.wake(host, core, at);
     }
 
     /// The core that a thread wakes on: its own, or the least busy one.
-    pub(super) fn core_for(&self, host: u32, own: u32, pinned: bool) -> u32 {
-        let cores = &self.hosts[host as usize].cores;
-        if pinned || cores[own as usize].ready.is_empty() && cores[own as usize].free <= self.now {
+    pub(super) fn core_for(&self, host: HostId, own: CoreId, pinned: bool) -> CoreId {
+        let cores = &self.hosts[host].cores;
+        if pinned || cores[own].ready.is_empty() && cores[own].free <= self.now {
             return own;
         }
-        (0..cores.len() as u32)
-            .min_by_key(|&core| (cores[core as usize].ready.len(), cores[core as usize].free))
-            .unwrap_or(own)
+        cores.ids().min_by_key(|&core| (cores[core].ready.len(), cores[core].free)).unwrap_or(own)
     }
 
     /// A processor does its next unit of work.
-    pub(super) fn processor(&mut self, host: u32, core: u32) {
-        let state = &mut self.hosts[host as usize].cores[core as usize];
+    pub(super) fn processor(&mut self, host: HostId, core: CoreId) {
+        let state = &mut self.hosts[host].cores[core];
         state.pending = false;
         let thread_waits = !state.ready.is_empty();
         let thread_first = thread_waits && self.now.saturating_sub(state.thread_ran) > SOFTIRQ_TIME;
@@ -75,7 +74,7 @@ impl<O: Observer> World<'_, O> {
             self.run_task(task, &mut work);
         }
         let free = work.now();
-        let state = &mut self.hosts[host as usize].cores[core as usize];
+        let state = &mut self.hosts[host].cores[core];
         state.free = free;
         if state.has_work() && !state.pending {
             state.pending = true;
@@ -84,14 +83,14 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Work that an event does at once on a processor, on top of what it is busy with.
-    pub(super) fn work_on(&self, host: u32, core: u32) -> Work {
-        let free = self.hosts[host as usize].cores[core as usize].free;
+    pub(super) fn work_on(&self, host: HostId, core: CoreId) -> Work {
+        let free = self.hosts[host].cores[core].free;
         Work { host, core, at: self.now.max(free).0 as f64 }
     }
 
     /// Ends such work.
     pub(super) fn end_work(&mut self, work: &Work) {
-        self.hosts[work.host as usize].cores[work.core as usize].free = work.now();
+        self.hosts[work.host].cores[work.core].free = work.now();
     }
 
     fn run_task(&mut self, task: Task, work: &mut Work) {
@@ -113,22 +112,22 @@ impl<O: Observer> World<'_, O> {
     /// Charges `units` of an operation. What is done is counted, and turned into categories at the end.
     #[inline]
     pub(super) fn charge(&mut self, operation: Operation, units: f64, work: &mut Work) {
-        let state = &mut self.hosts[work.host as usize].cores[work.core as usize];
+        let state = &mut self.hosts[work.host].cores[work.core];
         state.done[operation as usize] += units;
         work.at += self.totals[operation as usize] * units;
     }
 
     /// Charges time of one category.
     pub(super) fn charge_time(&mut self, category: Category, nanos: f64, work: &mut Work) {
-        self.hosts[work.host as usize].cores[work.core as usize].extra[category as usize] += nanos;
+        self.hosts[work.host].cores[work.core].extra[category as usize] += nanos;
         work.at += nanos;
     }
 
     /// Touches a sending side's socket, whose cache lines come from the core that did so last.
-    pub(super) fn touch(&mut self, stream: u32, work: &mut Work) {
+    pub(super) fn touch(&mut self, stream: StreamId, work: &mut Work) {
         let nanos = self.scenario.costs.contention.socket_transfer_ns;
-        let last = std::mem::replace(&mut self.streams[stream as usize].touched, work.core);
-        if nanos > 0.0 && last != work.core {
+        let last = std::mem::replace(&mut self.streams[stream].touched, Some(work.core));
+        if nanos > 0.0 && last != Some(work.core) {
             self.charge_time(Category::TcpIp, nanos, work);
         }
     }
@@ -137,13 +136,13 @@ impl<O: Observer> World<'_, O> {
     /// and when the NIC, whose node the data is on, is not the core's.
     pub(super) fn charge_copy(&mut self, operation: Operation, bytes: u64, work: &mut Work) {
         let contention = &self.scenario.costs.contention;
-        let host = &self.hosts[work.host as usize];
+        let host = &self.hosts[work.host];
         let flows = f64::from(host.active_flows.saturating_sub(1));
         let miss = (contention.miss_base + contention.miss_per_flow * flows).min(contention.miss_max);
         let mut factor = 1.0 + miss * (contention.miss_factor - 1.0);
-        let nodes = self.scenario.hosts[work.host as usize].numa_nodes;
+        let nodes = self.scenario.hosts[work.host.index()].numa_nodes;
         let cores = host.cores.len() as u32;
-        if nodes > 1 && work.core * nodes / cores != 0 {
+        if nodes > 1 && work.core.0 * nodes / cores != 0 {
             factor *= contention.numa_factor;
         }
         self.charge(operation, bytes as f64 * factor, work);

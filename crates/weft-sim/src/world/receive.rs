@@ -1,8 +1,9 @@
 //! The receiving side of a NIC: steering, rings, interrupts, NAPI polls, GRO.
 
-use super::{Body, Event, Packet, World, host, reverse};
+use super::{Body, Event, Packet, World, host};
 use crate::cost::Operation;
-use crate::network::{Forward, Hop, SwitchId};
+use crate::ids::{CoreId, HostId, PacketId, RxQueueId, StreamId, SwitchId};
+use crate::network::{Forward, Hop};
 use crate::scenario::ReceiveSteering;
 use crate::trace::{Observer, PacketEventKind};
 use crate::world::processor::Work;
@@ -16,7 +17,7 @@ const GRO_MAX: u32 = 65_536;
 /// Packets of a stream merged by GRO.
 #[derive(Clone, Copy)]
 pub(super) struct Merged {
-    pub(super) stream: u32,
+    pub(super) stream: StreamId,
     /// Number of the first packet.
     pub(super) first: u64,
     pub(super) packets: u32,
@@ -29,7 +30,7 @@ pub(super) struct Merged {
 impl<O: Observer> World<'_, O> {
     /// A packet leaves a host's wire at `departure`.
     #[inline]
-    pub(super) fn travel(&mut self, host: u32, to: u32, packet: Packet, departure: Nanos) {
+    pub(super) fn travel(&mut self, host: HostId, to: HostId, packet: Packet, departure: Nanos) {
         if self.scenario.network.loss > 0.0 && self.chance(self.scenario.network.loss) {
             self.measure.lost(&packet);
             self.forget(packet.body);
@@ -55,10 +56,10 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A packet reaches a switch.
-    pub(super) fn at_switch(&mut self, switch: SwitchId, index: u32) {
-        let packet = self.packets.items[index as usize];
-        let stream = &self.streams[packet.stream as usize];
-        let ecn = self.senders[packet.stream as usize].uses_ecn();
+    pub(super) fn at_switch(&mut self, switch: SwitchId, index: PacketId) {
+        let packet = self.packets[index];
+        let stream = &self.streams[packet.stream];
+        let ecn = self.senders[packet.stream].uses_ecn();
         let to = stream.to;
         match self.fabric.forward(switch, to, stream.hash, Bytes(u64::from(packet.len)), ecn, self.now) {
             Forward::Dropped => {
@@ -76,7 +77,7 @@ impl<O: Observer> World<'_, O> {
                         self.arrive(host, packet, arrives);
                     }
                     Hop::Switch(next) => {
-                        self.packets.items[index as usize] = packet;
+                        self.packets[index] = packet;
                         self.queue.push(arrives, Event::AtSwitch { switch: next, packet: index });
                     }
                 }
@@ -85,31 +86,32 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A packet will be in a host's receive ring at `at`. Calls for one host come in the order of `at`.
-    fn arrive(&mut self, to: u32, packet: Packet, at: Nanos) {
+    fn arrive(&mut self, to: HostId, packet: Packet, at: Nanos) {
         let vector = self.receive_queue_of(packet.stream);
-        self.streams[packet.stream as usize].arriving += 1;
-        self.hosts[to as usize].vectors[vector as usize].ring.push_back((at, packet));
+        self.streams[packet.stream].arriving += 1;
+        self.hosts[to].vectors[vector].ring.push_back((at, packet));
         self.arm(to, vector, at);
     }
 
     /// The receive queue of a stream's next packet. With [`ReceiveSteering::ToTransmitQueue`] it is the one beside the queue that the
     /// other direction was sent from last; it changes only while nothing of the stream is under way, so that the order stays.
-    fn receive_queue_of(&mut self, stream: u32) -> u32 {
-        let facts = &self.streams[stream as usize];
-        let nic = &self.scenario.hosts[facts.to as usize].nic;
+    fn receive_queue_of(&mut self, stream: StreamId) -> RxQueueId {
+        let facts = &self.streams[stream];
+        let nic = &self.scenario.hosts[facts.to.index()].nic;
         if nic.receive_steering != ReceiveSteering::ToTransmitQueue || facts.arriving > 0 {
             return facts.receive_queue;
         }
-        let learnt = self.streams[reverse(stream) as usize].queue.map(|queue| queue.0 % nic.receive_queues);
-        let facts = &mut self.streams[stream as usize];
+        let learnt =
+            self.streams[stream.reverse()].queue.map(|queue| RxQueueId(queue.0 % nic.receive_queues));
+        let facts = &mut self.streams[stream];
         facts.receive_queue = learnt.unwrap_or(facts.receive_queue);
         facts.receive_queue
     }
 
     /// Something for a queue pair's poll will be there at `at`: makes sure that an interrupt comes, no sooner than moderation lets it.
-    pub(super) fn arm(&mut self, host: u32, vector: u32, at: Nanos) {
-        let interval = self.scenario.hosts[host as usize].nic.interrupt_interval;
-        let state = &mut self.hosts[host as usize].vectors[vector as usize];
+    pub(super) fn arm(&mut self, host: HostId, vector: RxQueueId, at: Nanos) {
+        let interval = self.scenario.hosts[host.index()].nic.interrupt_interval;
+        let state = &mut self.hosts[host].vectors[vector];
         if state.polling {
             return;
         }
@@ -119,15 +121,15 @@ impl<O: Observer> World<'_, O> {
         }
         let latency = self.scenario.costs.contention.interrupt_latency_ns;
         let time = if latency > 0.0 { earliest + self.exponential(Nanos(latency as u64)) } else { earliest };
-        let state = &mut self.hosts[host as usize].vectors[vector as usize];
+        let state = &mut self.hosts[host].vectors[vector];
         if time < state.due {
             state.due = time;
             self.queue.push(time, Event::Interrupt { host, vector });
         }
     }
 
-    pub(super) fn interrupt(&mut self, host: u32, vector: u32) {
-        let state = &mut self.hosts[host as usize].vectors[vector as usize];
+    pub(super) fn interrupt(&mut self, host: HostId, vector: RxQueueId) {
+        let state = &mut self.hosts[host].vectors[vector];
         if state.polling || state.due != self.now {
             // Superseded by an earlier one.
             return;
@@ -136,16 +138,16 @@ impl<O: Observer> World<'_, O> {
         state.last = Some(self.now);
         state.polling = true;
         let own = state.core;
-        let core = if self.scenario.hosts[host as usize].nic.pinned_interrupts {
+        let core = if self.scenario.hosts[host.index()].nic.pinned_interrupts {
             own
         } else {
-            (self.uniform() * self.hosts[host as usize].cores.len() as f64) as u32
+            CoreId((self.uniform() * self.hosts[host].cores.len() as f64) as u32)
         };
         self.counters.interrupts += 1;
         let mut work = self.work_on(host, core);
         self.charge(Operation::Interrupt, 1.0, &mut work);
         self.end_work(&work);
-        let state = &mut self.hosts[host as usize].cores[core as usize];
+        let state = &mut self.hosts[host].cores[core];
         state.polls.push_back(vector);
         if !state.pending && state.free <= self.now {
             self.processor(host, core);
@@ -155,15 +157,15 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A NAPI poll: frees what was sent, takes what was received.
-    pub(super) fn poll(&mut self, vector: u32, work: &mut Work) {
+    pub(super) fn poll(&mut self, vector: RxQueueId, work: &mut Work) {
         let host = work.host;
         self.charge(Operation::Poll, 1.0, work);
         self.complete(vector, work);
         let taken = self.take_received(vector, work);
-        let state = &mut self.hosts[host as usize].vectors[vector as usize];
+        let state = &mut self.hosts[host].vectors[vector];
         let more = taken == POLL_WEIGHT || !state.done.is_empty();
         if more {
-            self.hosts[host as usize].cores[work.core as usize].polls.push_back(vector);
+            self.hosts[host].cores[work.core].polls.push_back(vector);
             return;
         }
         state.polling = false;
@@ -174,14 +176,14 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Frees the segments that the NIC has fetched, lets their flows send, and fills the rings again.
-    fn complete(&mut self, vector: u32, work: &mut Work) {
+    fn complete(&mut self, vector: RxQueueId, work: &mut Work) {
         let host = work.host;
-        let mut done = std::mem::take(&mut self.hosts[host as usize].vectors[vector as usize].done);
+        let mut done = std::mem::take(&mut self.hosts[host].vectors[vector].done);
         if done.is_empty() {
             return;
         }
         self.charge(Operation::CompleteSegment, done.len() as f64, work);
-        let batching = self.scenario.hosts[host as usize].stack.transmit_batching;
+        let batching = self.scenario.hosts[host.index()].stack.transmit_batching;
         // By queue: what was completed, told to the byte queue limit in one sum (`netdev_tx_completed_queue`).
         let mut queues = std::mem::take(&mut self.scratch_queues);
         let now = work.now();
@@ -190,30 +192,30 @@ impl<O: Observer> World<'_, O> {
                 Some((_, bytes)) => *bytes += u64::from(segment.len),
                 None => queues.push((queue, u64::from(segment.len))),
             }
-            let stream = segment.flow.0;
+            let stream = segment.flow;
             self.touch(stream, work);
             let is_data = self.release(host, queue, segment, now);
-            let sender = &mut self.senders[stream as usize];
+            let sender = &mut self.senders[stream];
             if is_data && (sender.throttled || batching) && !sender.in_tasklet {
                 sender.throttled = false;
                 sender.in_tasklet = true;
-                self.hosts[host as usize].cores[work.core as usize].tasklet.push_back(stream);
+                self.hosts[host].cores[work.core].tasklet.push_back(stream);
             }
         }
-        let state = &mut self.hosts[host as usize];
-        state.vectors[vector as usize].done = done;
+        let state = &mut self.hosts[host];
+        state.vectors[vector].done = done;
         for (queue, bytes) in queues.drain(..) {
-            state.queues[queue.index()].limit.completed(Bytes(bytes), now);
-            state.cores[work.core as usize].net_tx.push_back(queue);
+            state.queues[queue].limit.completed(Bytes(bytes), now);
+            state.cores[work.core].net_tx.push_back(queue);
         }
         self.scratch_queues = queues;
     }
 
     /// Takes received packets through GRO into the stack; gives how many.
-    fn take_received(&mut self, vector: u32, work: &mut Work) -> u32 {
+    fn take_received(&mut self, vector: RxQueueId, work: &mut Work) -> u32 {
         let host = work.host;
         let (gro, gro_flows) = {
-            let stack = &self.scenario.hosts[host as usize].stack;
+            let stack = &self.scenario.hosts[host.index()].stack;
             (stack.gro, stack.gro_flows as usize)
         };
         let mut merged = std::mem::take(&mut self.scratch_merged);
@@ -222,7 +224,7 @@ impl<O: Observer> World<'_, O> {
             let now = work.now();
             let Some(packet) = self.next_received(host, vector, now) else { break };
             taken += 1;
-            self.streams[packet.stream as usize].arriving -= 1;
+            self.streams[packet.stream].arriving -= 1;
             self.charge(Operation::ReceivePacket, 1.0, work);
             if O::WANTED {
                 self.observe(host, PacketEventKind::Delivered, now, &packet, None);
@@ -247,7 +249,7 @@ impl<O: Observer> World<'_, O> {
                 }
                 Body::Ack { content } => {
                     let ack = self.acks.remove(content);
-                    self.receive_ack(reverse(packet.stream), ack, work);
+                    self.receive_ack(packet.stream.reverse(), ack, work);
                 }
                 Body::Datagram { .. } => self.receive_datagram(&packet, work),
                 Body::Probe { probe, reply, asked } => self.receive_probe(probe, reply, asked, work),
@@ -261,14 +263,14 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// The next packet that has arrived by `now` and found room in the ring.
-    fn next_received(&mut self, host: u32, vector: u32, now: Nanos) -> Option<Packet> {
-        let state = &mut self.hosts[host as usize];
-        let queue = &mut state.vectors[vector as usize];
+    fn next_received(&mut self, host: HostId, vector: RxQueueId, now: Nanos) -> Option<Packet> {
+        let state = &mut self.hosts[host];
+        let queue = &mut state.vectors[vector];
         if queue.accepted == 0 {
             self.settle(host, vector, now);
         }
-        let state = &mut self.hosts[host as usize];
-        let queue = &mut state.vectors[vector as usize];
+        let state = &mut self.hosts[host];
+        let queue = &mut state.vectors[vector];
         if queue.accepted == 0 {
             return None;
         }
@@ -280,10 +282,10 @@ impl<O: Observer> World<'_, O> {
 
     /// Decides about the packets that have arrived since the last poll: only polls make room, so the first ones fill the ring and the
     /// others are dropped.
-    fn settle(&mut self, host: u32, vector: u32, now: Nanos) {
-        let room = self.scenario.hosts[host as usize].nic.receive_ring;
-        let state = &mut self.hosts[host as usize];
-        let queue = &mut state.vectors[vector as usize];
+    fn settle(&mut self, host: HostId, vector: RxQueueId, now: Nanos) {
+        let room = self.scenario.hosts[host.index()].nic.receive_ring;
+        let state = &mut self.hosts[host];
+        let queue = &mut state.vectors[vector];
         let first = queue.accepted as usize;
         let arrived = queue.ring.iter().skip(first).take_while(|(at, _)| *at <= now).count();
         let fit = arrived.min((room - queue.accepted) as usize);
@@ -293,7 +295,7 @@ impl<O: Observer> World<'_, O> {
         queue.accepted += fit as u32;
         for (_, packet) in queue.ring.drain(first + fit..first + arrived) {
             host::count(&mut state.receive_books.dropped, 1, u64::from(packet.len));
-            self.streams[packet.stream as usize].arriving -= 1;
+            self.streams[packet.stream].arriving -= 1;
             if let Body::Ack { content } = packet.body {
                 self.acks.remove(content);
             }

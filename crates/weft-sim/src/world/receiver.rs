@@ -3,8 +3,9 @@
 use super::host::Task;
 use super::qdisc_run::Outgoing;
 use super::receive::Merged;
-use super::{Ack, Body, Event, Packet, World, reverse};
+use super::{Ack, Body, Event, Packet, World};
 use crate::cost::Operation;
+use crate::ids::StreamId;
 use crate::trace::Observer;
 use crate::world::processor::Work;
 use weft_units::{Bytes, Nanos};
@@ -39,8 +40,8 @@ impl<O: Observer> World<'_, O> {
     pub(super) fn receive_data(&mut self, data: Merged, work: &mut Work) {
         self.charge(Operation::ReceiveSegment, 1.0, work);
         self.counters.receive_skb[(data.payload as usize / 5000).min(12)] += 1;
-        let written = self.senders[data.stream as usize].written;
-        let receiver = &mut self.receivers[data.stream as usize];
+        let written = self.senders[data.stream].written;
+        let receiver = &mut self.receivers[data.stream];
         // A packet that was taken for lost and sent again although it had arrived is no new data.
         let fresh = u64::from(data.payload).min(written.saturating_sub(receiver.bytes));
         let gap = data.first > receiver.top;
@@ -62,17 +63,17 @@ impl<O: Observer> World<'_, O> {
         }
         if at_once {
             self.send_ack(data.stream, work);
-        } else if !self.receivers[data.stream as usize].ack_pending {
-            self.receivers[data.stream as usize].ack_pending = true;
+        } else if !self.receivers[data.stream].ack_pending {
+            self.receivers[data.stream].ack_pending = true;
             self.queue.push(work.now() + DELAYED_ACK, Event::DelayedAck { stream: data.stream });
         }
     }
 
-    fn send_ack(&mut self, stream: u32, work: &mut Work) {
+    fn send_ack(&mut self, stream: StreamId, work: &mut Work) {
         self.charge(Operation::SendAcknowledgement, 1.0, work);
         self.counters.acknowledgements += 1;
-        let window = self.scenario.hosts[work.host as usize].stack.receive_window.0;
-        let receiver = &mut self.receivers[stream as usize];
+        let window = self.scenario.hosts[work.host.index()].stack.receive_window.0;
+        let receiver = &mut self.receivers[stream];
         receiver.unacknowledged = 0;
         receiver.advertised = window.saturating_sub(receiver.unread).min(u64::from(u32::MAX)) as u32;
         let ack = Ack {
@@ -84,37 +85,37 @@ impl<O: Observer> World<'_, O> {
             window: receiver.advertised,
         };
         let body = Body::Ack { content: self.acks.insert(ack) };
-        self.emit(Outgoing { stream: reverse(stream), body, payload: 0, packet_payload: 0 }, true, work);
+        self.emit(Outgoing { stream: stream.reverse(), body, payload: 0, packet_payload: 0 }, true, work);
     }
 
     /// The delay of an acknowledgement is over.
-    pub(super) fn delayed_ack(&mut self, stream: u32) {
-        let receiver = &mut self.receivers[stream as usize];
+    pub(super) fn delayed_ack(&mut self, stream: StreamId) {
+        let receiver = &mut self.receivers[stream];
         receiver.ack_pending = false;
         if receiver.unacknowledged == 0 {
             return;
         }
-        let to = &self.streams[reverse(stream) as usize];
+        let to = &self.streams[stream.reverse()];
         let mut work = self.work_on(to.from, to.core);
         self.send_ack(stream, &mut work);
         self.end_work(&work);
     }
 
     /// The application reads what has come.
-    pub(super) fn read(&mut self, stream: u32, work: &mut Work) {
-        let receiver = &mut self.receivers[stream as usize];
+    pub(super) fn read(&mut self, stream: StreamId, work: &mut Work) {
+        let receiver = &mut self.receivers[stream];
         let bytes = receiver.unread.min(READ_SIZE);
         receiver.unread -= bytes;
         receiver.read += bytes;
         self.charge(Operation::SystemCall, 1.0, work);
         self.charge_copy(Operation::CopyOut, bytes, work);
-        let window = self.scenario.hosts[work.host as usize].stack.receive_window.0;
-        let receiver = &mut self.receivers[stream as usize];
+        let window = self.scenario.hosts[work.host.index()].stack.receive_window.0;
+        let receiver = &mut self.receivers[stream];
         let room = window.saturating_sub(receiver.unread);
         let was_small = u64::from(receiver.advertised) < window / 2 && receiver.packets > 0;
         if receiver.unread > 0 {
             let task = Task::Read { stream };
-            self.hosts[work.host as usize].cores[work.core as usize].ready.push_back(task);
+            self.hosts[work.host].cores[work.core].ready.push_back(task);
         } else {
             receiver.reading = false;
         }
@@ -128,7 +129,7 @@ impl<O: Observer> World<'_, O> {
     pub(super) fn receive_datagram(&mut self, packet: &Packet, work: &mut Work) {
         self.charge(Operation::ReceiveSegment, 1.0, work);
         let stream = packet.stream;
-        let receiver = &mut self.receivers[stream as usize];
+        let receiver = &mut self.receivers[stream];
         if let Body::Datagram { number } = packet.body {
             if number < receiver.top {
                 self.counters.reordered += 1;
@@ -139,7 +140,7 @@ impl<O: Observer> World<'_, O> {
         receiver.bytes += u64::from(packet.payload);
         receiver.unread += u64::from(packet.payload);
         // The socket's buffer is bounded like TCP's window; what does not fit is dropped there, and counted as not received.
-        let room = self.scenario.hosts[work.host as usize].stack.receive_window;
+        let room = self.scenario.hosts[work.host.index()].stack.receive_window;
         if Bytes(receiver.unread) > room {
             receiver.unread -= u64::from(packet.payload);
             receiver.bytes -= u64::from(packet.payload);

@@ -7,6 +7,7 @@ use super::transmit::TCP_HEADERS;
 use super::{Ack, Body, Event, World};
 use crate::congestion::{Acknowledged, Window};
 use crate::cost::Operation;
+use crate::ids::StreamId;
 use crate::trace::Observer;
 use crate::world::processor::Work;
 use weft_units::{Nanos, QueueId};
@@ -21,17 +22,17 @@ enum Allowed {
 
 impl<O: Observer> World<'_, O> {
     /// The largest payload of an skb of this host's stack (`tcp_xmit_size_goal`).
-    pub(super) fn size_goal(&self, stream: u32) -> u64 {
-        let sender = &self.senders[stream as usize];
-        let gso = self.scenario.hosts[self.streams[stream as usize].from as usize].stack.gso.0;
+    pub(super) fn size_goal(&self, stream: StreamId) -> u64 {
+        let sender = &self.senders[stream];
+        let gso = self.scenario.hosts[self.streams[stream].from.index()].stack.gso.0;
         let packets = (gso.saturating_sub(HEADER_ROOM) / u64::from(sender.mss)).max(1);
         packets * u64::from(sender.mss)
     }
 
     /// What `tcp_write_xmit` would send next.
-    fn allowed(&self, stream: u32) -> Allowed {
-        let sender = &self.senders[stream as usize];
-        let stack = &self.scenario.hosts[self.streams[stream as usize].from as usize].stack;
+    fn allowed(&self, stream: StreamId) -> Allowed {
+        let sender = &self.senders[stream];
+        let stack = &self.scenario.hosts[self.streams[stream].from.index()].stack;
         let head = if sender.resend > 0 {
             sender.resend.min(self.size_goal(stream)) as u32
         } else {
@@ -64,7 +65,7 @@ impl<O: Observer> World<'_, O> {
             // `tcp_small_queue_check`: by rate, with or without the floor of two segments, at most the limit.
             let floor = if stack.small_queue_floor { 2.0 * f64::from(truesize(payload)) } else { 0.0 };
             let limit = (pacing / 1024.0).max(floor).min(limit.0 as f64);
-            if self.streams[stream as usize].charged as f64 > limit {
+            if self.streams[stream].charged as f64 > limit {
                 return Allowed::SmallQueue;
             }
         }
@@ -76,8 +77,8 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// `tcp_write_xmit`: sends what windows and queues allow. With `run` unset the qdiscs are run by the caller, who is told of them.
-    pub(super) fn push(&mut self, stream: u32, run: bool, touched: &mut Vec<QueueId>, work: &mut Work) {
-        let before = self.senders[stream as usize].next;
+    pub(super) fn push(&mut self, stream: StreamId, run: bool, touched: &mut Vec<QueueId>, work: &mut Work) {
+        let before = self.senders[stream].next;
         let limited = loop {
             match self.allowed(stream) {
                 Allowed::Segment(payload) => {
@@ -87,29 +88,29 @@ impl<O: Observer> World<'_, O> {
                     }
                 }
                 Allowed::SmallQueue => {
-                    self.senders[stream as usize].throttled = true;
+                    self.senders[stream].throttled = true;
                     break false;
                 }
                 Allowed::Window => break true,
                 Allowed::Nothing => break false,
             }
         };
-        if self.senders[stream as usize].next > before {
-            self.senders[stream as usize].validate_window(limited, work.now());
+        if self.senders[stream].next > before {
+            self.senders[stream].validate_window(limited, work.now());
         }
     }
 
     /// Pushes and runs the qdiscs at once.
-    pub(super) fn push_now(&mut self, stream: u32, work: &mut Work) {
+    pub(super) fn push_now(&mut self, stream: StreamId, work: &mut Work) {
         let mut none = Vec::new();
         self.push(stream, true, &mut none, work);
     }
 
-    fn send_data(&mut self, stream: u32, payload: u32, run: bool, work: &mut Work) -> QueueId {
+    fn send_data(&mut self, stream: StreamId, payload: u32, run: bool, work: &mut Work) -> QueueId {
         self.charge(Operation::SendSegment, 1.0, work);
         self.touch(stream, work);
         let now = work.now();
-        let sender = &mut self.senders[stream as usize];
+        let sender = &mut self.senders[stream];
         if sender.resend > 0 {
             sender.resend -= u64::from(payload);
             sender.retransmitted += u64::from(payload.div_ceil(sender.mss));
@@ -143,8 +144,8 @@ impl<O: Observer> World<'_, O> {
 
     /// Dynamic segmentation offload sizing: while flows share queues, a segment goes down in smaller pieces (Titan, ATC 2017, section 3.3).
     fn send_pieces(&mut self, whole: Outgoing, run: bool, work: &mut Work) -> QueueId {
-        let host = work.host as usize;
-        let size = match self.scenario.hosts[host].stack.dynamic_segment {
+        let host = work.host;
+        let size = match self.scenario.hosts[host.index()].stack.dynamic_segment {
             Some(size) if self.hosts[host].shared_queues > 0 => {
                 let packets = (size.0 / u64::from(whole.packet_payload + TCP_HEADERS)).max(1);
                 packets as u32 * whole.packet_payload
@@ -171,11 +172,10 @@ impl<O: Observer> World<'_, O> {
 
     /// The TSQ tasklet: one flow, or, with transmit batching, all of them before any qdisc is run (Titan, section 5).
     pub(super) fn tasklet(&mut self, work: &mut Work) {
-        let batching = self.scenario.hosts[work.host as usize].stack.transmit_batching;
+        let batching = self.scenario.hosts[work.host.index()].stack.transmit_batching;
         let mut touched = std::mem::take(&mut self.scratch_touched);
-        while let Some(stream) = self.hosts[work.host as usize].cores[work.core as usize].tasklet.pop_front()
-        {
-            self.senders[stream as usize].in_tasklet = false;
+        while let Some(stream) = self.hosts[work.host].cores[work.core].tasklet.pop_front() {
+            self.senders[stream].in_tasklet = false;
             self.push(stream, !batching, &mut touched, work);
             if !batching {
                 break;
@@ -188,11 +188,11 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// An acknowledgement for a stream has come through the stack.
-    pub(super) fn receive_ack(&mut self, stream: u32, ack: Ack, work: &mut Work) {
+    pub(super) fn receive_ack(&mut self, stream: StreamId, ack: Ack, work: &mut Work) {
         self.charge(Operation::ReceiveAcknowledgement, 1.0, work);
         self.touch(stream, work);
         let now = work.now();
-        let sender = &mut self.senders[stream as usize];
+        let sender = &mut self.senders[stream];
         sender.receive_window = ack.window;
         let in_flight = sender.in_flight();
         let packets = ack.packets.saturating_sub(sender.delivered) as u32;
@@ -245,27 +245,27 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Room in the send buffer: `sk_stream_write_space` wakes the writer when a third of it is free.
-    fn wake_writer(&mut self, stream: u32, now: Nanos) {
-        let sender = &self.senders[stream as usize];
+    fn wake_writer(&mut self, stream: StreamId, now: Nanos) {
+        let sender = &self.senders[stream];
         if !sender.blocked || sender.unwritten == 0 || 3 * sender.buffered() > 2 * self.send_buffer(stream) {
             return;
         }
-        self.senders[stream as usize].blocked = false;
+        self.senders[stream].blocked = false;
         self.wake_thread(stream, true, Task::Write { stream }, now);
     }
 
     /// Bytes that the send buffer takes: autotuned to the window (`tcp_sndbuf_expand`: twice the window in packets of truesize 4352),
     /// at most the configured size.
-    pub(super) fn send_buffer(&self, stream: u32) -> u64 {
-        let sender = &self.senders[stream as usize];
-        let most = self.scenario.hosts[self.streams[stream as usize].from as usize].stack.send_buffer.0;
+    pub(super) fn send_buffer(&self, stream: StreamId) -> u64 {
+        let sender = &self.senders[stream];
+        let most = self.scenario.hosts[self.streams[stream].from.index()].stack.send_buffer.0;
         most.min(2 * 4352 * u64::from(sender.window.cwnd.max(Window::INITIAL.cwnd)))
     }
 
     /// The timer: a tail loss probe first, then a timeout.
-    pub(super) fn timer(&mut self, stream: u32) {
-        let host = self.streams[stream as usize].from;
-        let sender = &mut self.senders[stream as usize];
+    pub(super) fn timer(&mut self, stream: StreamId) {
+        let host = self.streams[stream].from;
+        let sender = &mut self.senders[stream];
         sender.timer_pending = false;
         if sender.in_flight() == 0 && sender.resend == 0 {
             return;
@@ -297,7 +297,7 @@ impl<O: Observer> World<'_, O> {
         sender.timer_pending = true;
         self.queue.push(next.max(self.now + Nanos(1)), Event::Timer { stream });
         if timed_out || probe {
-            let core = self.streams[stream as usize].core;
+            let core = self.streams[stream].core;
             let mut work = self.work_on(host, core);
             if probe {
                 self.send_probe_packet(stream, &mut work);
@@ -309,8 +309,8 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// One packet beyond the window: its acknowledgement shows what was lost before it.
-    fn send_probe_packet(&mut self, stream: u32, work: &mut Work) {
-        let sender = &mut self.senders[stream as usize];
+    fn send_probe_packet(&mut self, stream: StreamId, work: &mut Work) {
+        let sender = &mut self.senders[stream];
         let payload = if sender.resend > 0 {
             sender.resend.min(u64::from(sender.mss)) as u32
         } else if let Some(&head) = sender.queue.front() {

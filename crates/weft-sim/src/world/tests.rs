@@ -1,6 +1,7 @@
 //! The books find what a station loses and does not say.
 
 use super::World;
+use crate::ids::HostId;
 use crate::qdisc::Qdisc;
 use crate::scenario::{FlowGroup, Scenario};
 use crate::segment::{Backlog, Dequeued, Segment};
@@ -50,7 +51,7 @@ fn the_books_find_segments_that_a_qdisc_lost_unseen() {
     for leaks in [false, true] {
         let mut world = World::build(&scenario, 1, NoObserver).unwrap_or_else(|error| panic!("{error}"));
         if leaks {
-            for queue in &mut world.hosts[0].queues {
+            for queue in world.hosts[HostId(0)].queues.iter_mut() {
                 queue.qdisc = Box::new(Leaky::default());
             }
         }
