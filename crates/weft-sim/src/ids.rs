@@ -174,6 +174,11 @@ impl<I: Id, T> Table<I, T> {
         self.entries.get(id.index())
     }
 
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: I) -> Option<&mut T> {
+        self.entries.get_mut(id.index())
+    }
+
     pub(crate) fn ids(&self) -> impl Iterator<Item = I> + use<I, T> {
         (0..self.entries.len()).map(I::at)
     }

@@ -91,18 +91,18 @@ fn congested_ports_share_the_buffer_by_alpha() {
             }
         }
         let share = alpha * buffer as f64 / (1.0 + f64::from(congested) * alpha);
-        let books = fabric.books(Nanos(now));
+        let balances = fabric.balances(Nanos(now));
         for to in 0..congested {
-            let station = &books[to as usize];
-            assert_eq!(station.name, format!("switch 0 port to host {to}"));
-            let held = station.held.bytes.0 as f64;
+            let stage = &balances[to as usize];
+            assert_eq!(stage.name, format!("switch 0 port to host {to}"));
+            let held = stage.held.bytes.0 as f64;
             assert!(
                 (held - share).abs() <= 1000.0 + 0.01 * share,
                 "alpha {alpha}, {congested}: {held} for {share}"
             );
-            assert!(station.dropped.packets.0 > 4000);
+            assert!(stage.dropped.packets.0 > 4000);
         }
-        assert!(books[congested as usize..].iter().all(|station| station.entered.packets.0 == 0));
+        assert!(balances[congested as usize..].iter().all(|stage| stage.entered.packets.0 == 0));
     }
 }
 
@@ -130,7 +130,7 @@ fn hosts_back_to_back_meet_after_the_delay() {
     let fabric = Fabric::new(&network(Topology::BackToBack, 1, 0, roomy()), 2).expect("possible");
     assert_eq!(fabric.leave_host(HostId(0), Nanos(5)), (Nanos(5 + DELAY), Hop::Host(HostId(1))));
     assert_eq!(fabric.leave_host(HostId(1), Nanos(5)), (Nanos(5 + DELAY), Hop::Host(HostId(0))));
-    assert!(fabric.books(Nanos(5)).is_empty());
+    assert!(fabric.balances(Nanos(5)).is_empty());
 }
 
 /// Across a dumbbell whose trunk is four times faster: three links' delays, a frame time on the trunk, one on the last link.
@@ -145,7 +145,7 @@ fn a_path_takes_its_delays_and_frame_times() {
         run.delivered,
         [(3 * DELAY + 250 + 1000, Packet { from: 0, to: 2, hash: 9, len: 1000, number: 0 })]
     );
-    let names: Vec<_> = run.fabric.books(Nanos::MAX).into_iter().map(|station| station.name).collect();
+    let names: Vec<_> = run.fabric.balances(Nanos::MAX).into_iter().map(|stage| stage.name).collect();
     let expected = [
         "switch 0 port to host 0",
         "switch 0 port to switch 1",
@@ -305,21 +305,21 @@ proptest! {
         let mut last = 0;
         while let Some(now) = run.step() {
             last = now;
-            let books = run.fabric.books(Nanos(now));
-            prop_assert!(books.iter().all(|station| station.balances()), "{books:?}");
+            let balances = run.fabric.balances(Nanos(now));
+            prop_assert!(balances.iter().all(|stage| stage.is_balanced()), "{balances:?}");
             for s in 0..run.fabric.switches() {
                 prop_assert!(run.fabric.occupancy(SwitchId(s), Nanos(now)) <= Bytes(buffer));
             }
         }
         prop_assert_eq!(run.delivered.len() as u64 + run.dropped, packets.len() as u64);
-        let books = run.fabric.books(Nanos(last));
-        prop_assert!(books.iter().all(|station| station.held.packets.0 == 0 && station.balances()));
-        let to_hosts = books.iter().filter(|station| station.name.contains("to host"));
+        let balances = run.fabric.balances(Nanos(last));
+        prop_assert!(balances.iter().all(|stage| stage.held.packets.0 == 0 && stage.is_balanced()));
+        let to_hosts = balances.iter().filter(|stage| stage.name.contains("to host"));
         let delivered: u64 = run.delivered.iter().map(|(_, packet)| packet.len).sum();
-        let dropped: u64 = books.iter().map(|station| station.dropped.bytes.0).sum();
+        let dropped: u64 = balances.iter().map(|stage| stage.dropped.bytes.0).sum();
         prop_assert_eq!(delivered + dropped, bytes);
         if topology != Topology::BackToBack {
-            prop_assert_eq!(to_hosts.map(|station| station.left.bytes.0).sum::<u64>(), delivered);
+            prop_assert_eq!(to_hosts.map(|stage| stage.left.bytes.0).sum::<u64>(), delivered);
         }
         let mut newest: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
         for (_, packet) in &run.delivered {

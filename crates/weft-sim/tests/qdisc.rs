@@ -55,7 +55,7 @@ fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
 
 /// What a discipline must hold, as its caller sees it.
 #[derive(Default)]
-struct Books {
+struct Accounting {
     held: BTreeMap<u32, Segment>,
     /// By flow: the last segment that left. They are numbered in the order of arrival.
     last: BTreeMap<u32, u32>,
@@ -64,7 +64,7 @@ struct Books {
     dropped: u64,
 }
 
-impl Books {
+impl Accounting {
     fn enqueue(&mut self, name: &str, qdisc: &mut dyn Qdisc, segment: Segment, now: Nanos) {
         let mut dropped = Vec::new();
         self.entered += u64::from(segment.len);
@@ -135,24 +135,24 @@ proptest! {
         steps in prop::collection::vec(step(), 0..400),
     ) {
         for (name, mut qdisc) in all() {
-            let mut books = Books::default();
+            let mut accounting = Accounting::default();
             let mut now = Nanos::ZERO;
             for (id, step) in (0_u32..).zip(&steps) {
                 match *step {
-                    Step::Arrive { flow, len } => books.enqueue(name, &mut *qdisc, segment(id, flow, len), now),
-                    Step::Depart => drop(books.dequeue(name, &mut *qdisc, now)),
+                    Step::Arrive { flow, len } => accounting.enqueue(name, &mut *qdisc, segment(id, flow, len), now),
+                    Step::Depart => drop(accounting.dequeue(name, &mut *qdisc, now)),
                     Step::Pass { nanos } => now += Nanos(nanos),
                 }
             }
             // Asked at the times that it names, it gives all that it holds.
             for _ in 0..10_000 {
-                match books.dequeue(name, &mut *qdisc, now) {
+                match accounting.dequeue(name, &mut *qdisc, now) {
                     Dequeued::Segment(_) => {}
                     Dequeued::Wait(time) => now = time,
                     Dequeued::Empty => break,
                 }
             }
-            prop_assert!(books.held.is_empty(), "{} keeps {} segments", name, books.held.len());
+            prop_assert!(accounting.held.is_empty(), "{} keeps {} segments", name, accounting.held.len());
         }
     }
 

@@ -121,7 +121,7 @@ const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
 /// The books of a run, as reports have them. The total is the whole path, from the qdiscs to the receivers' stacks.
 pub fn conservation(outcome: &Outcome) -> Conservation {
     let stations: Vec<Station> = outcome
-        .books
+        .balances
         .iter()
         .map(|station| Station { name: station.name.clone(), ledger: ledger(station) })
         .collect();
@@ -157,7 +157,7 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
     Conservation { total: path(sums), drops, stations, ..Conservation::default() }
 }
 
-fn ledger(station: &outcome::Station) -> Ledger {
+fn ledger(station: &outcome::StageBalance) -> Ledger {
     Ledger {
         in_packets: station.entered.packets.0,
         in_bytes: station.entered.bytes.0,

@@ -9,14 +9,16 @@
 
 mod layout;
 mod port;
+mod transit;
 
 use crate::ids::{HostId, Table};
 use crate::link::Framing;
-use crate::outcome::Station;
+use crate::outcome::StageBalance;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
 use layout::{Home, Layout};
 use port::Port;
+pub(crate) use transit::{Header, Passage, Transit};
 use weft_units::{Bytes, Nanos};
 
 pub use crate::ids::SwitchId;
@@ -144,30 +146,30 @@ impl Fabric {
         ecn_capable: bool,
         now: Nanos,
     ) -> Forward {
-        let station = &mut self.switches[switch];
-        let index = station.away.route(switch, self.homes[to], hash) as usize;
+        let state = &mut self.switches[switch];
+        let index = state.away.route(switch, self.homes[to], hash) as usize;
         let port = &mut self.ports[index];
         port.entered.packets.0 += 1;
         port.entered.bytes += len;
-        station.used -= port.drain(now);
+        state.used -= port.drain(now);
         let (buffer, alpha) = (self.buffer, self.alpha);
         let admits = |held: Bytes, used: Bytes| {
             let free = buffer.saturating_sub(used);
             len <= free && (held.0 as f64) < alpha * free.0 as f64
         };
         let held = port.holds();
-        if !admits(held, station.used) {
+        if !admits(held, state.used) {
             // What other ports have sent since they were last looked at makes room. Asking them only now is exact: more
             // room never turns a yes into a no.
-            for port in &mut self.ports[station.first as usize..station.end as usize] {
-                station.used -= port.drain(now);
+            for port in &mut self.ports[state.first as usize..state.end as usize] {
+                state.used -= port.drain(now);
             }
-            if !admits(held, station.used) {
+            if !admits(held, state.used) {
                 self.ports[index].drop_one(len);
                 return Forward::Dropped;
             }
         }
-        station.used += len;
+        state.used += len;
         let marked = ecn_capable && held > self.mark_above;
         let port = &mut self.ports[index];
         let departs = port.enqueue(now, len, Framing::ETHERNET.wire_bytes(len));
@@ -184,13 +186,13 @@ impl Fabric {
     /// # Panics
     /// `switch` was not named by a [`Hop`].
     pub fn occupancy(&self, switch: SwitchId, now: Nanos) -> Bytes {
-        let station = &self.switches[switch];
-        self.ports[station.first as usize..station.end as usize].iter().map(|port| port.held(now).bytes).sum()
+        let state = &self.switches[switch];
+        self.ports[state.first as usize..state.end as usize].iter().map(|port| port.held(now).bytes).sum()
     }
 
-    /// The books of all output ports at `now`, which is not before the last packet's arrival. What links carry is in no
-    /// port's books: it has left one and not entered the next.
-    pub fn books(&self, now: Nanos) -> Vec<Station> {
+    /// The balances of all output ports at `now`, which is not before the last packet's arrival. What links carry is in no
+    /// port's balance: it has left one and not entered the next.
+    pub fn balances(&self, now: Nanos) -> Vec<StageBalance> {
         let switches = self.switches.iter().enumerate();
         let ports = switches.flat_map(|(s, switch)| {
             self.ports[switch.first as usize..switch.end as usize].iter().map(move |port| {
@@ -198,7 +200,7 @@ impl Fabric {
                     Hop::Host(host) => format!("switch {s} port to host {host}"),
                     Hop::Switch(SwitchId(next)) => format!("switch {s} port to switch {next}"),
                 };
-                port.books(name, now)
+                port.balance(name, now)
             })
         });
         ports.collect()

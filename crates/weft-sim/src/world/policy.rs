@@ -1,7 +1,7 @@
 //! The policy tree of a NIC that runs the engine: a queue for each stream, in the lane that the policy's match table gives its packets.
 
-use super::Stream;
 use super::build::impossible;
+use crate::host::socket::Stream;
 use crate::ids::{HostId, StreamId, Table};
 use crate::nic::scheduler::{NicScheduler, PolicyScheduler};
 use crate::run_error::RunError;
