@@ -93,11 +93,13 @@ impl Outgoing {
     }
 
     /// Packets on the wire that it becomes.
+    #[inline]
     pub(crate) fn packets(&self) -> u32 {
         self.payload.div_ceil(self.packet_payload.max(1)).max(1)
     }
 
     /// Bytes of all its frames (`qdisc_pkt_len_init`).
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         let packets = self.packets();
         let last = self.payload - (packets - 1) * self.packet_payload.min(self.payload);
@@ -123,6 +125,7 @@ pub(crate) struct Skb {
 
 impl Skb {
     /// A segment made at `now`.
+    #[inline]
     pub(crate) const fn new(outgoing: &Outgoing, now: Nanos) -> Self {
         Self {
             body: outgoing.body,
@@ -154,6 +157,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    #[inline]
     pub(crate) const fn bytes(&self) -> Bytes {
         Bytes(self.len as u64)
     }

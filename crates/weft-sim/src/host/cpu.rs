@@ -32,6 +32,7 @@ impl Work {
     }
 
     /// The time of the event that does the work, which is before what the work costs and what kept the core busy.
+    #[inline]
     pub(crate) const fn event_time(&self) -> Nanos {
         self.event_time
     }
@@ -97,12 +98,14 @@ struct Core {
 }
 
 impl Core {
+    #[inline]
     fn has_work(&self) -> bool {
         !(self.net_tx.is_empty() && self.polls.is_empty() && self.tasklet.is_empty() && self.ready.is_empty())
     }
 
     /// Takes the next unit of work, in the order of `handle_softirqs`: what a poll raises runs after the poll, transmission before
     /// tasklets.
+    #[inline]
     fn next_unit(&mut self, now: Nanos) -> Option<Unit> {
         let thread_waits = !self.ready.is_empty();
         let thread_first = thread_waits && now.saturating_sub(self.thread_ran) > SOFTIRQ_TIME;
@@ -151,6 +154,7 @@ impl Processors {
         }
     }
 
+    #[inline]
     pub(crate) const fn count(&self) -> u32 {
         self.cores.len() as u32
     }
@@ -165,6 +169,7 @@ impl Processors {
     }
 
     /// Lets a core take up work at `at`, or as soon as it is free.
+    #[inline]
     pub(crate) fn wake(&mut self, core: CoreId, at: Nanos, agenda: &mut Agenda) {
         let state = &mut self.cores[core];
         if !state.pending {
@@ -174,6 +179,7 @@ impl Processors {
     }
 
     /// A thread becomes ready.
+    #[inline]
     pub(crate) fn ready(&mut self, core: CoreId, task: Task, at: Nanos, agenda: &mut Agenda) {
         self.cores[core].ready.push_back(task);
         self.wake(core, at, agenda);
@@ -204,33 +210,40 @@ impl Processors {
     }
 
     /// The thread that runs has more to do, after the others that are ready.
+    #[inline]
     pub(crate) fn continue_thread(&mut self, work: &Work, task: Task) {
         self.cores[work.core].ready.push_back(task);
     }
 
+    #[inline]
     pub(crate) fn raise_poll(&mut self, core: CoreId, queue: RxQueueId) {
         self.cores[core].polls.push_back(queue);
     }
 
+    #[inline]
     pub(crate) fn raise_net_tx(&mut self, core: CoreId, queue: QueueId) {
         self.cores[core].net_tx.push_back(queue);
     }
 
+    #[inline]
     pub(crate) fn raise_tasklet(&mut self, core: CoreId, stream: StreamId) {
         self.cores[core].tasklet.push_back(stream);
     }
 
     /// Takes the next stream from the tasklet of the core that works.
+    #[inline]
     pub(crate) fn next_in_tasklet(&mut self, work: &Work) -> Option<StreamId> {
         self.cores[work.core].tasklet.pop_front()
     }
 
     /// Whether a core would take up work at `now`, and no event for it is pending.
+    #[inline]
     pub(crate) fn is_idle(&self, core: CoreId, now: Nanos) -> bool {
         !self.cores[core].pending && self.cores[core].free <= now
     }
 
     /// Begins a core's next unit of work.
+    #[inline]
     pub(crate) fn begin(&mut self, core: CoreId, now: Nanos) -> (Option<Unit>, Work) {
         let state = &mut self.cores[core];
         state.pending = false;
@@ -239,6 +252,7 @@ impl Processors {
     }
 
     /// Ends a unit of work; the next one, if there is one, follows at once.
+    #[inline]
     pub(crate) fn end(&mut self, work: &Work, agenda: &mut Agenda) {
         let state = &mut self.cores[work.core];
         state.free = work.now();
@@ -249,11 +263,13 @@ impl Processors {
     }
 
     /// Begins work that an event does at once on a core, on top of what the core is busy with.
+    #[inline]
     pub(crate) fn at_once(&self, core: CoreId, now: Nanos) -> Work {
         Work { host: self.host, core, event_time: now, at: now.max(self.cores[core].free).0 as f64 }
     }
 
     /// Ends such work.
+    #[inline]
     pub(crate) fn end_at_once(&mut self, work: &Work) {
         self.cores[work.core].free = work.now();
     }
@@ -266,6 +282,7 @@ impl Processors {
     }
 
     /// Charges time of one category.
+    #[inline]
     pub(crate) fn charge_time(&mut self, category: Category, nanos: f64, work: &mut Work) {
         self.cores[work.core].extra[category as usize] += nanos;
         work.at += nanos;
@@ -280,6 +297,7 @@ impl Processors {
     }
 
     /// Touches a sending side's socket, whose cache lines come from the core that did so last.
+    #[inline]
     pub(crate) fn touch_socket(&mut self, last: &mut Option<CoreId>, work: &mut Work) {
         let nanos = self.contention.socket_transfer_ns;
         let last = last.replace(work.core);
@@ -289,6 +307,7 @@ impl Processors {
     }
 
     /// Takes a lock: spins until its holder is done, and moves its cache line from the core that had it last.
+    #[inline]
     pub(crate) fn take_lock(&mut self, last: &mut Option<CoreId>, unlocked: Nanos, work: &mut Work) {
         let spin = unlocked.saturating_sub(work.now());
         let last = last.replace(work.core);

@@ -96,17 +96,20 @@ impl TcpReceiver {
     }
 
     /// Payload bytes received.
+    #[inline]
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Bytes that the application has read.
+    #[inline]
     pub(crate) const fn read_bytes(&self) -> u64 {
         self.read
     }
 
     /// Takes merged packets of a stream in which `written` bytes have been written so far. A packet that was taken for lost and sent
     /// again although it had arrived is no new data.
+    #[inline]
     pub(crate) fn on_data(&mut self, data: &Merged, written: u64) -> Received {
         let fresh = u64::from(data.payload).min(written.saturating_sub(self.bytes));
         let gap = data.first > self.next;
@@ -126,6 +129,7 @@ impl TcpReceiver {
         }
     }
 
+    #[inline]
     fn wakes_reader(&mut self) -> bool {
         let wakes = !self.reading && self.unread > 0;
         self.reading |= wakes;
@@ -133,6 +137,7 @@ impl TcpReceiver {
     }
 
     /// Sees that what has arrived by `now` is acknowledged after a delay.
+    #[inline]
     pub(crate) fn delay_ack(&mut self, now: Nanos, agenda: &mut Agenda) {
         if !std::mem::replace(&mut self.ack_pending, true) {
             agenda.push(now + DELAYED_ACK, Event::DelayedAck { stream: self.stream });
@@ -146,6 +151,7 @@ impl TcpReceiver {
     }
 
     /// Makes an acknowledgement.
+    #[inline]
     pub(crate) fn acknowledge(&mut self) -> Ack {
         self.unacknowledged = 0;
         self.advertised = self.window.0.saturating_sub(self.unread).min(u64::from(u32::MAX)) as u32;
@@ -160,6 +166,7 @@ impl TcpReceiver {
     }
 
     /// The application reads; returns how many bytes.
+    #[inline]
     pub(crate) fn read(&mut self) -> u64 {
         let bytes = self.unread.min(READ_SIZE);
         self.unread -= bytes;
@@ -168,6 +175,7 @@ impl TcpReceiver {
     }
 
     /// The read is done.
+    #[inline]
     pub(crate) const fn end_read(&mut self) -> HasRead {
         let room = self.window.0.saturating_sub(self.unread);
         let was_small = (self.advertised as u64) < self.window.0 / 2 && self.packets > 0;

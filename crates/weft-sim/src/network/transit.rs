@@ -82,6 +82,7 @@ impl Transit {
     }
 
     /// A packet reaches a switch.
+    #[inline]
     pub(crate) fn at_switch(
         &mut self,
         switch: SwitchId,

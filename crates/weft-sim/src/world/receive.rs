@@ -86,12 +86,15 @@ impl<O: Observer> World<'_, O> {
             self.observe(work.host, PacketEventKind::Delivered, now, &packet, None);
             self.receive(&packet, work);
         }
-        let merged = self.hosts[work.host].receive.flush();
-        merged.iter().for_each(|one| self.receive_data(one, work));
-        self.hosts[work.host].receive.reuse_merged(merged);
+        if taken > 0 {
+            let merged = self.hosts[work.host].receive.flush();
+            merged.iter().for_each(|one| self.receive_data(one, work));
+            self.hosts[work.host].receive.reuse_merged(merged);
+        }
         taken
     }
 
+    #[inline]
     fn receive(&mut self, packet: &Packet, work: &mut Work) {
         match packet.body {
             Body::Data { first } => {

@@ -62,6 +62,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Does what follows from a packet's passage.
+    #[inline]
     fn pass(&mut self, passage: Passage) {
         match passage {
             Passage::UnderWay => {}
@@ -76,6 +77,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A packet will be in a host's receive ring at `at`.
+    #[inline]
     fn arrive(&mut self, to: HostId, packet: Packet, at: Nanos) {
         debug_assert_eq!(to, self.streams[packet.stream].to);
         let host = &mut self.hosts[to];
@@ -86,6 +88,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// A packet is lost for good: what it alone refers to is free.
+    #[inline]
     pub(super) fn forget(&mut self, body: Body) {
         if let Body::Ack { content } = body {
             self.acks.remove(content);

@@ -22,6 +22,7 @@ pub(crate) struct Merged {
 
 impl Merged {
     /// A packet of data by itself.
+    #[inline]
     pub(crate) fn single(first: u64, packet: &Packet) -> Self {
         Self {
             stream: packet.stream,
@@ -34,6 +35,7 @@ impl Merged {
     }
 
     /// Takes a packet that follows directly, if there is room; whether it has.
+    #[inline]
     fn take(&mut self, one: &Self) -> bool {
         let follows = self.first + u64::from(self.packets) == one.first;
         let alike = (self.marked == 0) == (one.marked == 0);
@@ -68,6 +70,7 @@ impl Merge {
 
     /// Adds a packet. Returns what goes up the stack first: the same stream's when the packet does not follow it or it is full, or the
     /// oldest when there are too many streams; the packet itself where GRO is off.
+    #[inline]
     pub(crate) fn add(&mut self, one: Merged) -> Option<Merged> {
         let Some(streams) = self.streams else { return Some(one) };
         if let Some(held) = self.held.iter_mut().find(|held| held.stream == one.stream) {
@@ -79,11 +82,13 @@ impl Merge {
     }
 
     /// Takes all that is held, the oldest first: the poll is over.
+    #[inline]
     pub(crate) fn flush(&mut self) -> Vec<Merged> {
         std::mem::take(&mut self.held)
     }
 
     /// Takes the list back that [`flush`](Self::flush) gave, for its room.
+    #[inline]
     pub(crate) fn reuse(&mut self, mut list: Vec<Merged>) {
         list.clear();
         self.held = list;

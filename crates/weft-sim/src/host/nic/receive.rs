@@ -148,6 +148,7 @@ impl NicReceive {
     }
 
     /// An interrupt comes: returns the core that takes it and is to poll; none if an earlier one has superseded it.
+    #[inline]
     pub(crate) fn interrupt(&mut self, queue: RxQueueId, now: Nanos, random: &mut Random) -> Option<CoreId> {
         let pair = &mut self.pairs[queue];
         if pair.polling || pair.due != Some(now) {
@@ -168,6 +169,7 @@ impl NicReceive {
         std::mem::take(&mut self.pairs[queue].done)
     }
 
+    #[inline]
     pub(crate) fn reuse_completed(&mut self, queue: RxQueueId, mut list: Vec<(QueueId, Segment)>) {
         list.clear();
         self.pairs[queue].done = list;
@@ -213,16 +215,19 @@ impl NicReceive {
         self.merge.add(one)
     }
 
+    #[inline]
     pub(crate) fn flush(&mut self) -> Vec<Merged> {
         self.merge.flush()
     }
 
+    #[inline]
     pub(crate) fn reuse_merged(&mut self, list: Vec<Merged>) {
         self.merge.reuse(list);
     }
 
     /// Ends a poll at `now` that took so many packets. Returns whether the queue pair is to be polled again; otherwise interrupts are
     /// on again.
+    #[inline]
     pub(crate) fn end_poll(
         &mut self,
         (queue, taken): (RxQueueId, u32),

@@ -109,6 +109,7 @@ impl NicTransmit {
     }
 
     /// Posts a ring's new descriptors at `at`: makes sure that the NIC looks at its rings then, or as soon as it may fetch.
+    #[inline]
     pub(crate) fn doorbell(&mut self, queue: QueueId, (now, at): (Nanos, Nanos), agenda: &mut Agenda) {
         let ring = &mut self.rings[queue];
         if !ring.active {
@@ -121,12 +122,14 @@ impl NicTransmit {
     }
 
     /// Lets the NIC go on at `until`.
+    #[inline]
     pub(crate) fn sleep(&mut self, until: Nanos, agenda: &mut Agenda) {
         self.pending = true;
         agenda.push(until, Event::Transmit { host: self.host });
     }
 
     /// An [`Event::Transmit`] has come.
+    #[inline]
     pub(crate) const fn wake(&mut self) {
         self.pending = false;
     }

@@ -20,6 +20,7 @@ pub(crate) enum Pools {
 }
 
 impl Pools {
+    #[inline]
     fn of(&self, facts: &Stream) -> &[QueueId] {
         let Self::ByCore { cores, queues } = self else { return &[] };
         let cores = *cores as usize;
@@ -40,6 +41,7 @@ pub(super) enum Chosen {
 }
 
 impl Chosen {
+    #[inline]
     pub(super) const fn queue(self) -> QueueId {
         match self {
             Self::Kept(queue) | Self::Once(queue) | Self::Dynamically(queue) => queue,
@@ -62,6 +64,7 @@ impl QueueChoice {
         Self { assignment, pools, occupancy, shared_queues: 0 }
     }
 
+    #[inline]
     pub(super) const fn some_queue_is_shared(&self) -> bool {
         self.shared_queues > 0
     }
@@ -89,6 +92,7 @@ impl QueueChoice {
     }
 
     /// A stream has something in a queue now.
+    #[inline]
     pub(super) fn enters(&mut self, queue: QueueId, weight: u32) {
         let occupancy = &mut self.occupancy[queue];
         occupancy.flows += 1;
@@ -97,6 +101,7 @@ impl QueueChoice {
     }
 
     /// A stream has nothing in a queue any longer.
+    #[inline]
     pub(super) fn leaves(&mut self, queue: QueueId, weight: u32) {
         let occupancy = &mut self.occupancy[queue];
         self.shared_queues -= u32::from(occupancy.flows == 2);

@@ -131,6 +131,7 @@ impl QdiscLayer {
     }
 
     /// The queue for a stream's next segment; counts the segment in.
+    #[inline]
     fn queue_of(
         &mut self,
         stream: StreamId,
@@ -152,6 +153,7 @@ impl QdiscLayer {
         queue
     }
 
+    #[inline]
     fn weight_changes(&mut self, queue: QueueId, now: Nanos, agenda: &mut Agenda) {
         if let Some(weights) = &mut self.weights {
             weights.changes(queue, self.host, now, agenda);
@@ -159,6 +161,7 @@ impl QdiscLayer {
     }
 
     /// A segment is freed: its socket is charged less, and its stream may leave the queue.
+    #[inline]
     pub(crate) fn release(
         &mut self,
         (queue, segment): (QueueId, &Segment),
@@ -194,6 +197,7 @@ impl QdiscLayer {
 
     /// The size of the pieces in which a segment goes down while streams share queues (Titan, ATC 2017, section 3.3); none if it goes
     /// as a whole.
+    #[inline]
     pub(crate) fn piece_size(&self, whole: &Outgoing) -> Option<u32> {
         let size = self.shared_size.filter(|_| self.choice.some_queue_is_shared())?;
         let Body::Data { .. } = whole.body else { return None };
@@ -203,11 +207,13 @@ impl QdiscLayer {
     }
 
     /// Whether the qdisc of a queue is run by the core that works, or by which other one (`qdisc_run_begin`).
+    #[inline]
     pub(crate) fn begin_run(&mut self, queue: QueueId, work: &Work) -> Runner {
         self.queues[queue].begin_run(work)
     }
 
     /// Ends a run of a queue's qdisc.
+    #[inline]
     pub(crate) fn end_run(&mut self, queue: QueueId, work: &Work) {
         self.queues[queue].end_run(work);
     }
@@ -256,6 +262,7 @@ impl QdiscLayer {
     }
 
     /// Bytes of a queue were sent and are freed, in one batch (`netdev_tx_completed_queue`).
+    #[inline]
     pub(crate) fn completed(&mut self, queue: QueueId, bytes: Bytes, now: Nanos) {
         self.queues[queue].limit.completed(bytes, now);
     }

@@ -56,6 +56,7 @@ impl TransmitQueue {
         }
     }
 
+    #[inline]
     pub(super) fn begin_run(&mut self, work: &Work) -> Runner {
         if self.running <= work.now() || self.runner == work.core {
             self.rerun = false;
@@ -67,12 +68,14 @@ impl TransmitQueue {
         Runner::Other { core: self.runner, until: self.running }
     }
 
+    #[inline]
     pub(super) fn end_run(&mut self, work: &Work) {
         self.running = work.now();
         self.runner = work.core;
     }
 
     /// Takes note that the qdisc lets nothing through before `until`; whether that time is news.
+    #[inline]
     pub(super) fn retries_at(&mut self, until: Nanos, now: Nanos) -> bool {
         let is_news = self.retry.is_none_or(|retry| retry <= now || until < retry);
         if is_news {

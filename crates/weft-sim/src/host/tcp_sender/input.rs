@@ -48,6 +48,7 @@ impl TcpSender {
         }
     }
 
+    #[inline]
     fn grow(&mut self, sample: Acknowledged) {
         if let Some(control) = &mut self.congestion {
             control.on_acknowledged(&sample, &mut self.window);
@@ -55,6 +56,7 @@ impl TcpSender {
     }
 
     /// Takes all payload below the highest acknowledged packet that has not arrived as lost; returns what of it is news.
+    #[inline]
     pub(super) fn find_losses(&mut self) -> u64 {
         let lost = self.bytes_below_highest.saturating_sub(self.delivered_bytes);
         let newly_lost = lost.saturating_sub(self.lost_bytes);
@@ -64,6 +66,7 @@ impl TcpSender {
     }
 
     /// Takes note that packets below `next` are acknowledged or lost, and of their payload.
+    #[inline]
     pub(super) fn advance(&mut self, next: u64) {
         self.highest_acked = self.highest_acked.max(next);
         while let Some(&segment) = self.sent.front() {

@@ -158,11 +158,13 @@ impl TcpSender {
         }
     }
 
+    #[inline]
     pub(crate) const fn uses_ecn(&self) -> bool {
         self.uses_ecn
     }
 
     /// Bytes that the application has written in all.
+    #[inline]
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
@@ -173,6 +175,7 @@ impl TcpSender {
     }
 
     /// Packets in flight.
+    #[inline]
     const fn in_flight(&self) -> u32 {
         (self.next - self.highest_acked) as u32
     }

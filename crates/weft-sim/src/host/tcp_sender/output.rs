@@ -88,6 +88,7 @@ impl TcpSender {
     }
 
     /// `tcp_small_queue_check`: by rate, with or without a floor of some segments, at most the limit.
+    #[inline]
     fn small_queue_is_full(&self, payload: u32, charged: u64, pacing: f64) -> bool {
         let Some(small_queue) = self.parameters.small_queue else { return false };
         let floor = f64::from(small_queue.floor_segments) * f64::from(truesize(payload));
@@ -95,12 +96,14 @@ impl TcpSender {
         charged as f64 > limit
     }
 
+    #[inline]
     fn nagle_waits(&self, payload: u32) -> bool {
         let last_is_small = payload < self.mss && self.resend == 0 && self.queue.len() == 1;
         self.parameters.nagle == Nagle::On && last_is_small && self.in_flight() > 0 && self.expects_more()
     }
 
     /// `tcp_update_pacing_rate`: bytes a second, twice the window per round trip in slow start and 1.2 times otherwise.
+    #[inline]
     fn pacing_rate(&self) -> f64 {
         let ratio = if self.window.cwnd < self.window.ssthresh / 2 { 2.0 } else { 1.2 };
         let packets = self.window.cwnd.max(self.in_flight());
@@ -138,11 +141,13 @@ impl TcpSender {
     }
 
     /// Number of the next packet.
+    #[inline]
     pub(crate) const fn next_packet(&self) -> u64 {
         self.next
     }
 
     /// Ends a push that began before packet `first` and ended for this reason.
+    #[inline]
     pub(crate) fn pushed(&mut self, first: u64, stop: Stop, now: Nanos) {
         if self.next > first {
             self.validate_window(stop, now);
@@ -180,6 +185,7 @@ impl TcpSender {
     }
 
     /// `tcp_is_cwnd_limited`.
+    #[inline]
     pub(super) const fn is_window_limited(&self) -> bool {
         if self.window.in_slow_start() {
             self.window.cwnd < 2 * self.usage.max_in_flight
@@ -190,6 +196,7 @@ impl TcpSender {
 
     /// A segment of the stream was freed below. Returns whether the stream joins the TSQ tasklet to send more; with transmit batching
     /// every stream does.
+    #[inline]
     pub(crate) const fn segment_freed(&mut self, tasklet: Tasklet) -> bool {
         let joins = (self.throttled || matches!(tasklet, Tasklet::Batched)) && !self.in_tasklet;
         if joins {
@@ -200,6 +207,7 @@ impl TcpSender {
     }
 
     /// The tasklet has come to the stream.
+    #[inline]
     pub(crate) const fn leave_tasklet(&mut self) {
         self.in_tasklet = false;
     }

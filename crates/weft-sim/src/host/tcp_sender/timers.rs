@@ -34,6 +34,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
+    #[inline]
     pub(super) const fn on_progress(&mut self, now: Nanos) {
         self.progress = now;
         self.tlp_sent = false;
@@ -51,21 +52,25 @@ pub(crate) enum Expired {
 }
 
 impl TcpSender {
+    #[inline]
     pub(super) fn smoothed_rtt(&self) -> Nanos {
         self.rtt.map_or(Nanos::ZERO, |rtt| rtt.smoothed)
     }
 
+    #[inline]
     pub(super) fn timeout(&self) -> Nanos {
         let Some(rtt) = self.rtt else { return RTO_INITIAL };
         let rto = rtt.smoothed + Nanos((4 * rtt.variation.0).max(RTO_MIN.0));
         Nanos(rto.0 << self.timers.backoff.min(6))
     }
 
+    #[inline]
     pub(super) fn tlp_timeout(&self) -> Nanos {
         let margin = if self.in_flight() == 1 { DELAYED_ACK } else { TLP_MARGIN };
         Nanos(2 * self.smoothed_rtt().0) + margin
     }
 
+    #[inline]
     pub(super) fn sample_rtt(&mut self, rtt: Nanos) {
         self.rtt = Some(match self.rtt {
             None => Rtt { smoothed: rtt.max(Nanos(1)), variation: Nanos(rtt.0 / 2) },

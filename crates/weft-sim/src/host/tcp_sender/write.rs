@@ -12,6 +12,7 @@ pub(crate) enum Unwritten {
 }
 
 impl Unwritten {
+    #[inline]
     const fn is_none(self) -> bool {
         matches!(self, Self::Bytes(0))
     }
@@ -23,6 +24,7 @@ impl Unwritten {
         };
     }
 
+    #[inline]
     fn at_most(self, bytes: u64) -> u64 {
         match self {
             Self::Bytes(unwritten) => unwritten.min(bytes),
@@ -45,12 +47,14 @@ impl TcpSender {
     }
 
     /// Bytes in the send buffer.
+    #[inline]
     const fn buffered(&self) -> u64 {
         self.written.saturating_sub(self.delivered_bytes)
     }
 
     /// Bytes that the send buffer takes: autotuned to the window (`tcp_sndbuf_expand`: twice the window in packets of truesize 4352),
     /// at most the configured size.
+    #[inline]
     fn send_buffer(&self) -> u64 {
         let most = self.parameters.send_buffer.0;
         most.min(2 * 4352 * u64::from(self.window.cwnd.max(Window::INITIAL.cwnd)))
@@ -85,6 +89,7 @@ impl TcpSender {
     }
 
     /// Whether the thread that has written writes on; otherwise it sleeps until there is more to write.
+    #[inline]
     pub(crate) const fn writes_on(&mut self) -> bool {
         let more = !self.unwritten.is_none();
         if !more {
@@ -95,6 +100,7 @@ impl TcpSender {
 
     /// Whether the writer, which waits for room in the buffer, is to be woken: `sk_stream_write_space` does so when a third of it is
     /// free.
+    #[inline]
     pub(crate) fn wakes_writer(&mut self) -> bool {
         let waits = self.blocked && !self.unwritten.is_none();
         if !waits || 3 * self.buffered() > 2 * self.send_buffer() {
@@ -105,21 +111,25 @@ impl TcpSender {
     }
 
     /// Whether the writer waits for room in the buffer (`SOCK_NOSPACE`).
+    #[inline]
     pub(super) const fn waits_for_space(&self) -> bool {
         self.blocked && !self.unwritten.is_none()
     }
 
     /// Whether the application will write more.
+    #[inline]
     pub(super) const fn expects_more(&self) -> bool {
         !self.unwritten.is_none()
     }
 
     /// Whether all that the application had to write has arrived.
+    #[inline]
     pub(crate) const fn is_done(&self) -> bool {
         self.unwritten.is_none() && self.buffered() == 0
     }
 
     /// Whether nothing is in the buffer.
+    #[inline]
     pub(super) const fn is_empty(&self) -> bool {
         self.buffered() == 0
     }
