@@ -1,4 +1,4 @@
-//! What moves through the sending host's stations: segments (skbs), as queues and schedulers see them.
+//! Segments (skbs), as the queues and schedulers of a sending host see them.
 
 pub use crate::ids::{SkbId, StreamId};
 
@@ -24,7 +24,7 @@ pub struct Segment {
     pub marked: bool,
 }
 
-/// How much a station holds.
+/// The segments that a queue holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Backlog {
     /// Segments.
@@ -33,7 +33,7 @@ pub struct Backlog {
     pub bytes: Bytes,
 }
 
-/// What a station that holds segments gives when asked.
+/// The answer of a queue that is asked for a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dequeued {
     /// This one.

@@ -16,7 +16,7 @@ use crate::link::Framing;
 use crate::outcome::StageBalance;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
-use layout::{Home, Layout};
+use layout::{Attachment, Layout};
 use port::Port;
 pub(crate) use transit::{Header, Passage, Transit};
 use weft_units::{Bytes, Nanos};
@@ -71,7 +71,7 @@ pub struct Fabric {
     switches: Table<SwitchId, Switch>,
     ports: Vec<Port>,
     /// By host: where it is connected. Empty when hosts are back to back.
-    homes: Table<HostId, Home>,
+    attachments: Table<HostId, Attachment>,
     delay: Nanos,
     buffer: Bytes,
     alpha: f64,
@@ -101,11 +101,11 @@ impl Fabric {
                 return Err(impossible(what, "give `network.switch.buffer`"));
             }
         }
-        let Layout { switches, ports, homes } = Layout::new(network, hosts)?;
+        let Layout { switches, ports, attachments } = Layout::new(network, hosts)?;
         Ok(Self {
             switches,
             ports,
-            homes,
+            attachments,
             delay: network.delay,
             buffer: switch.buffer,
             alpha: switch.alpha,
@@ -119,11 +119,11 @@ impl Fabric {
     /// `host` is not below the number of hosts.
     #[inline]
     pub fn leave_host(&self, host: HostId, now: Nanos) -> (Nanos, Hop) {
-        let at = if self.homes.len() == 0 {
+        let at = if self.attachments.len() == 0 {
             assert!(host.0 < 2, "two hosts are back to back");
             Hop::Host(HostId(1 - host.0))
         } else {
-            Hop::Switch(SwitchId(self.homes[host].switch))
+            Hop::Switch(SwitchId(self.attachments[host].switch))
         };
         (now + self.delay, at)
     }
@@ -147,7 +147,7 @@ impl Fabric {
         now: Nanos,
     ) -> Forward {
         let state = &mut self.switches[switch];
-        let index = state.away.route(switch, self.homes[to], hash) as usize;
+        let index = state.away.route(switch, self.attachments[to], hash) as usize;
         let port = &mut self.ports[index];
         port.entered.packets.0 += 1;
         port.entered.bytes += len;

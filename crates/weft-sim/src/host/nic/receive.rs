@@ -193,19 +193,22 @@ impl NicReceive {
         Some(packet)
     }
 
-    /// Decides about the packets that have arrived since the last poll: only polls make room, so the first ones fill the ring and the
-    /// others are dropped.
+    /// Decides about the packets that have arrived since the ring was empty: only polls make room, so the first ones fill the ring and
+    /// the others are dropped.
     fn settle(&mut self, queue: RxQueueId, now: Nanos, mut on_drop: impl FnMut(&Packet)) {
         let pair = &mut self.pairs[queue];
-        let first = pair.accepted as usize;
-        let arrived = pair.ring.iter().skip(first).take_while(|(at, _)| *at <= now).count();
-        let fit = arrived.min((self.parameters.ring - pair.accepted) as usize);
-        let bytes = pair.ring.range(first..first + arrived).map(|(_, packet)| u64::from(packet.len)).sum();
-        self.passed.entered.count(arrived as u64, bytes);
-        pair.accepted += fit as u32;
-        for (_, packet) in pair.ring.drain(first + fit..first + arrived) {
-            self.passed.dropped.count(1, u64::from(packet.len));
-            on_drop(&packet);
+        let (mut arrived, mut bytes) = (0_u32, 0);
+        for (_, packet) in pair.ring.iter().take_while(|(at, _)| *at <= now) {
+            arrived += 1;
+            bytes += u64::from(packet.len);
+        }
+        self.passed.entered.count(u64::from(arrived), bytes);
+        pair.accepted = arrived.min(self.parameters.ring);
+        if arrived > pair.accepted {
+            for (_, packet) in pair.ring.drain(pair.accepted as usize..arrived as usize) {
+                self.passed.dropped.count(1, u64::from(packet.len));
+                on_drop(&packet);
+            }
         }
     }
 

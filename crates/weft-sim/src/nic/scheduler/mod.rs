@@ -12,7 +12,7 @@ mod surplus;
 use crate::scenario::SchedulerKind;
 use weft_units::{Bytes, Nanos, QueueId};
 
-pub use dcb::Dcb;
+pub use dcb::{BetweenClasses, Dcb};
 pub use deficit::Deficit;
 pub use policy::{PolicyScheduler, QueueError};
 pub use round_robin::RoundRobin;
@@ -23,7 +23,10 @@ pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>>
     match *kind {
         SchedulerKind::RoundRobin => Some(Box::new(RoundRobin::new(queues))),
         SchedulerKind::Deficit { quantum } => Some(Box::new(Deficit::new(queues, quantum))),
-        SchedulerKind::Dcb { classes, strict } => Some(Box::new(Dcb::new(queues, classes, strict))),
+        SchedulerKind::Dcb { classes, strict } => {
+            let between = if strict { BetweenClasses::Strict } else { BetweenClasses::Shared };
+            Some(Box::new(Dcb::new(queues, classes, between)))
+        }
         SchedulerKind::PolicyTree => None,
     }
 }
