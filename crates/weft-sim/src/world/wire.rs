@@ -81,8 +81,11 @@ impl<O: Observer> World<'_, O> {
     fn arrive(&mut self, to: HostId, packet: Packet, at: Nanos) {
         debug_assert_eq!(to, self.streams[packet.stream].to);
         let host = &mut self.hosts[to];
-        let own = self.sockets[packet.stream.reverse()].queue;
-        let learnt = own.filter(|_| host.settings.learns_queues).map(|queue| host.receive.beside(queue));
+        let learnt = if host.settings.learns_queues {
+            self.sockets[packet.stream.reverse()].queue.map(|queue| host.receive.beside(queue))
+        } else {
+            None
+        };
         let queue = self.steering.arrives(packet.stream, learnt);
         host.receive.arrives(queue, packet, at, &mut self.random, &mut self.agenda);
     }

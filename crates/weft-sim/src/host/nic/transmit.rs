@@ -4,7 +4,7 @@ use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
 use crate::link_transmitter::LinkTransmitter;
-use crate::nic::scheduler::{NicScheduler, Pick};
+use crate::nic::scheduler::{After, NicScheduler, Pick};
 use crate::outcome::Amount;
 use crate::packet::{Packet, Skbs};
 use crate::segment::Segment;
@@ -177,7 +177,8 @@ impl NicTransmit {
     pub(crate) fn end_turn(&mut self, queue: QueueId, now: Nanos) -> Nanos {
         let ring = &mut self.rings[queue];
         ring.active = !ring.segments.is_empty();
-        self.scheduler.finish(queue, Bytes(self.turn_bytes), ring.active, now);
+        let after = After::holding(ring.segments.len());
+        self.scheduler.finish(queue, Bytes(self.turn_bytes), after, now);
         self.next_fetch = self.wire.free_at().saturating_sub(self.parameters.ahead);
         self.next_fetch
     }

@@ -2,7 +2,7 @@
 
 use super::ring::{Links, Ring};
 use super::surplus::Surplus;
-use super::{NicScheduler, Pick};
+use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, QueueId};
 
 /// Credit of a class per round when classes share by deficit round robin: 24 units of 64 bytes, which is what
@@ -67,20 +67,21 @@ impl NicScheduler for Dcb {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: QueueId, sent: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: QueueId, sent: Bytes, after: After, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
         self.turn = None;
         let class = self.class_of(queue.0);
         let ring = &mut self.classes[class];
-        if backlogged {
+        if after == After::Backlogged {
             ring.rotate(&mut self.links);
         } else {
             ring.pop(&mut self.links);
         }
         if let Some(shares) = &mut self.shares {
-            shares.finish(sent, !ring.is_empty());
+            let class = if ring.is_empty() { After::Empty } else { After::Backlogged };
+            shares.finish(sent, class);
         }
     }
 
