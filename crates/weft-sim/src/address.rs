@@ -1,5 +1,6 @@
 //! Addresses and ports of simulated packets, as captures show them and policies test them.
 
+use crate::ids::{HostId, StreamId};
 use core::net::Ipv4Addr;
 
 /// Networks for documentation, the first three bytes of each (RFC 5737).
@@ -11,12 +12,12 @@ const FIRST_PORT: u32 = 49_152;
 const PORTS: u32 = 16_384;
 
 /// The address of a host; none beyond the 762 that the networks have room for.
-pub(crate) fn of_host(host: u32) -> Option<Ipv4Addr> {
-    let [a, b, c] = *NETWORKS.get((host / HOSTS_PER_NETWORK) as usize)?;
-    Some(Ipv4Addr::new(a, b, c, (host % HOSTS_PER_NETWORK + 1) as u8))
+pub(crate) fn of_host(host: HostId) -> Option<Ipv4Addr> {
+    let [a, b, c] = *NETWORKS.get((host.0 / HOSTS_PER_NETWORK) as usize)?;
+    Some(Ipv4Addr::new(a, b, c, (host.0 % HOSTS_PER_NETWORK + 1) as u8))
 }
 
 /// Source and destination port of a flow's data.
-pub(crate) const fn ports(flow: u32) -> (u16, u16) {
-    ((FIRST_PORT + flow % PORTS) as u16, (FIRST_PORT + flow / PORTS % PORTS) as u16)
+pub(crate) const fn ports(stream: StreamId) -> (u16, u16) {
+    ((FIRST_PORT + stream.0 % PORTS) as u16, (FIRST_PORT + stream.0 / PORTS % PORTS) as u16)
 }

@@ -22,8 +22,11 @@ pub enum Category {
 }
 
 impl Category {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
     /// All of them, in the order of the study's figures.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::DataCopy,
         Self::TcpIp,
         Self::Netdev,
@@ -89,8 +92,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// How many there are.
+    pub const COUNT: usize = 17;
+
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::SystemCall,
         Self::CopyIn,
         Self::CopyOut,
@@ -134,11 +140,17 @@ impl Operation {
     }
 }
 
+/// A number per category, in the order of [`Category::ALL`].
+pub type PerCategory = [f64; Category::COUNT];
+
+/// A number per operation, in the order of [`Operation::ALL`].
+pub type PerOperation = [f64; Operation::COUNT];
+
 /// Costs of all operations, in nanoseconds (per unit of the operation) by category.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Costs {
     /// `table[operation][category]`, nanoseconds.
-    pub table: [[f64; 8]; 17],
+    pub table: [PerCategory; Operation::COUNT],
     /// Factors that the state of caches and locks puts on top.
     pub contention: Contention,
 }
@@ -169,7 +181,7 @@ pub struct Contention {
 impl Costs {
     /// No work costs anything: processors are never what limits.
     pub const FREE: Self = Self {
-        table: [[0.0; 8]; 17],
+        table: [[0.0; Category::COUNT]; Operation::COUNT],
         contention: Contention {
             lock_transfer_ns: 0.0,
             socket_transfer_ns: 0.0,

@@ -1,6 +1,6 @@
 //! What a run yields.
 
-use crate::cost::Category;
+use crate::cost::{Category, PerCategory};
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 /// Everything that was measured in a run, after its warm-up unless said otherwise.
@@ -17,13 +17,13 @@ pub struct Outcome {
     /// By probe, in the scenario's order.
     pub probes: Vec<Latencies>,
     /// By host, then by core: nanoseconds of work by category (see [`Category::ALL`]).
-    pub cpu: Vec<Vec<[f64; 8]>>,
+    pub cpu: Vec<Vec<PerCategory>>,
     /// Bytes on the wire by class and window, whole run, warm-up included.
     pub samples: Vec<ClassSample>,
     /// Counters of the sending hosts and receivers, whole run.
     pub counters: Counters,
-    /// The accounting, whole run.
-    pub accounting: Vec<Stage>,
+    /// By stage: whether its packets add up, whole run.
+    pub balances: Vec<StageBalance>,
 }
 
 /// A flow.
@@ -111,13 +111,13 @@ pub struct Counters {
     pub reordered: u64,
     /// Received skbs (after GRO) by size, in steps of 5 kB as the SIGCOMM'21 study has them: 13 steps, the last is 60 kB and more.
     pub receive_skb: [u64; 13],
-    /// Standing bytes of classes in qdiscs and rings of senders: time averages over the measured part.
-    pub standing: Vec<Bytes>,
+    /// By class, the backlog in qdiscs and rings of senders: time averages over the measured part.
+    pub backlog_bytes: Vec<Bytes>,
 }
 
-/// The accounting of one stage, over the whole run.
+/// What passed a stage of the packets' path, over the whole run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Stage {
+pub struct StageBalance {
     /// Its name, such as `host 0 qdisc`.
     pub name: String,
     /// What entered.
@@ -130,9 +130,9 @@ pub struct Stage {
     pub held: Amount,
 }
 
-impl Stage {
+impl StageBalance {
     /// Whether what entered has left, was dropped, or is held.
-    pub fn balances(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         self.entered.packets == self.left.packets + self.dropped.packets + self.held.packets
             && self.entered.bytes == self.left.bytes + self.dropped.bytes + self.held.bytes
     }
@@ -145,6 +145,19 @@ pub struct Amount {
     pub packets: Packets,
     /// Bytes.
     pub bytes: Bytes,
+}
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self { packets: Packets(0), bytes: Bytes(0) };
+}
+
+impl Counters {
+    /// Counts a received skb by its size.
+    pub(crate) fn count_receive_skb(&mut self, payload: u32) {
+        let last = self.receive_skb.len() - 1;
+        self.receive_skb[(payload as usize / 5000).min(last)] += 1;
+    }
 }
 
 impl Outcome {
@@ -161,8 +174,8 @@ impl Outcome {
     }
 
     /// A host's work by category, nanoseconds.
-    pub fn work(&self, host: usize) -> [f64; Category::ALL.len()] {
-        let mut sum = [0.0; 8];
+    pub fn work(&self, host: usize) -> PerCategory {
+        let mut sum = [0.0; Category::COUNT];
         for core in self.cpu.get(host).into_iter().flatten() {
             for (total, part) in sum.iter_mut().zip(core) {
                 *total += part;

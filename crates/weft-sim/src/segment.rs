@@ -1,21 +1,8 @@
-//! What moves through the sending host's stages: segments (skbs), as queues and schedulers see them.
+//! Segments (skbs), as the queues and schedulers of a sending host see them.
+
+pub use crate::ids::{SkbId, StreamId};
 
 use weft_units::{Bytes, Nanos};
-
-/// Index of a flow in a run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FlowIndex(pub u32);
-
-impl FlowIndex {
-    /// As an index into tables of flows.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Index of a segment in the run's pool; reused once the segment has been freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SkbId(pub u32);
 
 /// A segment, as large as TSO lets it be, as qdiscs, byte queue limits and NIC schedulers see it. A copy is 24 bytes; the rest of
 /// what is known about it lies in the run's pool under `skb`.
@@ -23,8 +10,8 @@ pub struct SkbId(pub u32);
 pub struct Segment {
     /// Its entry in the pool.
     pub skb: SkbId,
-    /// Its flow.
-    pub flow: FlowIndex,
+    /// Its stream, which is a flow to queues.
+    pub flow: StreamId,
     /// Bytes as the qdisc accounts them: payload plus headers once per packet on the wire (`qdisc_pkt_len_init`).
     pub len: u32,
     /// Packets on the wire that it becomes.
@@ -37,7 +24,7 @@ pub struct Segment {
     pub marked: bool,
 }
 
-/// How much a stage holds.
+/// The segments that a queue holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Backlog {
     /// Segments.
@@ -46,7 +33,7 @@ pub struct Backlog {
     pub bytes: Bytes,
 }
 
-/// What a stage that holds segments gives when asked.
+/// The answer of a queue that is asked for a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dequeued {
     /// This one.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weft_sim::assignment::{FlowFacts, NAMES, Occupancy, QueueAssignment, build};
-use weft_sim::segment::FlowIndex;
+use weft_sim::ids::{CoreId, StreamId};
 use weft_units::{Bytes, TxQueueId};
 
 fn assignment(name: &str) -> Box<dyn QueueAssignment> {
@@ -10,7 +10,7 @@ fn assignment(name: &str) -> Box<dyn QueueAssignment> {
 }
 
 fn flow(hash: u32) -> FlowFacts {
-    FlowFacts { flow: FlowIndex(0), hash, weight: 1, before: None, core: 0 }
+    FlowFacts { flow: StreamId(0), hash, weight: 1, before: None, core: CoreId(0) }
 }
 
 /// Queues that hold so many flows, each of weight 1.

@@ -6,6 +6,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use weft_sim::ids::HostId;
 use weft_sim::network::{Fabric, Forward, Hop, SwitchId};
 use weft_sim::run::RunError;
 use weft_sim::scenario::{Network, Switch, Topology};
@@ -49,7 +50,7 @@ fn poisson_arrivals_wait_as_in_theory() {
                 let gap: f64 = Exp1.sample(&mut random);
                 now += gap * 1000.0 / rho;
                 let at = now as u64;
-                let answer = fabric.forward(SwitchId(0), 1, 0, Bytes(1000), false, Nanos(at));
+                let answer = fabric.forward(SwitchId(0), HostId(1), 0, Bytes(1000), false, Nanos(at));
                 let (arrives, _) = arrival(answer).expect("no bound");
                 waits += (arrives - DELAY - 1000 - at) as f64;
                 packets += 1.0;
@@ -65,7 +66,7 @@ fn a_full_buffer_drops_and_takes_again_when_a_packet_has_left() {
     // Alpha is so large that only the buffer's size counts: three frames, the one being sent included.
     let switch = Switch { buffer: Bytes(3000), alpha: 1e9, ecn_threshold: None };
     let mut fabric = star(EASY_RATE, 2, switch);
-    let mut send = |now| arrival(fabric.forward(SwitchId(0), 1, 0, Bytes(1000), true, Nanos(now)));
+    let mut send = |now| arrival(fabric.forward(SwitchId(0), HostId(1), 0, Bytes(1000), true, Nanos(now)));
     assert_eq!(send(0), Some((1000 + DELAY, false)));
     assert_eq!(send(0), Some((2000 + DELAY, false)));
     assert_eq!(send(0), Some((3000 + DELAY, false)));
@@ -86,13 +87,13 @@ fn congested_ports_share_the_buffer_by_alpha() {
         for _ in 0..10_000 {
             now += 500;
             for to in 0..congested {
-                fabric.forward(SwitchId(0), to, 0, Bytes(1000), false, Nanos(now));
+                fabric.forward(SwitchId(0), HostId(to), 0, Bytes(1000), false, Nanos(now));
             }
         }
         let share = alpha * buffer as f64 / (1.0 + f64::from(congested) * alpha);
-        let accounting = fabric.accounting(Nanos(now));
+        let balances = fabric.balances(Nanos(now));
         for to in 0..congested {
-            let stage = &accounting[to as usize];
+            let stage = &balances[to as usize];
             assert_eq!(stage.name, format!("switch 0 port to host {to}"));
             let held = stage.held.bytes.0 as f64;
             assert!(
@@ -101,7 +102,7 @@ fn congested_ports_share_the_buffer_by_alpha() {
             );
             assert!(stage.dropped.packets.0 > 4000);
         }
-        assert!(accounting[congested as usize..].iter().all(|stage| stage.entered.packets.0 == 0));
+        assert!(balances[congested as usize..].iter().all(|stage| stage.entered.packets.0 == 0));
     }
 }
 
@@ -110,7 +111,7 @@ fn marks_begin_exactly_above_the_threshold() {
     let switch = Switch { buffer: Bytes(1 << 30), alpha: 1.0, ecn_threshold: Some(Bytes(3000)) };
     let mut fabric = star(EASY_RATE, 3, switch);
     let mut send = |to, capable, now| {
-        let answer = fabric.forward(SwitchId(0), to, 0, Bytes(1000), capable, Nanos(now));
+        let answer = fabric.forward(SwitchId(0), HostId(to), 0, Bytes(1000), capable, Nanos(now));
         arrival(answer).expect("there is room").1
     };
     // Found in the port: 0, 1000, 2000, 3000 (not above), 4000 (above).
@@ -127,9 +128,9 @@ fn marks_begin_exactly_above_the_threshold() {
 #[test]
 fn hosts_back_to_back_meet_after_the_delay() {
     let fabric = Fabric::new(&network(Topology::BackToBack, 1, 0, roomy()), 2).expect("possible");
-    assert_eq!(fabric.leave_host(0, Nanos(5)), (Nanos(5 + DELAY), Hop::Host(1)));
-    assert_eq!(fabric.leave_host(1, Nanos(5)), (Nanos(5 + DELAY), Hop::Host(0)));
-    assert!(fabric.accounting(Nanos(5)).is_empty());
+    assert_eq!(fabric.leave_host(HostId(0), Nanos(5)), (Nanos(5 + DELAY), Hop::Host(HostId(1))));
+    assert_eq!(fabric.leave_host(HostId(1), Nanos(5)), (Nanos(5 + DELAY), Hop::Host(HostId(0))));
+    assert!(fabric.balances(Nanos(5)).is_empty());
 }
 
 /// Across a dumbbell whose trunk is four times faster: three links' delays, a frame time on the trunk, one on the last link.
@@ -144,7 +145,7 @@ fn a_path_takes_its_delays_and_frame_times() {
         run.delivered,
         [(3 * DELAY + 250 + 1000, Packet { from: 0, to: 2, hash: 9, len: 1000, number: 0 })]
     );
-    let names: Vec<_> = run.fabric.accounting(Nanos::MAX).into_iter().map(|stage| stage.name).collect();
+    let names: Vec<_> = run.fabric.balances(Nanos::MAX).into_iter().map(|stage| stage.name).collect();
     let expected = [
         "switch 0 port to host 0",
         "switch 0 port to switch 1",
@@ -227,7 +228,7 @@ impl Driver {
 
     /// The sending host's NIC has sent the packet at `now`.
     fn inject(&mut self, packet: Packet, now: u64) {
-        let (at, hop) = self.fabric.leave_host(packet.from, Nanos(now));
+        let (at, hop) = self.fabric.leave_host(HostId(packet.from), Nanos(now));
         self.injected += 1;
         self.events.push(Reverse((at.0, self.injected, hop, packet)));
     }
@@ -237,7 +238,7 @@ impl Driver {
         let Reverse((now, order, hop, packet)) = self.events.pop()?;
         match hop {
             Hop::Host(host) => {
-                assert_eq!(host, packet.to, "delivered to the wrong host");
+                assert_eq!(host, HostId(packet.to), "delivered to the wrong host");
                 self.delivered.push((now, packet));
             }
             Hop::Switch(switch) => {
@@ -246,7 +247,7 @@ impl Driver {
                 assert!(way.len() <= 3, "astray: {way:?}");
                 match self.fabric.forward(
                     switch,
-                    packet.to,
+                    HostId(packet.to),
                     packet.hash,
                     Bytes(packet.len),
                     false,
@@ -304,18 +305,18 @@ proptest! {
         let mut last = 0;
         while let Some(now) = run.step() {
             last = now;
-            let accounting = run.fabric.accounting(Nanos(now));
-            prop_assert!(accounting.iter().all(|stage| stage.balances()), "{accounting:?}");
+            let balances = run.fabric.balances(Nanos(now));
+            prop_assert!(balances.iter().all(|stage| stage.is_balanced()), "{balances:?}");
             for s in 0..run.fabric.switches() {
                 prop_assert!(run.fabric.occupancy(SwitchId(s), Nanos(now)) <= Bytes(buffer));
             }
         }
         prop_assert_eq!(run.delivered.len() as u64 + run.dropped, packets.len() as u64);
-        let accounting = run.fabric.accounting(Nanos(last));
-        prop_assert!(accounting.iter().all(|stage| stage.held.packets.0 == 0 && stage.balances()));
-        let to_hosts = accounting.iter().filter(|stage| stage.name.contains("to host"));
+        let balances = run.fabric.balances(Nanos(last));
+        prop_assert!(balances.iter().all(|stage| stage.held.packets.0 == 0 && stage.is_balanced()));
+        let to_hosts = balances.iter().filter(|stage| stage.name.contains("to host"));
         let delivered: u64 = run.delivered.iter().map(|(_, packet)| packet.len).sum();
-        let dropped: u64 = accounting.iter().map(|stage| stage.dropped.bytes.0).sum();
+        let dropped: u64 = balances.iter().map(|stage| stage.dropped.bytes.0).sum();
         prop_assert_eq!(delivered + dropped, bytes);
         if topology != Topology::BackToBack {
             prop_assert_eq!(to_hosts.map(|stage| stage.left.bytes.0).sum::<u64>(), delivered);
@@ -451,7 +452,7 @@ proptest! {
             now += gap * scale;
             let to = to % hosts;
             slow.arrive(packet, to, len, ecn, now);
-            let answer = fabric.forward(SwitchId(0), to as u32, 0, Bytes(len), ecn, Nanos(now));
+            let answer = fabric.forward(SwitchId(0), HostId(to as u32), 0, Bytes(len), ecn, Nanos(now));
             answers.push(arrival(answer).map(|(arrives, marked)| (arrives - DELAY, marked)));
         }
         slow.advance(u64::MAX);

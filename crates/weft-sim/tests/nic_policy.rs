@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
-use weft_sim::nic::scheduler::{NicScheduler, Pick, PolicyScheduler, QueueError};
+use weft_sim::nic::scheduler::{After, NicScheduler, Pick, PolicyScheduler, QueueError};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 const NOW: Nanos = Nanos::ZERO;
@@ -72,7 +72,7 @@ proptest! {
                         if flow != turn.flow() && tree.activate(flow) {
                             scheduler.activate(number(queue), now);
                         }
-                        scheduler.finish(picked, Bytes(len), more, now);
+                        scheduler.finish(picked, Bytes(len), After::holding(usize::from(more)), now);
                         prop_assert_eq!(tree.finish(turn, Bytes(len), more, Instant::after_epoch(now)), Ok(()));
                     }
                     (Pick::Wait(time), Next::Wait(expected)) => prop_assert_eq!(time, expected.since_epoch()),
@@ -90,7 +90,7 @@ fn turns(scheduler: &mut PolicyScheduler, count: usize) -> [u32; 2] {
     for _ in 0..count {
         let Pick::Queue(queue) = scheduler.next(NOW) else { panic!("both are active") };
         had[queue.index()] += 1;
-        scheduler.finish(queue, Bytes(1000), true, NOW);
+        scheduler.finish(queue, Bytes(1000), After::Backlogged, NOW);
     }
     had
 }
@@ -126,8 +126,8 @@ fn queues_come_and_go() {
     let backlogged = QueueError::Tree(FlowError::Backlogged { given: flow });
     assert_eq!(scheduler.remove_queue(queue), Err(backlogged));
     assert_eq!(scheduler.next(NOW), Pick::Queue(queue));
-    scheduler.finish(TxQueueId(4), Bytes(1), false, NOW);
-    scheduler.finish(queue, Bytes(1), false, NOW);
+    scheduler.finish(TxQueueId(4), Bytes(1), After::Empty, NOW);
+    scheduler.finish(queue, Bytes(1), After::Empty, NOW);
     assert_eq!(scheduler.next(NOW), Pick::Idle);
     assert_eq!(scheduler.remove_queue(queue), Ok(()));
     scheduler.activate(queue, NOW);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use weft_sim::qdisc::{self, Drr, FqCodel, Htb, Pfifo, PfifoFast, Prio, Qdisc, Sfq, SfqParameters, Tbf};
 use weft_sim::scenario::config::QdiscKind;
-use weft_sim::segment::{Backlog, Dequeued, FlowIndex, Segment, SkbId};
+use weft_sim::segment::{Backlog, Dequeued, Segment, SkbId, StreamId};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -13,7 +13,7 @@ const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
 fn segment(id: u32, flow: u32, len: u32) -> Segment {
     let (class, band) = ((flow % 3) as u16, (flow % 4) as u8);
     let packets = len.div_ceil(1514) as u16;
-    Segment { skb: SkbId(id), flow: FlowIndex(flow), len, packets, class, band, marked: false }
+    Segment { skb: SkbId(id), flow: StreamId(flow), len, packets, class, band, marked: false }
 }
 
 fn in_class(id: u32, class: u16, len: u32) -> Segment {
@@ -200,7 +200,7 @@ proptest! {
         let mut flows: Vec<u32> = Vec::new();
         for flow in 0.. {
             if flows.len() == lens.len() { break; }
-            if flows.iter().all(|other| sfq.bucket(FlowIndex(*other)) != sfq.bucket(FlowIndex(flow))) { flows.push(flow); }
+            if flows.iter().all(|other| sfq.bucket(StreamId(*other)) != sfq.bucket(StreamId(flow))) { flows.push(flow); }
         }
         let charged: Vec<Vec<u32>> = lens.iter().map(|l| l.iter().map(|len| len.div_ceil(8)).collect()).collect();
         let mut reference = SlowDrr::new(quantum.div_ceil(8), &charged);

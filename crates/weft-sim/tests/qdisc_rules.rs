@@ -2,7 +2,7 @@
 
 use weft_sim::qdisc::{self, Drr, FqCodel, Htb, Pfifo, Prio, Qdisc, Sfq, SfqParameters, Tbf};
 use weft_sim::scenario::config::QdiscKind;
-use weft_sim::segment::{Dequeued, FlowIndex, Segment, SkbId};
+use weft_sim::segment::{Dequeued, Segment, SkbId, StreamId};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -10,7 +10,7 @@ const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
 /// Segment number `id` of a flow.
 fn segment(id: u32, flow: u32, len: u32) -> Segment {
     let packets = len.div_ceil(1514) as u16;
-    Segment { skb: SkbId(id), flow: FlowIndex(flow), len, packets, class: 0, band: 1, marked: false }
+    Segment { skb: SkbId(id), flow: StreamId(flow), len, packets, class: 0, band: 1, marked: false }
 }
 
 fn in_class(id: u32, class: u16, len: u32) -> Segment {

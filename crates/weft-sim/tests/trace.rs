@@ -4,7 +4,7 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcap::PcapReader;
 use std::io::{Error, Write};
 use std::process::{Command, Stdio};
-use weft_sim::segment::FlowIndex;
+use weft_sim::ids::{GroupId, HostId, StreamId};
 use weft_sim::trace::csv::COLUMNS;
 use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PacketEventKind, PcapTrace, Point};
 use weft_units::testing::skip;
@@ -17,7 +17,10 @@ const KINDS: [PacketEventKind; 5] = [
     PacketEventKind::Dropped,
     PacketEventKind::Delivered,
 ];
-const GROUPS: [Ends; 2] = [Ends { from: 0, to: 300, mss: 1460 }, Ends { from: 761, to: 1, mss: 8960 }];
+const GROUPS: [Ends; 2] = [
+    Ends { from: HostId(0), to: HostId(300), mss: 1460 },
+    Ends { from: HostId(761), to: HostId(1), mss: 8960 },
+];
 
 /// Events of many lengths, flows, kinds and both directions.
 fn events() -> Vec<PacketEvent> {
@@ -31,8 +34,8 @@ fn events() -> Vec<PacketEvent> {
             at: Nanos(i * 1_000_000_007),
             host,
             kind,
-            flow: FlowIndex((i * 12_345) as u32),
-            group,
+            flow: StreamId((i * 12_345) as u32),
+            group: Some(GroupId(group)),
             queue: (!i.is_multiple_of(3)).then_some(TxQueueId(i as u32 % 8)),
             number: i * 99_991,
             len: Bytes(54 + i * 37 % 8961),
@@ -54,7 +57,8 @@ fn tables_have_what_happened() {
     for (line, event) in lines.zip(&events()[1..]) {
         let fields: Vec<&str> = line.split(',').collect();
         let queue = event.queue.map(|queue| queue.0.to_string()).unwrap_or_default();
-        let numbers = [event.at.0, event.host.into(), event.flow.0.into(), event.group.into()];
+        let group = event.group.expect("of a group").0;
+        let numbers = [event.at.0, event.host.0.into(), event.flow.0.into(), group.into()];
         let numbers = numbers.map(|number| number.to_string());
         assert_eq!([fields[0], fields[1], fields[3], fields[4]], numbers.each_ref().map(String::as_str));
         assert_eq!((fields[2], fields[5]), (event.kind.name(), queue.as_str()));
@@ -100,19 +104,19 @@ fn captures_satisfy_an_independent_parser() {
         let sent = event.kind == PacketEventKind::Sent;
         assert_eq!(header.time_to_live, if sent { 64 } else { 63 });
         let own = if sent { header.source } else { header.destination };
-        assert_eq!(own, address(event.host));
+        assert_eq!(own, address(event.host.0));
         let Some(TransportSlice::Tcp(tcp)) = parsed.transport else { panic!("not TCP") };
         assert_eq!(
             tcp.calc_checksum_ipv4(ip.header().source(), ip.header().destination()),
             Ok(tcp.checksum())
         );
-        let ends = GROUPS[event.group as usize];
+        let ends = GROUPS[event.group.expect("of a group").index()];
         assert_eq!(tcp.sequence_number(), (event.number * u64::from(ends.mss)) as u32);
         let ports = (49_152 + event.flow.0 % 16_384, 49_152 + event.flow.0 / 16_384);
         let (sport, dport) = (u32::from(tcp.source_port()), u32::from(tcp.destination_port()));
-        let forward = header.source == address(ends.from);
+        let forward = header.source == address(ends.from.0);
         assert_eq!(if forward { (sport, dport) } else { (dport, sport) }, ports);
-        assert!(forward || header.source == address(ends.to));
+        assert!(forward || header.source == address(ends.to.0));
     }
     assert!(captured.next().is_none());
 }
@@ -195,11 +199,11 @@ fn errors_are_kept_until_the_end() {
         trace.packet(&event);
         trace.finish().expect_err("impossible").to_string()
     };
-    assert!(refuse(PacketEvent { group: 2, ..sent }).contains("flow group 2"));
+    assert!(refuse(PacketEvent { group: Some(GroupId(2)), ..sent }).contains("flow group 2"));
     assert!(refuse(PacketEvent { len: Bytes(53), ..sent }).contains("53 bytes"));
     assert!(refuse(PacketEvent { len: Bytes(65_550), ..sent }).contains("65550 bytes"));
     assert!(refuse(PacketEvent { at: Nanos::MAX, ..sent }).contains("32 bits"));
-    let far = vec![Ends { from: 0, to: 762, mss: 1 }];
+    let far = vec![Ends { from: HostId(0), to: HostId(762), mss: 1 }];
     assert!(
         PcapTrace::new(Vec::new(), far, Point::Both, 60).expect_err("no address").to_string().contains("762")
     );

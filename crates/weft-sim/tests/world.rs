@@ -38,9 +38,9 @@ fn bits(outcome: &Outcome) -> f64 {
     received as f64 * 8.0 / outcome.measured.as_secs_f64()
 }
 
-fn check_accounting(outcome: &Outcome, name: &str) {
-    for stage in &outcome.accounting {
-        assert!(stage.balances(), "{name}: {stage:?}");
+fn check_balances(outcome: &Outcome, name: &str) {
+    for stage in &outcome.balances {
+        assert!(stage.is_balanced(), "{name}: {stage:?}");
     }
 }
 
@@ -161,7 +161,7 @@ fn nothing_is_lost_unseen_in_any_scenario() {
     let mut packets = 0;
     for seed in 0..300 {
         let outcome = run(&random_scenario(seed), seed);
-        check_accounting(&outcome, &format!("seed {seed}"));
+        check_balances(&outcome, &format!("seed {seed}"));
         packets += outcome.counters.packets;
         for core in outcome.cpu.iter().flatten() {
             let busy: f64 = core.iter().sum();
@@ -282,10 +282,10 @@ fn poisson_datagrams_wait_for_the_wire_as_theory_says() {
             host.stack.byte_queue_limit = ByteQueueLimit::Off;
         }
         let outcome = run(&scenario, 1);
-        check_accounting(&outcome, "udp");
+        check_balances(&outcome, "udp");
         let arrivals = rho / wire;
         // A packet leaves the ring when its transmission begins, and its memory one interrupt later, which is at once here.
-        let waited = outcome.counters.standing[0].0 as f64 / 1514.0 / arrivals;
+        let waited = outcome.counters.backlog_bytes[0].0 as f64 / 1514.0 / arrivals;
         let expected = rho * wire / (2.0 * (1.0 - rho));
         assert!((waited / expected - 1.0).abs() < 0.05, "rho {rho}: {waited} against {expected}");
     }
@@ -323,7 +323,7 @@ fn a_transfer_arrives_whole_under_loss() {
             vec![FlowGroup { count: 3, traffic: Traffic::Transfer { size }, ..FlowGroup::default() }];
         (scenario.warm_up, scenario.duration) = (Nanos::ZERO, Nanos::from_secs(60));
         let outcome = run(&scenario, seed);
-        check_accounting(&outcome, "transfer");
+        check_balances(&outcome, "transfer");
         for flow in &outcome.flows {
             assert!(flow.completion.is_some(), "seed {seed}: {flow:?}");
             assert_eq!(flow.received, size, "seed {seed}");
@@ -347,7 +347,7 @@ fn dctcp_keeps_the_queue_short() {
         scenario.probes =
             vec![Probe { from: 0, to: 1, ..Probe::default() }, Probe { from: 1, to: 0, ..Probe::default() }];
         let outcome = run(&scenario, 1);
-        check_accounting(&outcome, control);
+        check_balances(&outcome, control);
         (outcome.probes[1].mean_s().unwrap_or(f64::NAN), bits(&outcome))
     };
     let (short, fast) = rtt("dctcp", Some(Bytes(100_000)));
@@ -385,9 +385,9 @@ fn a_full_receive_ring_drops_and_counts() {
     scenario.hosts[1].nic.receive_ring = 8;
     scenario.hosts[1].nic.interrupt_interval = Nanos::from_millis(1);
     let outcome = run(&scenario, 1);
-    check_accounting(&outcome, "ring");
+    check_balances(&outcome, "ring");
     let ring =
-        outcome.accounting.iter().find(|stage| stage.name == "host 1 receive rings").expect("it is there");
+        outcome.balances.iter().find(|stage| stage.name == "host 1 receive rings").expect("it is there");
     assert!(ring.dropped.packets.0 > 0);
     assert!(outcome.flows.iter().map(|flow| flow.retransmitted).sum::<u64>() > 0);
 }
@@ -411,7 +411,7 @@ fn limits_by_destination_hold_for_their_destinations_only() {
             .to_owned(),
     );
     let outcome = run(&scenario, 1);
-    check_accounting(&outcome, "limits");
+    check_balances(&outcome, "limits");
     let to = |host: u32| {
         let flows = outcome.flows.iter().filter(|flow| flow.group == host - 1);
         flows.map(|flow| flow.received.0).sum::<u64>() as f64 * 8.0 / outcome.measured.as_secs_f64()

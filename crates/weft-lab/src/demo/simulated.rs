@@ -78,7 +78,7 @@ fn mode_report(
         // Standing bytes are averages over a run's measured part: here full load.
         (scenario.warm_up, scenario.duration) = (from, to.saturating_sub(from));
         let loaded = simulate(&scenario, seed)?;
-        let standing = scenario.classes.iter().zip(&loaded.counters.standing);
+        let standing = scenario.classes.iter().zip(&loaded.counters.backlog_bytes);
         report.standing_queue_bytes =
             standing.map(|(name, bytes)| (name.clone(), bytes.get() as f64)).collect();
     }

@@ -121,7 +121,7 @@ const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
 /// The accounting of a run, as reports have them. The total is the whole path, from the qdiscs to the receivers' stacks.
 pub fn conservation(outcome: &Outcome) -> Conservation {
     let stages: Vec<Stage> = outcome
-        .accounting
+        .balances
         .iter()
         .map(|stage| Stage { name: stage.name.clone(), balance: balance(stage) })
         .collect();
@@ -157,7 +157,7 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
     Conservation { total: path(sums), drops, stages, ..Conservation::default() }
 }
 
-fn balance(stage: &outcome::Stage) -> Balance {
+fn balance(stage: &outcome::StageBalance) -> Balance {
     Balance {
         in_packets: stage.entered.packets.0,
         in_bytes: stage.entered.bytes.0,

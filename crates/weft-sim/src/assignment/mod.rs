@@ -8,7 +8,7 @@ pub mod overflow;
 pub mod round_robin;
 pub mod two_choices;
 
-use crate::segment::FlowIndex;
+use crate::ids::{CoreId, StreamId};
 use weft_units::{Bytes, TxQueueId};
 
 pub use hash::Hash;
@@ -36,7 +36,7 @@ pub fn build(name: &str) -> Option<Box<dyn QueueAssignment>> {
 #[derive(Clone, Copy, Debug)]
 pub struct FlowFacts {
     /// Which.
-    pub flow: FlowIndex,
+    pub flow: StreamId,
     /// Hash of its addresses and ports, fixed for the flow (`skb_get_hash`).
     pub hash: u32,
     /// Its weight.
@@ -44,7 +44,7 @@ pub struct FlowFacts {
     /// The queue that it had before, where it had one.
     pub before: Option<TxQueueId>,
     /// The core that sends.
-    pub core: u32,
+    pub core: CoreId,
 }
 
 /// How full a queue is, qdisc and ring together.

@@ -1,6 +1,7 @@
 //! Shapes of networks: which switches and ports there are, and which port leads where.
 
 use super::{Hop, Port, Switch, SwitchId, impossible};
+use crate::ids::{HostId, Table};
 use crate::link_transmitter::LinkTransmitter;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
@@ -11,7 +12,7 @@ const PORTS_MAX: u64 = 1 << 20;
 
 /// Where a host is connected.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Home {
+pub(super) struct Attachment {
     pub(super) switch: u32,
     /// The switch's output port to it.
     port: u32,
@@ -27,15 +28,15 @@ pub(super) enum Away {
 }
 
 impl Away {
-    /// The output port of `switch`, whose own this is, for a packet to a host with this home.
+    /// The output port of `switch`, whose own this is, for a packet to a host that is attached so.
     #[inline]
-    pub(super) fn route(self, switch: SwitchId, home: Home, hash: u32) -> u32 {
-        if home.switch == switch.0 {
-            return home.port;
+    pub(super) fn route(self, switch: SwitchId, attachment: Attachment, hash: u32) -> u32 {
+        if attachment.switch == switch.0 {
+            return attachment.port;
         }
         match self {
             Self::Up { first, count } => first + spread(hash, count),
-            Self::Down { first } => first + home.switch,
+            Self::Down { first } => first + attachment.switch,
         }
     }
 }
@@ -51,15 +52,15 @@ fn spread(hash: u32, count: u32) -> u32 {
 
 /// The parts of a network.
 pub(super) struct Layout {
-    pub(super) switches: Vec<Switch>,
+    pub(super) switches: Table<SwitchId, Switch>,
     pub(super) ports: Vec<Port>,
-    pub(super) homes: Vec<Home>,
+    pub(super) attachments: Table<HostId, Attachment>,
 }
 
 impl Layout {
     /// The parts of `network`'s shape, for so many hosts.
     pub(super) fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
-        let mut layout = Self { switches: Vec::new(), ports: Vec::new(), homes: Vec::new() };
+        let mut layout = Self { switches: Table::new(), ports: Vec::new(), attachments: Table::new() };
         let wanted = u64::from(hosts);
         match network.topology {
             Topology::BackToBack if hosts == 2 => {}
@@ -82,7 +83,7 @@ impl Layout {
             }
             Topology::LeafSpine { leaves, spines } => layout.leaf_spine(network, hosts, leaves, spines)?,
         }
-        if layout.switches.first().is_some_and(|switch| switch.first == switch.end) {
+        if layout.switches.iter().next().is_some_and(|switch| switch.first == switch.end) {
             return Err(impossible("there are no hosts at the switch".to_owned(), "give some `hosts`"));
         }
         Ok(layout)
@@ -114,7 +115,7 @@ impl Layout {
         let downs: Vec<u32> = (0..leaves).collect();
         for _ in 0..spines {
             self.add_switch(network, 0..0, &downs)?;
-            if let Some(Switch { first, away, .. }) = self.switches.last_mut() {
+            if let Some(Switch { first, away, .. }) = self.switches.iter_mut().last() {
                 *away = Away::Down { first: *first };
             }
         }
@@ -132,8 +133,8 @@ impl Layout {
         let switch = self.switches.len() as u32;
         let first = self.ports.len() as u32;
         for host in hosts {
-            self.homes.push(Home { switch, port: self.ports.len() as u32 });
-            self.ports.push(Port::new(wire(network.rate, "rate")?, Hop::Host(host)));
+            self.attachments.push(Attachment { switch, port: self.ports.len() as u32 });
+            self.ports.push(Port::new(wire(network.rate, "rate")?, Hop::Host(HostId(host))));
         }
         let up = self.ports.len() as u32;
         for other in others {

@@ -9,24 +9,25 @@
 
 mod layout;
 mod port;
+mod transit;
 
+use crate::ids::{HostId, Table};
 use crate::link::Framing;
-use crate::outcome::Stage;
+use crate::outcome::StageBalance;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
-use layout::{Home, Layout};
+use layout::{Attachment, Layout};
 use port::Port;
+pub(crate) use transit::{Header, Passage, Transit};
 use weft_units::{Bytes, Nanos};
 
-/// Index of a switch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SwitchId(pub u32);
+pub use crate::ids::SwitchId;
 
 /// What stands at the far end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Hop {
     /// The host with this index.
-    Host(u32),
+    Host(HostId),
     /// A switch.
     Switch(SwitchId),
 }
@@ -67,10 +68,10 @@ struct Switch {
 /// packet holds its place in the buffer until its last bit has left the port.
 #[derive(Clone, Debug)]
 pub struct Fabric {
-    switches: Vec<Switch>,
+    switches: Table<SwitchId, Switch>,
     ports: Vec<Port>,
     /// By host: where it is connected. Empty when hosts are back to back.
-    homes: Vec<Home>,
+    attachments: Table<HostId, Attachment>,
     delay: Nanos,
     buffer: Bytes,
     alpha: f64,
@@ -100,11 +101,11 @@ impl Fabric {
                 return Err(impossible(what, "give `network.switch.buffer`"));
             }
         }
-        let Layout { switches, ports, homes } = Layout::new(network, hosts)?;
+        let Layout { switches, ports, attachments } = Layout::new(network, hosts)?;
         Ok(Self {
             switches,
             ports,
-            homes,
+            attachments,
             delay: network.delay,
             buffer: switch.buffer,
             alpha: switch.alpha,
@@ -117,12 +118,12 @@ impl Fabric {
     /// # Panics
     /// `host` is not below the number of hosts.
     #[inline]
-    pub fn leave_host(&self, host: u32, now: Nanos) -> (Nanos, Hop) {
-        let at = if self.homes.is_empty() {
-            assert!(host < 2, "two hosts are back to back");
-            Hop::Host(1 - host)
+    pub fn leave_host(&self, host: HostId, now: Nanos) -> (Nanos, Hop) {
+        let at = if self.attachments.len() == 0 {
+            assert!(host.0 < 2, "two hosts are back to back");
+            Hop::Host(HostId(1 - host.0))
         } else {
-            Hop::Switch(SwitchId(self.homes[host as usize].switch))
+            Hop::Switch(SwitchId(self.attachments[host].switch))
         };
         (now + self.delay, at)
     }
@@ -139,36 +140,36 @@ impl Fabric {
     pub fn forward(
         &mut self,
         switch: SwitchId,
-        to: u32,
+        to: HostId,
         hash: u32,
         len: Bytes,
         ecn_capable: bool,
         now: Nanos,
     ) -> Forward {
-        let stage = &mut self.switches[switch.0 as usize];
-        let index = stage.away.route(switch, self.homes[to as usize], hash) as usize;
+        let state = &mut self.switches[switch];
+        let index = state.away.route(switch, self.attachments[to], hash) as usize;
         let port = &mut self.ports[index];
         port.entered.packets.0 += 1;
         port.entered.bytes += len;
-        stage.used -= port.drain(now);
+        state.used -= port.drain(now);
         let (buffer, alpha) = (self.buffer, self.alpha);
         let admits = |held: Bytes, used: Bytes| {
             let free = buffer.saturating_sub(used);
             len <= free && (held.0 as f64) < alpha * free.0 as f64
         };
         let held = port.holds();
-        if !admits(held, stage.used) {
+        if !admits(held, state.used) {
             // What other ports have sent since they were last looked at makes room. Asking them only now is exact: more
             // room never turns a yes into a no.
-            for port in &mut self.ports[stage.first as usize..stage.end as usize] {
-                stage.used -= port.drain(now);
+            for port in &mut self.ports[state.first as usize..state.end as usize] {
+                state.used -= port.drain(now);
             }
-            if !admits(held, stage.used) {
+            if !admits(held, state.used) {
                 self.ports[index].drop_one(len);
                 return Forward::Dropped;
             }
         }
-        stage.used += len;
+        state.used += len;
         let marked = ecn_capable && held > self.mark_above;
         let port = &mut self.ports[index];
         let departs = port.enqueue(now, len, Framing::ETHERNET.wire_bytes(len));
@@ -185,13 +186,13 @@ impl Fabric {
     /// # Panics
     /// `switch` was not named by a [`Hop`].
     pub fn occupancy(&self, switch: SwitchId, now: Nanos) -> Bytes {
-        let stage = &self.switches[switch.0 as usize];
-        self.ports[stage.first as usize..stage.end as usize].iter().map(|port| port.held(now).bytes).sum()
+        let state = &self.switches[switch];
+        self.ports[state.first as usize..state.end as usize].iter().map(|port| port.held(now).bytes).sum()
     }
 
-    /// The accounting of all output ports at `now`, which is not before the last packet's arrival. What links carry is in no
-    /// port's accounting: it has left one and not entered the next.
-    pub fn accounting(&self, now: Nanos) -> Vec<Stage> {
+    /// The balances of all output ports at `now`, which is not before the last packet's arrival. What links carry is in no
+    /// port's balance: it has left one and not entered the next.
+    pub fn balances(&self, now: Nanos) -> Vec<StageBalance> {
         let switches = self.switches.iter().enumerate();
         let ports = switches.flat_map(|(s, switch)| {
             self.ports[switch.first as usize..switch.end as usize].iter().map(move |port| {
@@ -199,7 +200,7 @@ impl Fabric {
                     Hop::Host(host) => format!("switch {s} port to host {host}"),
                     Hop::Switch(SwitchId(next)) => format!("switch {s} port to switch {next}"),
                 };
-                port.accounting(name, now)
+                port.balance(name, now)
             })
         });
         ports.collect()

@@ -2,7 +2,7 @@
 
 use super::Hop;
 use crate::link_transmitter::LinkTransmitter;
-use crate::outcome::{Amount, Stage};
+use crate::outcome::{Amount, StageBalance};
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos, Packets};
 
@@ -80,11 +80,11 @@ impl Port {
         amount(self.ring.iter().filter(|waiting| waiting.departs > now))
     }
 
-    /// The accounting at `now`. The ring's entries count as held or as left, by their time.
-    pub(super) fn accounting(&self, name: String, now: Nanos) -> Stage {
+    /// The balance at `now`. The ring's entries count as held or as left, by their time.
+    pub(super) fn balance(&self, name: String, now: Nanos) -> StageBalance {
         let gone = amount(self.ring.iter().filter(|waiting| waiting.departs <= now));
         let left = Amount { packets: self.left.packets + gone.packets, bytes: self.left.bytes + gone.bytes };
-        Stage { name, entered: self.entered, left, dropped: self.dropped, held: self.held(now) }
+        StageBalance { name, entered: self.entered, left, dropped: self.dropped, held: self.held(now) }
     }
 }
 

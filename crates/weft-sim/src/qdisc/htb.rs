@@ -65,10 +65,12 @@ impl Row {
         Self { words: vec![0; classes.div_ceil(64)], turn: 0 }
     }
 
-    fn set(&mut self, class: usize, member: bool) {
-        let bit = 1 << (class % 64);
-        let word = &mut self.words[class / 64];
-        *word = if member { *word | bit } else { *word & !bit };
+    fn insert(&mut self, class: usize) {
+        self.words[class / 64] |= 1 << (class % 64);
+    }
+
+    fn remove(&mut self, class: usize) {
+        self.words[class / 64] &= !(1 << (class % 64));
     }
 
     /// The member whose turn it is; looks at one word per 64 classes.
@@ -143,8 +145,8 @@ impl Htb {
     fn set_mode(&mut self, class: usize, mode: Mode, change: Nanos) {
         let before = std::mem::replace(&mut self.classes[class].mode, mode);
         if before.row() != mode.row() {
-            before.row().into_iter().for_each(|row| self.rows[row].set(class, false));
-            mode.row().into_iter().for_each(|row| self.rows[row].set(class, true));
+            before.row().into_iter().for_each(|row| self.rows[row].remove(class));
+            mode.row().into_iter().for_each(|row| self.rows[row].insert(class));
         }
         self.alarms.set(class, change);
     }

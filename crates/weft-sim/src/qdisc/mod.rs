@@ -40,7 +40,7 @@ pub trait Qdisc: Send {
     /// What is held, as it counts itself.
     fn backlog(&self) -> Backlog;
 
-    /// Shows every segment that is held, each once, as it lies in the queues: the accounting compares this with what came and went, so
+    /// Shows every segment that is held, each once, as it lies in the queues: the balance compares this with what came and went, so
     /// no counter may take part.
     fn walk(&self, visit: &mut dyn FnMut(&Segment));
 }

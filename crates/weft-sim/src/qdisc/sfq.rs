@@ -3,7 +3,7 @@
 use super::Qdisc;
 use super::hash::mix;
 use super::store::{List, Store};
-use crate::segment::{Backlog, Dequeued, FlowIndex, Segment};
+use crate::segment::{Backlog, Dequeued, Segment, StreamId};
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos};
 
@@ -112,7 +112,7 @@ impl Sfq {
     }
 
     /// The hash bucket of a flow; flows of one bucket are one to this discipline.
-    pub fn bucket(&self, flow: FlowIndex) -> u16 {
+    pub fn bucket(&self, flow: StreamId) -> u16 {
         let bucket = mix(self.perturbation, flow.0) % u64::from(self.parameters.divisor);
         u16::try_from(bucket).expect("the divisor has 16 bits")
     }

@@ -16,8 +16,15 @@ pub(super) fn text(value: &str) -> String {
     toml::Value::String(value.to_owned()).to_string()
 }
 
+/// Whether a text may go without a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    Required,
+    Optional,
+}
+
 /// Reads a quantity with a unit; `plain` is the unit that a bare number may have meant, where text may go without one.
-fn quantity<T>(item: &Item<'_>, unit: &str, bare_text: bool) -> Result<T, ParseError>
+fn quantity<T>(item: &Item<'_>, unit: &str, with: Unit) -> Result<T, ParseError>
 where
     T: FromStr<Err = ParseUnitError>,
 {
@@ -27,7 +34,7 @@ where
     }
     let hint = || format!("write `{} = \"1{unit}\"`, say", item.key);
     let Some(text) = item.as_text() else { return Err(item.mistyped("a text with a unit", hint())) };
-    if !bare_text && text.trim().ends_with(|c: char| c.is_ascii_digit()) {
+    if with == Unit::Required && text.trim().ends_with(|c: char| c.is_ascii_digit()) {
         let what = format!("`{}` needs a unit", item.key);
         return Err(item.error(what, format!("write \"{}{unit}\", say", text.trim())));
     }
@@ -56,7 +63,7 @@ impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     type Value = Bytes;
 
     fn read(item: &Item<'_>, _: Context<'_>) -> Result<Bytes, ParseError> {
-        let value: Bytes = quantity(item, "B", true)?;
+        let value: Bytes = quantity(item, "B", Unit::Optional)?;
         if (MIN..=MAX).contains(&value.0) {
             return Ok(value);
         }
@@ -85,7 +92,7 @@ impl<const MIN: u64> Kind for Time<MIN> {
     type Value = Nanos;
 
     fn read(item: &Item<'_>, _: Context<'_>) -> Result<Nanos, ParseError> {
-        let value: Nanos = quantity(item, "ms", false)?;
+        let value: Nanos = quantity(item, "ms", Unit::Required)?;
         if value.0 >= MIN {
             return Ok(value);
         }
@@ -107,7 +114,7 @@ impl Kind for Rate {
     type Value = BitsPerSec;
 
     fn read(item: &Item<'_>, _: Context<'_>) -> Result<BitsPerSec, ParseError> {
-        let value: BitsPerSec = quantity(item, "gbps", false)?;
+        let value: BitsPerSec = quantity(item, "gbps", Unit::Required)?;
         if value.0 > 0 {
             return Ok(value);
         }

@@ -49,10 +49,10 @@ impl<W: Write> CsvTrace<W> {
     fn write(&mut self, event: &PacketEvent) -> Result<(), Error> {
         self.record.clear();
         self.number(event.at.0)?;
-        self.number(event.host.into())?;
+        self.number(event.host.0.into())?;
         self.record.push_field(event.kind.name().as_bytes());
         self.number(event.flow.0.into())?;
-        self.number(event.group.into())?;
+        self.number(event.group.map_or(u32::MAX, |group| group.0).into())?;
         match event.queue {
             Some(queue) => self.number(queue.0.into())?,
             None => self.record.push_field(b""),

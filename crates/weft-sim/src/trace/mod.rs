@@ -6,7 +6,7 @@ pub mod pcap;
 pub use self::csv::CsvTrace;
 pub use self::pcap::{Ends, PcapTrace, PcapTraceError, Point};
 
-use crate::segment::FlowIndex;
+use crate::ids::{GroupId, HostId, StreamId};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// What happened.
@@ -43,13 +43,13 @@ pub struct PacketEvent {
     /// When, since the start of the run.
     pub at: Nanos,
     /// Index of the host where it happened.
-    pub host: u32,
+    pub host: HostId,
     /// What happened.
     pub kind: PacketEventKind,
-    /// The flow.
-    pub flow: FlowIndex,
-    /// Index of the flow's group.
-    pub group: u32,
+    /// The stream, which a trace calls a flow.
+    pub flow: StreamId,
+    /// The flow's group; none for acknowledgements and probes, which belong to no flow.
+    pub group: Option<GroupId>,
     /// The transmit or receive queue, where there is one.
     pub queue: Option<TxQueueId>,
     /// Number of the packet in its flow, from 0; of a segment, that of its first packet.

@@ -1,6 +1,7 @@
 //! A capture of data packets, for the tools that read captures. Headers are made up from numbers, but valid.
 
 use super::{Observer, PacketEvent, PacketEventKind};
+use crate::ids::{GroupId, HostId};
 use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, RawPcapPacket};
 use pcap_file::{DataLink, Endianness};
 use std::borrow::Cow;
@@ -24,10 +25,10 @@ pub enum PcapTraceError {
     Write(std::io::Error),
     /// Too many hosts.
     #[error("host {0} has no address: the networks for documentation have room for 762 hosts")]
-    NoAddress(u32),
+    NoAddress(HostId),
     /// An event of a group that is not there.
     #[error("an event is of flow group {0}, whose ends are not known")]
-    UnknownGroup(u32),
+    UnknownGroup(GroupId),
     /// A length that IPv4 does not have.
     #[error("a packet of {0} bytes is not an Ethernet frame with IPv4 and TCP headers")]
     Length(u64),
@@ -40,9 +41,9 @@ pub enum PcapTraceError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
     /// Index of the sending host.
-    pub from: u32,
+    pub from: HostId,
     /// Index of the receiving host.
-    pub to: u32,
+    pub to: HostId,
     /// By how much the sequence number grows per packet: payload of a full packet, which with these headers is the MTU less 40.
     pub mss: u32,
 }
@@ -110,7 +111,8 @@ impl<W: Write> PcapTrace<W> {
     }
 
     fn write(&mut self, event: &PacketEvent) -> Result<(), PcapTraceError> {
-        let ends = self.groups.get(event.group as usize).ok_or(PcapTraceError::UnknownGroup(event.group))?;
+        let ends = event.group.and_then(|group| self.groups.get(group.index()));
+        let ends = ends.ok_or(PcapTraceError::UnknownGroup(event.group.unwrap_or(GroupId(u32::MAX))))?;
         build(&mut self.frame, event, *ends)?;
         let ts_sec =
             u32::try_from(event.at.0 / 1_000_000_000).map_err(|_| PcapTraceError::Time(event.at.0))?;
@@ -148,13 +150,13 @@ fn write_error(error: PcapWriteError) -> PcapTraceError {
     })
 }
 
-fn address(host: u32) -> Result<[u8; 4], PcapTraceError> {
+fn address(host: HostId) -> Result<[u8; 4], PcapTraceError> {
     crate::address::of_host(host).map(|address| address.octets()).ok_or(PcapTraceError::NoAddress(host))
 }
 
 /// A locally administered address (IEEE 802, section 8.4) that ends with the host's index.
-fn mac(host: u32) -> [u8; 6] {
-    let [a, b, c, d] = host.to_be_bytes();
+fn mac(host: HostId) -> [u8; 6] {
+    let [a, b, c, d] = host.0.to_be_bytes();
     [2, 0, a, b, c, d]
 }
 
@@ -175,7 +177,7 @@ fn build(frame: &mut Vec<u8>, event: &PacketEvent, ends: Ends) -> Result<(), Pca
     let total = total as u16;
     let sent = event.kind == PacketEventKind::Sent;
     let reverse = event.host == if sent { ends.to } else { ends.from } && ends.from != ends.to;
-    let ports = crate::address::ports(event.flow.0);
+    let ports = crate::address::ports(event.flow);
     let mut way = [(ends.from, ports.0), (ends.to, ports.1)];
     if reverse {
         way.reverse();

@@ -1,347 +1,265 @@
 //! From a scenario and a seed to a world.
 
-use super::application::Application;
-use super::host::{Accounting, Core, HostState, NicState, TransmitQueue, Vector};
-use super::measure::Measurements;
-use super::probe::ProbeState;
-use super::receiver::Receiver;
-use super::sender::Sender;
-use super::{Event, Pool, Stream, World, policy};
-use crate::assignment::{self, Occupancy};
-use crate::byte_queue_limit::ByteQueue;
+use super::{World, parts};
 use crate::congestion;
-use crate::cost::Operation;
-use crate::event_queue::EventQueue;
-use crate::link_transmitter::LinkTransmitter;
-use crate::network::Fabric;
-use crate::nic::scheduler;
+use crate::event::{Agenda, Event};
+use crate::host::application::Application;
+use crate::host::cpu::Placement;
+use crate::host::nic::Steering;
+use crate::host::pinger::Pinger;
+use crate::host::socket::{Socket, Stream};
+use crate::host::tcp_receiver::TcpReceiver;
+use crate::host::tcp_sender::{Nagle, SenderParameters, SmallQueue, TcpSender};
+use crate::ids::{CoreId, FlowNumber, GroupId, HostId, ProbeId, RxQueueId, StreamId, Table};
+use crate::measure::{Measured, Measurements};
+use crate::network::{Fabric, Transit};
 use crate::outcome::Counters;
-use crate::qdisc;
+use crate::packet::{Acks, Skbs};
+use crate::random::Random;
 use crate::run_error::RunError;
-use crate::scenario::{FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, SchedulerKind, Traffic};
+use crate::scenario::{
+    FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, SchedulerKind, Stack, Traffic,
+};
 use crate::trace::Observer;
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
-use weft_units::{Nanos, TxQueueId};
+use weft_units::Nanos;
 
 /// Bytes of TCP and IP headers in an MTU: 20 + 20 and 12 of timestamps.
 const MTU_HEADERS: u64 = 52;
 
 impl<'a, O: Observer> World<'a, O> {
     pub(super) fn build(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, RunError> {
-        let flows: usize = scenario.flows.iter().map(|group| group.count as usize).sum();
         let fabric = Fabric::new(&scenario.network, scenario.hosts.len() as u32)?;
+        check(scenario)?;
+        let weights = scenario.flows.iter().flat_map(|group| (0..group.count).map(|_| group.weight));
         let mut world = World {
             scenario,
             observer,
-            queue: EventQueue::new(),
+            agenda: Agenda::new(),
             now: Nanos::ZERO,
-            totals: Operation::ALL.map(|operation| scenario.costs.total(operation)),
             events: 0,
             end: scenario.warm_up + scenario.duration,
-            random: Pcg64Mcg::seed_from_u64(seed),
-            hosts: Vec::new(),
-            fabric,
-            streams: Vec::new(),
-            senders: Vec::new(),
-            receivers: Vec::new(),
-            applications: Vec::new(),
-            probes: Vec::new(),
-            skbs: Pool::new(),
-            packets: Pool::new(),
-            acks: Pool::new(),
-            dropped: Vec::new(),
+            random: Random::new(seed),
+            hosts: Table::new(),
+            network: Transit::new(fabric, scenario.network.loss),
+            streams: Table::new(),
+            sockets: Table::new(),
+            senders: Table::new(),
+            receivers: Table::new(),
+            steering: Steering::new(std::iter::empty()),
+            applications: Table::new(),
+            pingers: Table::new(),
+            skbs: Skbs::new(),
+            acks: Acks::new(),
             counters: Counters::default(),
-            measure: Measurements::new(
-                scenario.warm_up,
-                &scenario.fairness_intervals,
-                scenario.classes.len().max(1),
-                flows,
-            ),
+            measure: Measurements::new(&measured(scenario), weights),
             unfinished: 0,
             ends_with_flows: false,
-            scratch_queues: Vec::new(),
-            scratch_touched: Vec::new(),
-            scratch_merged: Vec::new(),
+            freed_by_queue: Vec::new(),
+            touched_queues: Vec::new(),
         };
-        world.check()?;
-        for (group, config) in scenario.flows.iter().enumerate() {
-            for index in 0..config.count {
-                world.add_flow(group as u32, config, index)?;
-            }
-        }
-        world.ends_with_flows = world.unfinished > 0;
-        for config in &scenario.probes {
-            world.add_probe(config)?;
-        }
-        for index in 0..scenario.hosts.len() {
-            let host = world.build_host(index)?;
-            world.hosts.push(host);
-        }
-        for stream in 0..world.streams.len() {
-            world.streams[stream].receive_queue = world.steer(stream);
-        }
-        world.schedule_measurements();
+        world.populate()?;
         Ok(world)
     }
 
-    /// What the reader of scenario files has checked too, for scenarios made by programs.
-    fn check(&self) -> Result<(), RunError> {
-        let hosts = self.scenario.hosts.len() as u32;
-        let pairs = self.scenario.flows.iter().map(|group| (group.from, group.to));
-        let pairs = pairs.chain(self.scenario.probes.iter().map(|probe| (probe.from, probe.to)));
-        for (from, to) in pairs {
-            if from >= hosts || to >= hosts || from == to {
-                return Err(impossible(
-                    format!("a flow goes from host {from} to host {to} of {hosts}"),
-                    "name two different hosts",
-                ));
+    /// Adds flows, probes and hosts, in an order that the run's random numbers depend on.
+    fn populate(&mut self) -> Result<(), RunError> {
+        for (group, config) in self.scenario.flows.iter().enumerate() {
+            for index in 0..config.count {
+                self.add_flow(GroupId::from_index(group), config, index)?;
             }
         }
-        let traffic_class = |group: &&FlowGroup| {
-            let classes =
-                self.scenario.hosts.get(group.from as usize).map_or(1, |host| traffic_classes(&host.nic));
-            group.traffic_class.is_some_and(|class| class >= classes)
-        };
-        if let Some(group) = self.scenario.flows.iter().find(traffic_class) {
-            return Err(impossible(
-                format!("the flows {} are of a traffic class that their NIC does not have", group.name),
-                "give the NIC the scheduler `dcb` with more `classes`",
-            ));
+        self.ends_with_flows = self.unfinished > 0;
+        for config in &self.scenario.probes {
+            self.add_probe(config)?;
         }
-        let zero =
-            |host: &Host| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
-        if self.scenario.hosts.iter().any(zero) || self.scenario.network.rate.0 == 0 {
-            return Err(impossible(
-                "a host has no cores, no receive queues or no MTU, or the link no rate".to_owned(),
-                "give each at least one",
-            ));
+        for host in (0..self.scenario.hosts.len()).map(HostId::from_index) {
+            let host = parts::host(self.scenario, host, &self.streams, &mut self.random)?;
+            self.hosts.push(host);
         }
+        let queues: Vec<RxQueueId> = self.streams.ids().map(|stream| self.steer(stream)).collect();
+        self.steering = Steering::new(queues.into_iter());
+        self.measure.schedule(&mut self.agenda);
         Ok(())
     }
 
-    /// A number in [0, 1).
-    pub(super) fn uniform(&mut self) -> f64 {
-        (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// True with a probability.
-    pub(super) fn chance(&mut self, probability: f64) -> bool {
-        self.uniform() < probability
-    }
-
-    /// An exponentially distributed time.
-    pub(super) fn exponential(&mut self, mean: Nanos) -> Nanos {
-        Nanos((-(1.0 - self.uniform()).ln() * mean.0 as f64) as u64)
-    }
-
-    fn stream(
-        &mut self,
-        (from, to): (u32, u32),
-        core: u32,
-        (class, band, weight): (u16, u8, u32),
-        flow: u32,
-    ) -> Stream {
+    /// A stream; its core counts modulo the host's.
+    fn stream(&mut self, (from, to): (u32, u32), core: u32, like: &Labels) -> Stream {
         Stream {
-            from,
-            to,
-            core: core % self.scenario.hosts[from as usize].cores,
-            class,
-            band,
-            weight,
-            hash: self.random.next_u32(),
+            from: HostId(from),
+            to: HostId(to),
+            core: CoreId(core % self.scenario.hosts[from as usize].cores),
+            class: like.class,
+            band: like.band,
+            weight: like.weight,
+            hash: self.random.bits32(),
             traffic_class: None,
-            queue: None,
-            outstanding: 0,
-            charged: 0,
-            sent: 0,
-            flow,
-            receive_queue: 0,
-            arriving: 0,
-            touched: u32::MAX,
+            flow: None,
         }
     }
 
-    fn add_stream(&mut self, stream: Stream, is_tcp: bool) -> Result<(), RunError> {
-        let stack = &self.scenario.hosts[stream.from as usize].stack;
-        let control = if is_tcp { Some(control(&stack.congestion_control)?) } else { None };
-        let peer = &self.scenario.hosts[stream.to as usize].stack;
-        let mss = (stack.mtu.0.min(peer.mtu.0).saturating_sub(MTU_HEADERS)).clamp(1, 65_000) as u32;
-        self.senders.push(Sender::new(control, mss, peer.receive_window));
-        self.receivers.push(Receiver::default());
-        self.streams.push(stream);
+    fn add_stream(&mut self, stream: Stream, transport: Transport) -> Result<(), RunError> {
+        let stack = &self.scenario.hosts[stream.from.index()].stack;
+        let peer = &self.scenario.hosts[stream.to.index()].stack;
+        let (control, nagle) = match transport {
+            Transport::Datagrams => (None, Nagle::Off),
+            Transport::Tcp(nagle) => (Some(control(&stack.congestion_control)?), nagle),
+        };
+        let id = self.streams.push(stream);
+        self.senders.push(TcpSender::new(id, control, sender(stack, peer, nagle)));
+        self.receivers.push(TcpReceiver::new(id, peer.receive_window));
+        self.sockets.push(Socket::default());
         Ok(())
     }
 
-    fn add_flow(&mut self, group: u32, config: &FlowGroup, index: u32) -> Result<(), RunError> {
+    fn add_flow(&mut self, group: GroupId, config: &FlowGroup, index: u32) -> Result<(), RunError> {
         let pick = |cores: &[u32]| if cores.is_empty() { index } else { cores[index as usize % cores.len()] };
-        let flow = self.applications.len() as u32;
-        let (core, peer_core) = (pick(&config.cores), pick(&config.receiver_cores));
-        let is_tcp = !matches!(config.traffic, Traffic::Udp { .. });
-        let mut forward =
-            self.stream((config.from, config.to), core, (config.class, config.band, config.weight), flow);
-        forward.traffic_class = config.traffic_class;
-        self.add_stream(forward, is_tcp)?;
-        let back = self.stream(
-            (config.to, config.from),
-            peer_core,
-            (config.class, config.band, config.weight),
-            u32::MAX,
-        );
-        self.add_stream(back, is_tcp)?;
-        self.applications.push(Application::new(group, config.traffic, config.pinned));
-        self.unfinished += u32::from(matches!(config.traffic, Traffic::Transfer { .. }));
-        let data = 2 * flow as usize;
-        let bulk = matches!(config.traffic, Traffic::Bulk | Traffic::Transfer { .. });
-        self.senders[data].nagle = bulk;
-        self.senders[data + 1].nagle = false;
-        let spread = Nanos((self.uniform() * config.start_spread.0 as f64) as u64);
-        self.queue.push(config.start + spread, Event::Start { stream: 2 * flow });
+        let flow = FlowNumber::from_index(self.applications.len());
+        let labels = Labels { class: config.class, band: config.band, weight: config.weight };
+        let (there, back) = transports(config.traffic);
+        let forward = self.stream((config.from, config.to), pick(&config.cores), &labels);
+        let forward = Stream { traffic_class: config.traffic_class, flow: Some(flow), ..forward };
+        self.add_stream(forward, there)?;
+        let reverse = self.stream((config.to, config.from), pick(&config.receiver_cores), &labels);
+        self.add_stream(reverse, back)?;
+        let placement = if config.pinned { Placement::Pinned } else { Placement::Free };
+        let application = Application::new(flow, group, config.traffic, placement);
+        self.unfinished += u32::from(application.has_end());
+        self.applications.push(application);
+        let spread = Nanos((self.random.uniform() * config.start_spread.0 as f64) as u64);
+        let stream = flow.forward();
+        self.agenda.push(config.start + spread, Event::Start { stream });
         if config.stop < self.end {
-            self.queue.push(config.stop, Event::Stop { stream: 2 * flow });
+            self.agenda.push(config.stop, Event::Stop { stream });
         }
         Ok(())
     }
 
     fn add_probe(&mut self, config: &Probe) -> Result<(), RunError> {
-        let index = self.streams.len() as u32;
-        let drawn = self.random.next_u32();
+        let stream = StreamId::from_index(self.streams.len());
+        let drawn = self.random.bits32();
         let core = config.core.unwrap_or(drawn);
-        let forward = self.stream((config.from, config.to), core, (config.class, config.band, 1), u32::MAX);
-        self.add_stream(forward, false)?;
-        let back = self.stream((config.to, config.from), core, (config.class, config.band, 1), u32::MAX);
-        self.add_stream(back, false)?;
-        let first = Nanos((self.uniform() * config.interval.0 as f64) as u64);
-        self.queue.push(first, Event::Probe { probe: self.probes.len() as u32 });
-        self.probes.push(ProbeState { stream: index, latencies: crate::outcome::Latencies::default() });
+        let labels = Labels { class: config.class, band: config.band, weight: 1 };
+        for ends in [(config.from, config.to), (config.to, config.from)] {
+            let one = self.stream(ends, core, &labels);
+            self.add_stream(one, Transport::Datagrams)?;
+        }
+        let first = Nanos((self.random.uniform() * config.interval.0 as f64) as u64);
+        let probe = ProbeId::from_index(self.pingers.len());
+        self.agenda.push(first, Event::Probe { probe });
+        self.pingers.push(Pinger::new(probe, stream, config));
         Ok(())
     }
 
-    fn build_host(&mut self, index: usize) -> Result<HostState, RunError> {
-        let config = &self.scenario.hosts[index];
-        let (stack, nic) = (&config.stack, &config.nic);
-        let queue_per_flow = nic.transmit_queues == 0;
-        let queues = if queue_per_flow { self.streams.len() as u32 } else { nic.transmit_queues };
-        let classes = self.scenario.classes.len().max(1) as u16;
-        let transmit = (0..queues).map(|_| TransmitQueue {
-            qdisc: qdisc::build(&stack.qdisc, classes, self.random.next_u64()),
-            limit: ByteQueue::new(stack.byte_queue_limit),
-            ring: std::collections::VecDeque::new(),
-            active: false,
-            last_core: u32::MAX,
-            unlocked: Nanos::ZERO,
-            running: Nanos::ZERO,
-            runner: 0,
-            rerun: false,
-            retry: Nanos::ZERO,
-            last_flow: u32::MAX,
-        });
-        let transmit = transmit.collect();
-        let assignment = assignment::build(&stack.queue_assignment)
-            .ok_or_else(|| unknown("queue assignment", &stack.queue_assignment, assignment::NAMES))?;
-        let scheduler = match (&nic.scheduler, scheduler::build(&nic.scheduler, queues)) {
-            (SchedulerKind::PolicyTree, _) => policy::tree(self.scenario, index as u32, &self.streams)?,
-            (_, Some(scheduler)) => scheduler,
-            (kind, None) => {
-                return Err(impossible(
-                    format!("no NIC scheduler can be made of {kind:?}"),
-                    "choose another",
-                ));
-            }
-        };
-        let vectors = (0..nic.receive_queues).map(|vector| Vector {
-            core: vector % config.cores,
-            polling: false,
-            due: Nanos::MAX,
-            last: None,
-            done: Vec::new(),
-            ring: std::collections::VecDeque::new(),
-            accepted: 0,
-        });
-        let rate = self.scenario.network.rate;
-        Ok(HostState {
-            cores: (0..config.cores).map(|_| Core::default()).collect(),
-            queues: transmit,
-            occupancy: vec![Occupancy::default(); queues as usize],
-            shared_queues: 0,
-            stale_weights: vec![false; queues as usize],
-            stale: Vec::new(),
-            weights_due: false,
-            weights_written: Nanos::ZERO,
-            assignment,
-            pools: pools(config, queues),
-            nic: NicState {
-                scheduler,
-                wire: LinkTransmitter::new(rate)
-                    .ok_or_else(|| impossible("the link has no rate".to_owned(), "give it one"))?,
-                pending: false,
-                next_fetch: Nanos::ZERO,
-                ahead: rate.time_for(nic.transmit_buffer),
-                queue_per_flow,
-            },
-            vectors: vectors.collect(),
-            active_flows: 0,
-            qdisc_accounting: Accounting::default(),
-            ring_accounting: Accounting::default(),
-            receive_accounting: Accounting::default(),
-        })
-    }
-
     /// The receive queue of a stream at the host that it goes to.
-    fn steer(&mut self, stream: usize) -> u32 {
-        let peer_core = self.streams[stream ^ 1].core;
-        let host = &self.scenario.hosts[self.streams[stream].to as usize];
+    fn steer(&mut self, stream: StreamId) -> RxQueueId {
+        let peer_core = self.streams[stream.reverse()].core.0;
+        let host = &self.scenario.hosts[self.streams[stream].to.index()];
         let queues = host.nic.receive_queues;
-        match host.nic.receive_steering {
+        RxQueueId(match host.nic.receive_steering {
             // Until its own end has sent something, which is then learnt from.
-            ReceiveSteering::Rss | ReceiveSteering::ToTransmitQueue => self.random.next_u32() % queues,
+            ReceiveSteering::Rss | ReceiveSteering::ToTransmitQueue => self.random.bits32() % queues,
             ReceiveSteering::ToApplication => peer_core % queues,
             ReceiveSteering::AwayFromApplication => {
                 let nodes = host.numa_nodes.max(1);
                 let step = if nodes > 1 { host.cores / nodes } else { 1 };
                 (peer_core + step.max(1)) % host.cores % queues
             }
-        }
+        })
     }
 }
 
+/// What qdiscs and NICs sort segments by.
+struct Labels {
+    class: u16,
+    band: u8,
+    weight: u32,
+}
+
+/// The transport of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Transport {
+    Datagrams,
+    Tcp(Nagle),
+}
+
+/// The transports of a flow's streams, there and back.
+const fn transports(traffic: Traffic) -> (Transport, Transport) {
+    let there = match traffic {
+        Traffic::Udp { .. } => return (Transport::Datagrams, Transport::Datagrams),
+        Traffic::Bulk | Traffic::Transfer { .. } => Nagle::On,
+        Traffic::RequestResponse { .. } | Traffic::Short { .. } => Nagle::Off,
+    };
+    (Transport::Tcp(there), Transport::Tcp(Nagle::Off))
+}
+
+fn sender(stack: &Stack, peer: &Stack, nagle: Nagle) -> SenderParameters {
+    let mss = stack.mtu.0.min(peer.mtu.0).saturating_sub(MTU_HEADERS).clamp(1, 65_000) as u32;
+    let floor_segments = if stack.small_queue_floor { 2 } else { 0 };
+    SenderParameters {
+        mss,
+        gso: stack.gso,
+        small_queue: stack.small_queue.map(|limit| SmallQueue { limit, floor_segments }),
+        send_buffer: stack.send_buffer,
+        receive_window: peer.receive_window,
+        nagle,
+    }
+}
+
+fn measured(scenario: &Scenario) -> Measured<'_> {
+    Measured {
+        begin: scenario.warm_up,
+        fairness_intervals: &scenario.fairness_intervals,
+        sample_interval: Some(scenario.sample_interval).filter(|interval| *interval > Nanos::ZERO),
+        classes: scenario.classes.len().max(1),
+        rate: scenario.network.rate,
+    }
+}
+
+/// Checks what the reader of scenario files has checked too, for scenarios made by programs.
+fn check(scenario: &Scenario) -> Result<(), RunError> {
+    let hosts = scenario.hosts.len() as u32;
+    let pairs = scenario.flows.iter().map(|group| (group.from, group.to));
+    let mut pairs = pairs.chain(scenario.probes.iter().map(|probe| (probe.from, probe.to)));
+    if let Some((from, to)) = pairs.find(|(from, to)| *from >= hosts || *to >= hosts || from == to) {
+        return Err(impossible(
+            format!("a flow goes from host {from} to host {to} of {hosts}"),
+            "name two different hosts",
+        ));
+    }
+    let traffic_class = |group: &&FlowGroup| {
+        let classes = scenario.hosts.get(group.from as usize).map_or(1, |host| traffic_classes(&host.nic));
+        group.traffic_class.is_some_and(|class| class >= classes)
+    };
+    if let Some(group) = scenario.flows.iter().find(traffic_class) {
+        return Err(impossible(
+            format!("the flows {} are of a traffic class that their NIC does not have", group.name),
+            "give the NIC the scheduler `dcb` with more `classes`",
+        ));
+    }
+    let zero =
+        |host: &Host| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
+    if scenario.hosts.iter().any(zero) || scenario.network.rate.0 == 0 {
+        return Err(impossible(
+            "a host has no cores, no receive queues or no MTU, or the link no rate".to_owned(),
+            "give each at least one",
+        ));
+    }
+    Ok(())
+}
+
 /// Traffic classes of a NIC: more than one under DCB only.
-const fn traffic_classes(nic: &Nic) -> u32 {
+pub(super) const fn traffic_classes(nic: &Nic) -> u32 {
     match nic.scheduler {
         SchedulerKind::Dcb { classes, .. } => classes,
         _ => 1,
     }
 }
 
-/// The queues that a core may use, its own with XPS, all without: first those of each traffic class, by class and core, then of any class,
-/// by core. Queue i is in class i modulo classes, as in [`scheduler::Dcb`].
-fn pools(host: &Host, queues: u32) -> Vec<Vec<TxQueueId>> {
-    // A NIC with a queue per flow has none to choose from.
-    let queues = if host.nic.transmit_queues == 0 { 1 } else { queues };
-    let (cores, xps) = (host.cores, host.stack.xps);
-    let classes = traffic_classes(&host.nic).clamp(1, queues.max(1));
-    let of_class = |class: u32| (class..queues).step_by(classes as usize).map(TxQueueId).collect::<Vec<_>>();
-    let by_class = if classes > 1 { classes } else { 0 };
-    let pools = (0..by_class).map(of_class).chain([(0..queues).map(TxQueueId).collect()]);
-    let own = |all: &[TxQueueId], core: u32| -> Vec<TxQueueId> {
-        let step = cores as usize;
-        match all.len() >= step {
-            true => all.iter().copied().skip(core as usize).step_by(step).collect(),
-            false => all.get(core as usize % all.len().max(1)).copied().into_iter().collect(),
-        }
-    };
-    pools
-        .flat_map(|all| {
-            (0..cores).map(move |core| if xps { own(&all, core) } else { all.clone() }).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
 fn control(name: &str) -> Result<Box<dyn congestion::CongestionControl>, RunError> {
     congestion::build(name).ok_or_else(|| unknown("congestion control", name, congestion::NAMES))
 }
 
-fn unknown(kind: &'static str, given: &str, known: &[&str]) -> RunError {
+pub(super) fn unknown(kind: &'static str, given: &str, known: &[&str]) -> RunError {
     RunError::UnknownName { kind, given: given.to_owned(), known: known.join(", ") }
 }
 

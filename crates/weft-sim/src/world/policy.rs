@@ -1,7 +1,8 @@
 //! The policy tree of a NIC that runs the engine: a queue for each stream, in the lane that the policy's match table gives its packets.
 
-use super::Stream;
 use super::build::impossible;
+use crate::host::socket::Stream;
+use crate::ids::{HostId, StreamId, Table};
 use crate::nic::scheduler::{NicScheduler, PolicyScheduler};
 use crate::run_error::RunError;
 use crate::scenario::{Scenario, Traffic};
@@ -13,10 +14,10 @@ use weft_units::{FlowKey, PacketMeta, Protocol, TxQueueId, Weight};
 /// Makes the scheduler of a host's NIC.
 pub(super) fn tree(
     scenario: &Scenario,
-    host: u32,
-    streams: &[Stream],
+    host: HostId,
+    streams: &Table<StreamId, Stream>,
 ) -> Result<Box<dyn NicScheduler>, RunError> {
-    let stack = &scenario.hosts[host as usize].stack;
+    let stack = &scenario.hosts[host.index()].stack;
     let Some(text) = &stack.policy else {
         let hint = "give the host's stack a policy";
         return Err(impossible(
@@ -28,11 +29,11 @@ pub(super) fn tree(
     let tree = PolicyTree::new(&policy.program)
         .map_err(|error| impossible(format!("the policy of host {host}: {error}"), "correct the policy"))?;
     let mut scheduler = PolicyScheduler::new(tree);
-    for (index, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.from == host) {
+    for (index, stream) in streams.pairs().filter(|(_, stream)| stream.from == host) {
         let lane = policy.classify(&meta(&policy, scenario, index, stream)?);
         let weight = Weight::new(stream.weight).unwrap_or(Weight::ONE);
         scheduler
-            .add_queue(TxQueueId(index as u32), lane, weight)
+            .add_queue(TxQueueId(index.0), lane, weight)
             .map_err(|error| impossible(format!("a flow of host {host}: {error}"), "correct the policy"))?;
     }
     Ok(Box::new(scheduler))
@@ -53,10 +54,10 @@ fn compiled(text: &str, scenario: &Scenario) -> Result<CompiledPolicy, RunError>
 fn meta(
     policy: &CompiledPolicy,
     scenario: &Scenario,
-    index: usize,
+    index: StreamId,
     stream: &Stream,
 ) -> Result<PacketMeta, RunError> {
-    let address = |host: u32| {
+    let address = |host: HostId| {
         crate::address::of_host(host).map(IpAddr::V4).ok_or_else(|| {
             impossible(
                 format!("host {host} has no address that a policy could test"),
@@ -65,8 +66,8 @@ fn meta(
         })
     };
     // Streams come in pairs, there and back.
-    let (flow, back) = (index / 2, index % 2 == 1);
-    let ports = crate::address::ports(index as u32);
+    let (flow, back) = (index.flow().index(), !index.is_forward());
+    let ports = crate::address::ports(index);
     let (sport, dport) = if back { (ports.1, ports.0) } else { ports };
     let key = FlowKey {
         src: address(stream.from)?,

@@ -1,324 +1,143 @@
-//! `tcp_write_xmit` and what it is called from: what the sending sides of TCP connections do on a host.
+//! From a socket to the NIC's rings: queue, qdisc, doorbell; and what is freed or dropped on the way.
 
-use super::host::Task;
-use super::qdisc_run::{Outgoing, truesize};
-use super::sender::{HEADER_ROOM, Sent};
-use super::transmit::TCP_HEADERS;
-use super::{Ack, Body, Event, World};
-use crate::congestion::{Acknowledged, Window};
+use super::World;
 use crate::cost::Operation;
-use crate::trace::Observer;
-use crate::world::processor::Work;
+use crate::host::cpu::Work;
+use crate::host::qdisc::{Handed, Kernel, Runner};
+use crate::ids::{CoreId, HostId};
+use crate::packet::{Body, Outgoing};
+use crate::segment::Segment;
+use crate::trace::{Observer, PacketEventKind};
 use weft_units::{Nanos, TxQueueId};
 
-/// Why nothing more is sent now, or how much.
-enum Allowed {
-    Segment(u32),
-    Window,
-    SmallQueue,
-    Nothing,
+/// When the qdisc is run that a segment was sent into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum QdiscRun {
+    /// At once.
+    Now,
+    /// Later, by whoever sends.
+    Later,
 }
 
 impl<O: Observer> World<'_, O> {
-    /// The largest payload of an skb of this host's stack (`tcp_xmit_size_goal`).
-    pub(super) fn size_goal(&self, stream: u32) -> u64 {
-        let sender = &self.senders[stream as usize];
-        let gso = self.scenario.hosts[self.streams[stream as usize].from as usize].stack.gso.0;
-        let packets = (gso.saturating_sub(HEADER_ROOM) / u64::from(sender.mss)).max(1);
-        packets * u64::from(sender.mss)
-    }
-
-    /// What `tcp_write_xmit` would send next.
-    fn allowed(&self, stream: u32) -> Allowed {
-        let sender = &self.senders[stream as usize];
-        let stack = &self.scenario.hosts[self.streams[stream as usize].from as usize].stack;
-        let head = if sender.resend > 0 {
-            sender.resend.min(self.size_goal(stream)) as u32
-        } else {
-            match sender.queue.front() {
-                Some(&payload) => payload,
-                None => return Allowed::Nothing,
-            }
-        };
-        let in_flight = sender.in_flight();
-        let quota = sender.window.cwnd.saturating_sub(in_flight);
-        let room = sender.receive_window.saturating_sub(in_flight * sender.mss) / sender.mss;
-        if quota.min(room) == 0 {
-            return if quota == 0 { Allowed::Window } else { Allowed::Nothing };
+    /// Sends a segment down: to its queue's qdisc, and from there to the ring if the qdisc is run now. Returns the queue.
+    pub(super) fn send_down(&mut self, outgoing: &Outgoing, run: QdiscRun, work: &mut Work) -> TxQueueId {
+        let host = &mut self.hosts[work.host];
+        let facts = &self.streams[outgoing.stream];
+        let socket = &mut self.sockets[outgoing.stream];
+        let (agenda, skbs) = (&mut self.agenda, &mut self.skbs);
+        let mut kernel = Kernel { cpu: &mut host.cpu, work, agenda, skbs };
+        let (queue, segment) = host.qdiscs.send(outgoing, facts, socket, &mut kernel);
+        if O::WANTED {
+            let created = self.skbs[segment.skb].created;
+            self.observe_segment(work.host, PacketEventKind::Queued, created, (queue, &segment));
         }
-        let pacing = sender.pacing_rate();
-        // `tcp_tso_autosize`: what the pacing rate sends in 1/1024 s, at least two packets.
-        let autosized = ((pacing / 1024.0) as u32 / sender.mss).max(2);
-        let most = autosized.min((self.size_goal(stream) / u64::from(sender.mss)) as u32).max(1);
-        let mut payload = head.min(quota.min(room).min(most) * sender.mss);
-        if payload < head {
-            // `tso_fragment` at packet boundaries.
-            payload -= payload % sender.mss;
-            // `tcp_tso_should_defer`: a window that leaves room for less than a third of itself waits for more.
-            let window_cuts = payload < most * sender.mss;
-            if window_cuts && in_flight > 0 && quota < sender.window.cwnd / 3 {
-                return Allowed::Window;
-            }
-        }
-        if let Some(limit) = stack.small_queue {
-            // `tcp_small_queue_check`: by rate, with or without the floor of two segments, at most the limit.
-            let floor = if stack.small_queue_floor { 2.0 * f64::from(truesize(payload)) } else { 0.0 };
-            let limit = (pacing / 1024.0).max(floor).min(limit.0 as f64);
-            if self.streams[stream as usize].charged as f64 > limit {
-                return Allowed::SmallQueue;
-            }
-        }
-        let last_is_small = payload < sender.mss && sender.resend == 0 && sender.queue.len() == 1;
-        if sender.nagle && last_is_small && in_flight > 0 && sender.unwritten > 0 {
-            return Allowed::Nothing;
-        }
-        Allowed::Segment(payload)
-    }
-
-    /// `tcp_write_xmit`: sends what windows and queues allow. With `run` unset the qdiscs are run by the caller, who is told of them.
-    pub(super) fn push(&mut self, stream: u32, run: bool, touched: &mut Vec<TxQueueId>, work: &mut Work) {
-        let before = self.senders[stream as usize].next;
-        let limited = loop {
-            match self.allowed(stream) {
-                Allowed::Segment(payload) => {
-                    let queue = self.send_data(stream, payload, run, work);
-                    if !run && !touched.contains(&queue) {
-                        touched.push(queue);
-                    }
-                }
-                Allowed::SmallQueue => {
-                    self.senders[stream as usize].throttled = true;
-                    break false;
-                }
-                Allowed::Window => break true,
-                Allowed::Nothing => break false,
-            }
-        };
-        if self.senders[stream as usize].next > before {
-            self.senders[stream as usize].validate_window(limited, work.now());
-        }
-    }
-
-    /// Pushes and runs the qdiscs at once.
-    pub(super) fn push_now(&mut self, stream: u32, work: &mut Work) {
-        let mut none = Vec::new();
-        self.push(stream, true, &mut none, work);
-    }
-
-    fn send_data(&mut self, stream: u32, payload: u32, run: bool, work: &mut Work) -> TxQueueId {
-        self.charge(Operation::SendSegment, 1.0, work);
-        self.touch(stream, work);
-        let now = work.now();
-        let sender = &mut self.senders[stream as usize];
-        if sender.resend > 0 {
-            sender.resend -= u64::from(payload);
-            sender.retransmitted += u64::from(payload.div_ceil(sender.mss));
-        } else {
-            sender.queued -= u64::from(payload);
-            match sender.queue.front_mut() {
-                Some(head) if *head > payload => *head -= payload,
-                _ => {
-                    sender.queue.pop_front();
-                }
-            }
-        }
-        if sender.in_flight() == 0 {
-            sender.progress = now;
-        }
-        let (first, mss) = (sender.next, sender.mss);
-        let packets = payload.div_ceil(mss).max(1);
-        sender.next += u64::from(packets);
-        sender.sent.push_back(Sent { first, packets, payload });
-        if !sender.timer_pending {
-            sender.timer_pending = true;
-            let at = now + sender.probe_timeout().min(sender.timeout());
-            self.queue.push(at, Event::Timer { stream });
-        }
-        self.send_pieces(
-            Outgoing { stream, body: Body::Data { first }, payload, packet_payload: mss },
-            run,
-            work,
-        )
-    }
-
-    /// Dynamic segmentation offload sizing: while flows share queues, a segment goes down in smaller pieces (Titan, ATC 2017, section 3.3).
-    fn send_pieces(&mut self, whole: Outgoing, run: bool, work: &mut Work) -> TxQueueId {
-        let host = work.host as usize;
-        let size = match self.scenario.hosts[host].stack.dynamic_segment {
-            Some(size) if self.hosts[host].shared_queues > 0 => {
-                let packets = (size.0 / u64::from(whole.packet_payload + TCP_HEADERS)).max(1);
-                packets as u32 * whole.packet_payload
-            }
-            _ => return self.emit(whole, run, work),
-        };
-        if whole.payload <= size {
-            return self.emit(whole, run, work);
-        }
-        let Body::Data { first } = whole.body else { return self.emit(whole, run, work) };
-        let mut queue = TxQueueId(0);
-        let mut offset = 0;
-        while offset < whole.payload {
-            let payload = size.min(whole.payload - offset);
-            let body = Body::Data { first: first + u64::from(offset / whole.packet_payload) };
-            self.charge(Operation::ResegmentPiece, 1.0, work);
-            self.counters.resegmented += 1;
-            offset += payload;
-            // Each but the last is enqueued with more to come, so the qdisc is run once.
-            queue = self.emit(Outgoing { body, payload, ..whole }, run && offset == whole.payload, work);
+        self.measure.backlog_changes(segment.class, i64::from(segment.len), work.now());
+        self.release_dropped(work.host, queue, work.now());
+        if run == QdiscRun::Now {
+            self.run_qdisc(queue, work);
         }
         queue
     }
 
-    /// The TSQ tasklet: one flow, or, with transmit batching, all of them before any qdisc is run (Titan, section 5).
-    pub(super) fn tasklet(&mut self, work: &mut Work) {
-        let batching = self.scenario.hosts[work.host as usize].stack.transmit_batching;
-        let mut touched = std::mem::take(&mut self.scratch_touched);
-        while let Some(stream) = self.hosts[work.host as usize].cores[work.core as usize].tasklet.pop_front()
-        {
-            self.senders[stream as usize].in_tasklet = false;
-            self.push(stream, !batching, &mut touched, work);
-            if !batching {
-                break;
-            }
+    /// Sends a TCP segment down, in smaller pieces while flows share queues (dynamic segmentation offload sizing: Titan, ATC 2017,
+    /// section 3.3).
+    pub(super) fn send_tcp(&mut self, whole: &Outgoing, run: QdiscRun, work: &mut Work) -> TxQueueId {
+        let Some(size) = self.hosts[work.host].qdiscs.piece_size(whole) else {
+            return self.send_down(whole, run, work);
+        };
+        let mut queue = TxQueueId(0);
+        let mut offset = 0;
+        while offset < whole.payload {
+            let payload = size.min(whole.payload - offset);
+            let body = whole.body.after(offset / whole.packet_payload);
+            self.hosts[work.host].cpu.charge(Operation::ResegmentPiece, 1.0, work);
+            self.counters.resegmented += 1;
+            offset += payload;
+            // Each but the last is enqueued with more to come, so the qdisc is run once.
+            let run = if offset == whole.payload { run } else { QdiscRun::Later };
+            queue = self.send_down(&Outgoing { body, payload, ..*whole }, run, work);
         }
-        for queue in touched.drain(..) {
-            self.qdisc_run(queue, work);
-        }
-        self.scratch_touched = touched;
+        queue
     }
 
-    /// An acknowledgement for a stream has come through the stack.
-    pub(super) fn receive_ack(&mut self, stream: u32, ack: Ack, work: &mut Work) {
-        self.charge(Operation::ReceiveAcknowledgement, 1.0, work);
-        self.touch(stream, work);
-        let now = work.now();
-        let sender = &mut self.senders[stream as usize];
-        sender.receive_window = ack.window;
-        let in_flight = sender.in_flight();
-        let packets = ack.packets.saturating_sub(sender.delivered) as u32;
-        if packets > 0 || ack.top > sender.top {
-            sender.progress = now;
-            sender.probed = false;
-            sender.backoff = 0;
-        }
-        let marked = ack.marked.wrapping_sub(sender.marked);
-        sender.marked = ack.marked;
-        sender.delivered = sender.delivered.max(ack.packets);
-        sender.delivered_bytes = sender.delivered_bytes.max(ack.bytes);
-        sender.advance(ack.top);
-        let rtt = now.saturating_sub(ack.echo);
-        if packets > 0 {
-            sender.sample_rtt(rtt);
-        }
-        let lost = sender.below_top.saturating_sub(sender.delivered_bytes);
-        let newly_lost = lost.saturating_sub(sender.lost_bytes);
-        sender.resend = (sender.resend + lost).saturating_sub(sender.lost_bytes);
-        sender.lost_bytes = lost;
-        if sender.buffered() == 0 {
-            sender.resend = 0;
-        }
-        let recovering = sender.top < sender.recovery_until;
-        if newly_lost > 0 && !recovering {
-            sender.recovery_until = sender.next;
-            if let Some(control) = &mut sender.congestion {
-                control.on_loss(now, &mut sender.window);
+    /// Runs a queue's qdisc, unless another core does: then that one goes on with what has come.
+    pub(super) fn run_qdisc(&mut self, queue: TxQueueId, work: &mut Work) {
+        let host = &mut self.hosts[work.host];
+        match host.qdiscs.begin_run(queue, work) {
+            Runner::OtherKnows => return,
+            Runner::Other { core, until } => {
+                host.cpu.raise_net_tx(core, queue);
+                return host.cpu.wake(core, until, &mut self.agenda);
             }
-        } else if !recovering && packets > 0 {
-            let sample = Acknowledged {
-                now,
-                packets,
-                marked,
-                rtt: Some(rtt),
-                smoothed_rtt: sender.smoothed_rtt,
-                in_flight,
-                sent: sender.next,
-                delivered: sender.top,
-                window_limited: sender.is_window_limited(),
-            };
-            if let Some(control) = &mut sender.congestion {
-                control.on_acknowledged(&sample, &mut sender.window);
-            }
+            Runner::This => {}
         }
-        self.push_now(stream, work);
-        self.wake_writer(stream, work.now());
-        self.acknowledged(stream, now);
+        let (agenda, skbs) = (&mut self.agenda, &mut self.skbs);
+        let mut kernel = Kernel { cpu: &mut host.cpu, work, agenda, skbs };
+        let handed = host.qdiscs.hand_over(queue, &mut host.transmit, &mut self.sockets, &mut kernel);
+        self.release_dropped(work.host, queue, work.now());
+        self.hosts[work.host].cpu.charge(Operation::TransmitSegment, handed.segments as f64, work);
+        if handed.segments > 0 {
+            self.doorbell(queue, handed, work);
+        }
+        self.hosts[work.host].qdiscs.end_run(queue, work);
     }
 
-    /// Room in the send buffer: `sk_stream_write_space` wakes the writer when a third of it is free.
-    fn wake_writer(&mut self, stream: u32, now: Nanos) {
-        let sender = &self.senders[stream as usize];
-        if !sender.blocked || sender.unwritten == 0 || 3 * sender.buffered() > 2 * self.send_buffer(stream) {
+    /// Tells the NIC once of all segments that a run has put into its ring.
+    fn doorbell(&mut self, queue: TxQueueId, handed: Handed, work: &mut Work) {
+        self.counters.segments += handed.segments;
+        self.counters.doorbells += 1;
+        self.counters.doorbells_unbatched += 1 + handed.changes;
+        let host = &mut self.hosts[work.host];
+        host.cpu.charge(Operation::RegisterWrite, 1.0, work);
+        host.transmit.doorbell(queue, (work.event_time(), work.now()), &mut self.agenda);
+    }
+
+    /// A rate limit's time has come.
+    pub(super) fn retry_qdisc(&mut self, host: HostId, queue: TxQueueId) {
+        let cores = self.hosts[host].cpu.count();
+        if let Some(core) = self.hosts[host].qdiscs.retry(queue, self.now, cores) {
+            self.at_once(host, core, |world, work| world.run_qdisc(queue, work));
+        }
+    }
+
+    /// Releases what a queue's qdisc has dropped.
+    #[inline]
+    fn release_dropped(&mut self, host: HostId, queue: TxQueueId, now: Nanos) {
+        if !self.hosts[host].qdiscs.has_dropped() {
             return;
         }
-        self.senders[stream as usize].blocked = false;
-        self.wake_thread(stream, true, Task::Write { stream }, now);
+        let dropped = self.hosts[host].qdiscs.take_dropped();
+        for segment in &dropped {
+            self.observe_segment(host, PacketEventKind::Dropped, now, (queue, segment));
+            let body = self.release(host, queue, segment, now);
+            self.forget(body);
+        }
+        self.hosts[host].qdiscs.reuse_dropped(dropped);
     }
 
-    /// Bytes that the send buffer takes: autotuned to the window (`tcp_sndbuf_expand`: twice the window in packets of truesize 4352),
-    /// at most the configured size.
-    pub(super) fn send_buffer(&self, stream: u32) -> u64 {
-        let sender = &self.senders[stream as usize];
-        let most = self.scenario.hosts[self.streams[stream as usize].from as usize].stack.send_buffer.0;
-        most.min(2 * 4352 * u64::from(sender.window.cwnd.max(Window::INITIAL.cwnd)))
+    /// Frees a segment; returns what it carried.
+    pub(super) fn release(&mut self, host: HostId, queue: TxQueueId, segment: &Segment, now: Nanos) -> Body {
+        self.measure.backlog_changes(segment.class, -i64::from(segment.len), now);
+        let skb = self.skbs.remove(segment.skb);
+        let owner = (&self.streams[segment.flow], &mut self.sockets[segment.flow]);
+        let qdiscs = &mut self.hosts[host].qdiscs;
+        qdiscs.release((queue, segment), skb.truesize, owner, now, &mut self.agenda);
+        skb.body
     }
 
-    /// The timer: a tail loss probe first, then a timeout.
-    pub(super) fn timer(&mut self, stream: u32) {
-        let host = self.streams[stream as usize].from;
-        let sender = &mut self.senders[stream as usize];
-        sender.timer_pending = false;
-        if sender.in_flight() == 0 && sender.resend == 0 {
-            return;
+    /// Writes the queue weights that changed to the NIC.
+    pub(super) fn update_weights(&mut self, host: HostId) {
+        let state = &mut self.hosts[host];
+        state.qdiscs.begin_weights(self.now);
+        let mut written = 0;
+        while let Some((queue, weight)) = state.qdiscs.next_weight() {
+            state.transmit.set_weight(queue, weight.get());
+            written += 1;
         }
-        let (probe_at, timeout_at) =
-            (sender.progress + sender.probe_timeout(), sender.progress + sender.timeout());
-        let timed_out = self.now >= timeout_at;
-        let probe = !timed_out && !sender.probed && self.now >= probe_at;
-        if timed_out {
-            // All that is in flight counts as lost.
-            sender.progress = self.now;
-            sender.backoff += 1;
-            sender.advance(sender.next);
-            let lost = sender.below_top.saturating_sub(sender.delivered_bytes);
-            sender.resend = (sender.resend + lost).saturating_sub(sender.lost_bytes);
-            sender.lost_bytes = lost;
-            sender.recovery_until = sender.next;
-            if let Some(control) = &mut sender.congestion {
-                control.on_timeout(self.now, &mut sender.window);
-            }
-        } else if probe {
-            sender.probed = true;
-        }
-        let next = if sender.probed || timed_out {
-            sender.progress + sender.timeout()
-        } else {
-            probe_at.min(timeout_at)
-        };
-        sender.timer_pending = true;
-        self.queue.push(next.max(self.now + Nanos(1)), Event::Timer { stream });
-        if timed_out || probe {
-            let core = self.streams[stream as usize].core;
-            let mut work = self.work_on(host, core);
-            if probe {
-                self.send_probe_packet(stream, &mut work);
-            } else {
-                self.push_now(stream, &mut work);
-            }
-            self.end_work(&work);
-        }
-    }
-
-    /// One packet beyond the window: its acknowledgement shows what was lost before it.
-    fn send_probe_packet(&mut self, stream: u32, work: &mut Work) {
-        let sender = &mut self.senders[stream as usize];
-        let payload = if sender.resend > 0 {
-            sender.resend.min(u64::from(sender.mss)) as u32
-        } else if let Some(&head) = sender.queue.front() {
-            head.min(sender.mss)
-        } else {
-            // Nothing new: an empty packet, which takes a number and is acknowledged all the same.
-            0
-        };
-        self.send_data(stream, payload, true, work);
+        self.counters.weight_updates += u64::from(written);
+        // The writes are made by whichever core changed the weights; over time all of them do.
+        let core = self.counters.weight_updates % u64::from(state.cpu.count());
+        state.cpu.charge_registers(CoreId(core as u32), written);
     }
 }

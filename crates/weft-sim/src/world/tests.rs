@@ -1,6 +1,7 @@
-//! The accounting finds what a stage loses and does not say.
+//! The balances find what a stage loses and does not say.
 
 use super::World;
+use crate::ids::HostId;
 use crate::qdisc::Qdisc;
 use crate::scenario::{FlowGroup, Scenario};
 use crate::segment::{Backlog, Dequeued, Segment};
@@ -40,7 +41,7 @@ impl Qdisc for Leaky {
 }
 
 #[test]
-fn the_accounting_find_segments_that_a_qdisc_lost_unseen() {
+fn the_balances_find_segments_that_a_qdisc_lost_unseen() {
     let scenario = Scenario {
         warm_up: Nanos::from_millis(1),
         duration: Nanos::from_millis(20),
@@ -50,13 +51,11 @@ fn the_accounting_find_segments_that_a_qdisc_lost_unseen() {
     for leaks in [false, true] {
         let mut world = World::build(&scenario, 1, NoObserver).unwrap_or_else(|error| panic!("{error}"));
         if leaks {
-            for queue in &mut world.hosts[0].queues {
-                queue.qdisc = Box::new(Leaky::default());
-            }
+            world.hosts[HostId(0)].qdiscs.replace_qdiscs(|| Box::new(Leaky::default()));
         }
         let (outcome, _) = world.run();
-        let qdiscs = outcome.accounting.iter().find(|stage| stage.name == "host 0 qdiscs").expect("a stage");
+        let qdiscs = outcome.balances.iter().find(|stage| stage.name == "host 0 qdiscs").expect("a stage");
         assert!(qdiscs.entered.bytes > Bytes(100_000), "{qdiscs:?}");
-        assert_eq!(qdiscs.balances(), !leaks, "{qdiscs:?}");
+        assert_eq!(qdiscs.is_balanced(), !leaks, "{qdiscs:?}");
     }
 }

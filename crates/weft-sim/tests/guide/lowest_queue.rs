@@ -1,6 +1,6 @@
 //! Strict priority by queue number: of the queues that have something, the lowest sends.
 
-use super::{NicScheduler, Pick};
+use super::{After, NicScheduler, Pick};
 use std::collections::BTreeSet;
 use weft_units::{Bytes, Nanos, TxQueueId};
 
@@ -19,8 +19,8 @@ impl NicScheduler for LowestQueue {
         self.active.first().copied().map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, _: Bytes, backlogged: bool, _: Nanos) {
-        if !backlogged {
+    fn finish(&mut self, queue: TxQueueId, _: Bytes, after: After, _: Nanos) {
+        if after == After::Empty {
             self.active.remove(&queue);
         }
     }

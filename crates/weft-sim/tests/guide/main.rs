@@ -7,7 +7,7 @@ use fixed_window::FixedWindow;
 use lowest_queue::LowestQueue;
 use weft_sim::assignment;
 use weft_sim::congestion::{Acknowledged, CongestionControl, Window};
-use weft_sim::nic::scheduler::{NicScheduler, Pick};
+use weft_sim::nic::scheduler::{After, NicScheduler, Pick};
 use weft_sim::run::simulate;
 use weft_sim::scenario;
 use weft_units::{Bytes, Nanos, TxQueueId};
@@ -68,9 +68,9 @@ fn the_lowest_queue_goes_first() {
     scheduler.activate(TxQueueId(3), now);
     assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(3)));
     scheduler.activate(TxQueueId(1), now);
-    scheduler.finish(TxQueueId(3), Bytes(1500), true, now);
+    scheduler.finish(TxQueueId(3), Bytes(1500), After::Backlogged, now);
     assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(1)));
-    scheduler.finish(TxQueueId(1), Bytes(1500), false, now);
+    scheduler.finish(TxQueueId(1), Bytes(1500), After::Empty, now);
     scheduler.set_weight(TxQueueId(1), 9);
     assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(3)));
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weft_lab::overlay::Setting;
 use weft_lab::simulate::{self, ReadError, Run, sweep};
 use weft_report::record::Document;
+use weft_sim::ids::HostId;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::{RunError, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
@@ -235,8 +236,8 @@ impl Traces {
         };
         let events = args.trace.as_ref().map(create).transpose()?.map(CsvTrace::new);
         let ends = scenario.flows.iter().map(|group| Ends {
-            from: group.from,
-            to: group.to,
+            from: HostId(group.from),
+            to: HostId(group.to),
             mss: scenario.hosts[group.from as usize].stack.mtu.0.saturating_sub(40).min(65_000) as u32,
         });
         let capture = |sink| PcapTrace::new(sink, ends.collect(), Point::Senders, SNAPLEN);
@@ -273,7 +274,7 @@ impl Observer for Traces {
             events.packet(event);
         }
         // Acknowledgements and probes belong to no group of flows, and have no place in a capture of the flows' data.
-        if let Some(packets) = self.packets.as_mut().filter(|_| event.group != u32::MAX) {
+        if let Some(packets) = self.packets.as_mut().filter(|_| event.group.is_some()) {
             packets.packet(event);
         }
     }

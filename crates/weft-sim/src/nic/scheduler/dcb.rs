@@ -2,12 +2,21 @@
 
 use super::ring::{Links, Ring};
 use super::surplus::Surplus;
-use super::{NicScheduler, Pick};
+use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Credit of a class per round when classes share by deficit round robin: 24 units of 64 bytes, which is what
 /// `ixgbe_dcb_calculate_tc_credits` gives each of eight equal classes at an MTU of 1500, and about one frame.
 pub const CLASS_CREDIT: Bytes = Bytes(1536);
+
+/// The order between classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BetweenClasses {
+    /// Strict priority, class 0 first.
+    Strict,
+    /// Deficit round robin with equal weights.
+    Shared,
+}
 
 /// Classes by queue modulo classes; between classes strict priority, class 0 first, or deficit round robin with equal weights (IEEE
 /// 802.1Q, clauses 8.6.8.1 and 8.6.8.3); inside a class, queues take one turn each. A turn with strict priority looks at the classes in
@@ -24,12 +33,12 @@ pub struct Dcb {
 
 impl Dcb {
     /// For queues below `queues`; others are ignored. There are at least one class and at most as many as queues.
-    pub fn new(queues: u32, classes: u32, strict: bool) -> Self {
+    pub fn new(queues: u32, classes: u32, between: BetweenClasses) -> Self {
         let classes = classes.clamp(1, queues.max(1));
         Self {
             links: Links::new(queues),
             classes: vec![Ring::EMPTY; classes as usize].into(),
-            shares: (!strict).then(|| Surplus::new(classes, CLASS_CREDIT)),
+            shares: (between == BetweenClasses::Shared).then(|| Surplus::new(classes, CLASS_CREDIT)),
             turn: None,
         }
     }
@@ -58,20 +67,21 @@ impl NicScheduler for Dcb {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
         self.turn = None;
         let class = self.class_of(queue.0);
         let ring = &mut self.classes[class];
-        if backlogged {
+        if after == After::Backlogged {
             ring.rotate(&mut self.links);
         } else {
             ring.pop(&mut self.links);
         }
         if let Some(shares) = &mut self.shares {
-            shares.finish(sent, !ring.is_empty());
+            let class = if ring.is_empty() { After::Empty } else { After::Backlogged };
+            shares.finish(sent, class);
         }
     }
 

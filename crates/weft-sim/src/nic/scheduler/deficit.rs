@@ -1,7 +1,7 @@
 //! Deficit round robin with weights over queues.
 
 use super::surplus::Surplus;
-use super::{NicScheduler, Pick};
+use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// The weighted arbitration of the Intel 82599 between VMDq pools, which Titan uses for its queue weights (TR, section 4.2): when a
@@ -33,10 +33,10 @@ impl NicScheduler for Deficit {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, _: Nanos) {
         if self.turn == Some(queue) {
             self.turn = None;
-            self.queues.finish(sent, backlogged);
+            self.queues.finish(sent, after);
         }
     }
 

@@ -12,7 +12,7 @@ mod surplus;
 use crate::scenario::SchedulerKind;
 use weft_units::{Bytes, Nanos, TxQueueId};
 
-pub use dcb::Dcb;
+pub use dcb::{BetweenClasses, Dcb};
 pub use deficit::Deficit;
 pub use policy::{PolicyScheduler, QueueError};
 pub use round_robin::RoundRobin;
@@ -23,7 +23,10 @@ pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>>
     match *kind {
         SchedulerKind::RoundRobin => Some(Box::new(RoundRobin::new(queues))),
         SchedulerKind::Deficit { quantum } => Some(Box::new(Deficit::new(queues, quantum))),
-        SchedulerKind::Dcb { classes, strict } => Some(Box::new(Dcb::new(queues, classes, strict))),
+        SchedulerKind::Dcb { classes, strict } => {
+            let between = if strict { BetweenClasses::Strict } else { BetweenClasses::Shared };
+            Some(Box::new(Dcb::new(queues, classes, between)))
+        }
         SchedulerKind::PolicyTree => None,
     }
 }
@@ -39,6 +42,22 @@ pub enum Pick {
     Idle,
 }
 
+/// A queue after its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// It has more.
+    Backlogged,
+    /// It is empty.
+    Empty,
+}
+
+impl After {
+    /// The state of a queue that still holds so many segments.
+    pub const fn holding(segments: usize) -> Self {
+        if segments > 0 { Self::Backlogged } else { Self::Empty }
+    }
+}
+
 /// The scheduler inside the NIC. It knows queues, not what they hold: one turn is outstanding at a time, charged when it ends.
 pub trait NicScheduler: Send {
     /// A queue that was empty has something. Never called for a queue that has something already, nor for the one whose turn it is.
@@ -47,8 +66,8 @@ pub trait NicScheduler: Send {
     /// Whose turn it is.
     fn next(&mut self, now: Nanos) -> Pick;
 
-    /// The turn is over: `sent` bytes left, and the queue has more (`backlogged`) or is empty.
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, now: Nanos);
+    /// The turn is over: `sent` bytes left, and the queue has more or is empty.
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, now: Nanos);
 
     /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); without effect where the NIC has no weights.
     fn set_weight(&mut self, queue: TxQueueId, weight: u32);

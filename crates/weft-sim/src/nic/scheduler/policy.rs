@@ -1,6 +1,6 @@
 //! The policy tree as a NIC's scheduler: each queue is a flow of the tree.
 
-use super::{NicScheduler, Pick};
+use super::{After, NicScheduler, Pick};
 use thiserror::Error;
 use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
@@ -180,9 +180,10 @@ impl NicScheduler for PolicyScheduler {
         }
     }
 
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, backlogged: bool, now: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, now: Nanos) {
         if let Some((_, turn)) = self.turn.take_if(|(whose, _)| *whose == queue) {
-            let finished = self.tree.finish(turn, sent, backlogged, Instant::after_epoch(now));
+            let finished =
+                self.tree.finish(turn, sent, after == After::Backlogged, Instant::after_epoch(now));
             debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
         }
     }

@@ -1,7 +1,7 @@
 //! Round robin: active queues take one turn each.
 
 use super::ring::{Links, Ring};
-use super::{NicScheduler, Pick};
+use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Active queues in a ring, one turn each: a queue that becomes active, or has had its turn and has more, goes to the end. This is how
@@ -30,12 +30,12 @@ impl NicScheduler for RoundRobin {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, _: Bytes, backlogged: bool, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, _: Bytes, after: After, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
         self.turn = None;
-        if backlogged {
+        if after == After::Backlogged {
             self.ring.rotate(&mut self.links);
         } else {
             self.ring.pop(&mut self.links);

@@ -5,6 +5,7 @@
 //! credit ("surplus round robin", Adiseshu, Parulkar and Varghese 1996). Over any time, what a queue sent differs from its credit
 //! by less than one packet.
 
+use super::After;
 use super::ring::{Links, Ring};
 use weft_units::Bytes;
 
@@ -87,10 +88,10 @@ impl Surplus {
     }
 
     /// The head's turn is over.
-    pub(super) fn finish(&mut self, sent: Bytes, backlogged: bool) {
+    pub(super) fn finish(&mut self, sent: Bytes, after: After) {
         let Some(head) = self.ring.head() else { return };
         let Some(account) = self.accounts.get_mut(head as usize) else { return };
-        if !backlogged {
+        if after == After::Empty {
             account.credit = 0;
             self.credited = false;
             self.active -= 1;

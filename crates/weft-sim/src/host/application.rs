@@ -1,0 +1,259 @@
+//! Applications: what writes to and reads from the streams of a flow.
+
+use super::cpu::Placement;
+use super::tcp_sender::Unwritten;
+use crate::event::{Agenda, Event};
+use crate::ids::{FlowNumber, GroupId, StreamId};
+use crate::outcome::Latencies;
+use crate::random::Random;
+use crate::scenario::Traffic;
+use std::collections::VecDeque;
+use weft_units::{Bytes, Nanos};
+
+/// What an application does to one of its streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// It has more to write.
+    Write(Unwritten),
+    /// It begins another connection and writes so many bytes.
+    Connect(Bytes),
+    /// Its thread sends a datagram.
+    SendDatagram,
+    /// The flow has reached its end.
+    End,
+}
+
+/// The application of a flow, at both ends.
+#[derive(Debug)]
+pub(crate) struct Application {
+    flow: FlowNumber,
+    pub(crate) group: GroupId,
+    traffic: Traffic,
+    pub(crate) placement: Placement,
+    running: bool,
+    /// When the flow began.
+    began: Nanos,
+    pub(crate) completion: Option<Nanos>,
+    pub(crate) requests: Latencies,
+    /// Begin of each request or transfer that is not answered yet.
+    asked: VecDeque<Nanos>,
+    /// Requests that the server has answered.
+    served: u64,
+    /// Answers that the client has read.
+    answered: u64,
+    datagrams: u64,
+    /// Fraction of a nanosecond by which the next datagram is late.
+    late: f64,
+}
+
+impl Application {
+    pub(crate) fn new(flow: FlowNumber, group: GroupId, traffic: Traffic, placement: Placement) -> Self {
+        Self {
+            flow,
+            group,
+            traffic,
+            placement,
+            running: false,
+            began: Nanos::ZERO,
+            completion: None,
+            requests: Latencies::default(),
+            asked: VecDeque::new(),
+            served: 0,
+            answered: 0,
+            datagrams: 0,
+            late: 0.0,
+        }
+    }
+
+    pub(crate) const fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Whether the flow has an end that it has not reached.
+    pub(crate) const fn has_end(&self) -> bool {
+        matches!(self.traffic, Traffic::Transfer { .. })
+    }
+
+    /// The flow begins: returns what it does to its forward stream.
+    pub(crate) fn start(&mut self, now: Nanos, random: &mut Random, agenda: &mut Agenda) -> Option<Action> {
+        self.running = true;
+        self.began = now;
+        match self.traffic {
+            Traffic::Bulk => Some(Action::Write(Unwritten::Endless)),
+            Traffic::Transfer { size } => Some(write(size.0)),
+            Traffic::RequestResponse { outstanding, request, .. } => {
+                self.asked.extend((0..outstanding).map(|_| now));
+                Some(write(request.0.saturating_mul(u64::from(outstanding))))
+            }
+            Traffic::Short { .. } | Traffic::Udp { .. } => self.wake(now, random, agenda),
+        }
+    }
+
+    /// The flow has ended, or is ended.
+    pub(crate) const fn stop(&mut self) {
+        self.running = false;
+    }
+
+    /// The application wakes by itself: the next datagram, request or transfer.
+    pub(crate) fn wake(&mut self, now: Nanos, random: &mut Random, agenda: &mut Agenda) -> Option<Action> {
+        if !self.running {
+            return None;
+        }
+        match self.traffic {
+            Traffic::Short { interval, size } => {
+                self.sleep(now + random.exponential(interval), agenda);
+                let idle = self.asked.is_empty();
+                self.asked.push_back(now);
+                idle.then_some(Action::Connect(size))
+            }
+            Traffic::Udp { size, rate, poisson } => {
+                let mean = rate.time_for(size).0 as f64;
+                let exact = if poisson {
+                    random.exponential(Nanos(mean as u64)).0 as f64
+                } else {
+                    size.0 as f64 * 8e9 / rate.0 as f64
+                };
+                let gap = exact + self.late;
+                self.late = gap.fract();
+                self.sleep(now + Nanos(gap as u64), agenda);
+                Some(Action::SendDatagram)
+            }
+            Traffic::RequestResponse { request, .. } => {
+                self.asked.push_back(now);
+                Some(write(request.0))
+            }
+            Traffic::Bulk | Traffic::Transfer { .. } => None,
+        }
+    }
+
+    fn sleep(&self, until: Nanos, agenda: &mut Agenda) {
+        agenda.push(until, Event::Application { stream: self.flow.forward() });
+    }
+
+    /// All that was written to a stream has arrived: a flow with an end is complete, a short transfer is answered.
+    pub(crate) fn all_arrived(&mut self, stream: StreamId, now: Nanos) -> Option<Action> {
+        if !stream.is_forward() || !self.running {
+            return None;
+        }
+        match self.traffic {
+            Traffic::Transfer { .. } => {
+                self.completion = Some(now.saturating_sub(self.began));
+                Some(Action::End)
+            }
+            Traffic::Short { size, .. } => {
+                self.answer(self.asked.front().copied()?, now);
+                self.asked.pop_front();
+                (!self.asked.is_empty()).then_some(Action::Connect(size))
+            }
+            Traffic::Bulk | Traffic::RequestResponse { .. } | Traffic::Udp { .. } => None,
+        }
+    }
+
+    fn answer(&mut self, asked: Nanos, now: Nanos) {
+        self.requests.at.push(now);
+        self.requests.samples.push(now.saturating_sub(asked));
+    }
+
+    /// A thread has read `read` bytes in all from a stream: a server answers whole requests, a client takes whole answers. Returns
+    /// what is done to the stream's reverse.
+    pub(crate) fn has_read(
+        &mut self,
+        stream: StreamId,
+        read: u64,
+        now: Nanos,
+        agenda: &mut Agenda,
+    ) -> Option<Action> {
+        let Traffic::RequestResponse { request, response, think, .. } = self.traffic else { return None };
+        if stream.is_forward() {
+            let mut answers = 0_u64;
+            while (self.served + 1) * request.0 <= read {
+                self.served += 1;
+                answers += 1;
+            }
+            return (answers > 0).then(|| write(response.0.saturating_mul(answers)));
+        }
+        while (self.answered + 1) * response.0 <= read {
+            self.answered += 1;
+            if let Some(asked) = self.asked.pop_front() {
+                self.answer(asked, now);
+            }
+            if self.running {
+                self.sleep(now + think, agenda);
+            }
+        }
+        None
+    }
+
+    /// The number and size of the next datagram; none where there are no datagrams.
+    pub(crate) const fn next_datagram(&mut self) -> Option<(u64, Bytes)> {
+        let Traffic::Udp { size, .. } = self.traffic else { return None };
+        let number = self.datagrams;
+        self.datagrams += 1;
+        Some((number, size))
+    }
+
+    /// Takes the latencies of requests that ended at `begin` or later.
+    pub(crate) fn take_requests(&mut self, begin: Nanos) -> Latencies {
+        let all = std::mem::take(&mut self.requests);
+        let kept = all.at.iter().zip(&all.samples).filter(|(at, _)| **at >= begin);
+        let (at, samples) = kept.map(|(at, sample)| (*at, *sample)).unzip();
+        Latencies { at, samples }
+    }
+}
+
+const fn write(bytes: u64) -> Action {
+    Action::Write(Unwritten::Bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::BitsPerSec;
+
+    const FLOW: FlowNumber = FlowNumber(3);
+
+    fn application(traffic: Traffic) -> (Application, Random, Agenda) {
+        (Application::new(FLOW, GroupId(0), traffic, Placement::Pinned), Random::new(1), Agenda::new())
+    }
+
+    #[test]
+    fn requests_are_answered_whole_and_the_next_follows_after_a_thought() {
+        let think = Nanos(70);
+        let traffic =
+            Traffic::RequestResponse { request: Bytes(10), response: Bytes(30), outstanding: 2, think };
+        let (mut app, mut random, mut agenda) = application(traffic);
+        assert_eq!(app.start(Nanos(5), &mut random, &mut agenda), Some(write(20)));
+        let (there, back) = (FLOW.forward(), FLOW.forward().reverse());
+        assert_eq!(app.has_read(there, 9, Nanos(6), &mut agenda), None);
+        assert_eq!(app.has_read(there, 20, Nanos(7), &mut agenda), Some(write(60)));
+        assert_eq!(app.has_read(back, 59, Nanos(9), &mut agenda), None);
+        assert_eq!(app.requests.samples, [Nanos(4)]);
+        assert_eq!(agenda.pop(), Some((Nanos(79), Event::Application { stream: there })));
+        assert_eq!(app.wake(Nanos(79), &mut random, &mut agenda), Some(write(10)));
+    }
+
+    #[test]
+    fn datagrams_keep_their_rate_to_the_fraction_of_a_nanosecond() {
+        let traffic = Traffic::Udp { size: Bytes(1), rate: BitsPerSec(3_000_000_000), poisson: false };
+        let (mut app, mut random, mut agenda) = application(traffic);
+        assert_eq!(app.start(Nanos(0), &mut random, &mut agenda), Some(Action::SendDatagram));
+        for _ in 0..3 {
+            let (now, _) = agenda.pop().expect("the next one");
+            assert_eq!(app.wake(now, &mut random, &mut agenda), Some(Action::SendDatagram));
+        }
+        assert_eq!(agenda.pop().expect("the fourth").0, Nanos(10), "8/3 ns each, 10 2/3 for four");
+        assert_eq!((app.next_datagram(), app.next_datagram()), (Some((0, Bytes(1))), Some((1, Bytes(1)))));
+    }
+
+    #[test]
+    fn a_transfer_ends_once_and_a_stopped_application_does_nothing() {
+        let (mut app, mut random, mut agenda) = application(Traffic::Transfer { size: Bytes(7) });
+        assert_eq!(app.start(Nanos(5), &mut random, &mut agenda), Some(write(7)));
+        assert_eq!(app.all_arrived(FLOW.forward().reverse(), Nanos(8)), None);
+        assert_eq!(app.all_arrived(FLOW.forward(), Nanos(9)), Some(Action::End));
+        assert_eq!(app.completion, Some(Nanos(4)));
+        app.stop();
+        assert_eq!(app.all_arrived(FLOW.forward(), Nanos(10)), None);
+        assert_eq!(app.wake(Nanos(11), &mut random, &mut agenda), None);
+    }
+}

@@ -1,0 +1,355 @@
+//! The queue pairs of a NIC: receive rings, completions of sent segments, interrupts and their NAPI polls.
+
+use super::{Merge, Merged};
+use crate::accounting::{Passed, Stage};
+use crate::event::{Agenda, Event};
+use crate::ids::{CoreId, HostId, RxQueueId, Table};
+use crate::outcome::Amount;
+use crate::packet::Packet;
+use crate::random::Random;
+use crate::segment::Segment;
+use std::collections::VecDeque;
+use weft_units::{Nanos, TxQueueId};
+
+/// Packets that one NAPI poll takes at most (`NAPI_POLL_WEIGHT`).
+pub(crate) const POLL_WEIGHT: u32 = 64;
+
+/// Where interrupts go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Interrupts {
+    /// Each queue's to its own core.
+    Pinned,
+    /// To any core, by chance.
+    Spread,
+}
+
+/// Parameters of a NIC's receive side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceiveParameters {
+    pub(crate) queues: u32,
+    /// Packets that a ring has room for.
+    pub(crate) ring: u32,
+    /// Least time between two interrupts of a queue.
+    pub(crate) interval: Nanos,
+    /// Mean time from an interrupt to its handler; none: at once.
+    pub(crate) latency: Option<Nanos>,
+    pub(crate) interrupts: Interrupts,
+    /// Cores of the host.
+    pub(crate) cores: u32,
+    /// Streams whose packets GRO merges at a time; none without GRO.
+    pub(crate) merge: Option<u32>,
+}
+
+/// The completions, receive ring and interrupt of a queue pair.
+#[derive(Debug)]
+struct QueuePair {
+    /// Where its interrupts go, if they are pinned.
+    core: CoreId,
+    /// NAPI polls; interrupts are off.
+    polling: bool,
+    /// The pending interrupt.
+    due: Option<Nanos>,
+    /// The last one.
+    last: Option<Nanos>,
+    /// Segments that the NIC has fetched and nobody has freed yet, with the transmit queue of each.
+    done: Vec<(TxQueueId, Segment)>,
+    /// Received packets and those still under way, by time of arrival.
+    ring: VecDeque<(Nanos, Packet)>,
+    /// Packets at the ring's front that have arrived and found room.
+    accepted: u32,
+}
+
+impl QueuePair {
+    fn waiting(&self) -> impl Iterator<Item = &Packet> {
+        self.ring.range(..self.accepted as usize).map(|(_, packet)| packet)
+    }
+
+    fn under_way(&self) -> impl Iterator<Item = &Packet> {
+        self.ring.range(self.accepted as usize..).map(|(_, packet)| packet)
+    }
+}
+
+/// The receive side of a NIC.
+#[derive(Debug)]
+pub(crate) struct NicReceive {
+    host: HostId,
+    parameters: ReceiveParameters,
+    pairs: Table<RxQueueId, QueuePair>,
+    merge: Merge,
+    passed: Passed,
+}
+
+impl NicReceive {
+    pub(crate) fn new(host: HostId, parameters: ReceiveParameters) -> Self {
+        let pair = |queue| QueuePair {
+            core: CoreId(queue % parameters.cores),
+            polling: false,
+            due: None,
+            last: None,
+            done: Vec::new(),
+            ring: VecDeque::new(),
+            accepted: 0,
+        };
+        let pairs = (0..parameters.queues).map(pair).collect();
+        let (merge, passed) = (Merge::new(parameters.merge), Passed::default());
+        Self { host, parameters, pairs, merge, passed }
+    }
+
+    /// The receive queue of the pair that a transmit queue belongs to.
+    #[inline]
+    pub(crate) const fn beside(&self, queue: TxQueueId) -> RxQueueId {
+        RxQueueId(queue.0 % self.parameters.queues)
+    }
+
+    /// A packet will be in a receive ring at `at`. Calls come in the order of `at`.
+    #[inline]
+    pub(crate) fn arrives(
+        &mut self,
+        queue: RxQueueId,
+        packet: Packet,
+        at: Nanos,
+        random: &mut Random,
+        agenda: &mut Agenda,
+    ) {
+        self.pairs[queue].ring.push_back((at, packet));
+        self.arm(queue, at, random, agenda);
+    }
+
+    /// The transmit side has fetched a segment: its descriptor is done.
+    #[inline]
+    pub(crate) fn completes(
+        &mut self,
+        (queue, segment): (TxQueueId, Segment),
+        now: Nanos,
+        random: &mut Random,
+        agenda: &mut Agenda,
+    ) {
+        let pair = self.beside(queue);
+        self.pairs[pair].done.push((queue, segment));
+        self.arm(pair, now, random, agenda);
+    }
+
+    /// Something for a queue pair's poll will be there at `at`: makes sure that an interrupt comes, no sooner than moderation lets it.
+    fn arm(&mut self, queue: RxQueueId, at: Nanos, random: &mut Random, agenda: &mut Agenda) {
+        let pair = &mut self.pairs[queue];
+        if pair.polling {
+            return;
+        }
+        let earliest = pair.last.map_or(at, |last| at.max(last + self.parameters.interval));
+        if pair.due.is_some_and(|due| earliest >= due) {
+            return;
+        }
+        let late = self.parameters.latency.map_or(Nanos::ZERO, |mean| random.exponential(mean));
+        let time = earliest + late;
+        if pair.due.is_none_or(|due| time < due) {
+            pair.due = Some(time);
+            agenda.push(time, Event::Interrupt { host: self.host, queue });
+        }
+    }
+
+    /// An interrupt comes: returns the core that takes it and is to poll; none if an earlier one has superseded it.
+    #[inline]
+    pub(crate) fn interrupt(&mut self, queue: RxQueueId, now: Nanos, random: &mut Random) -> Option<CoreId> {
+        let pair = &mut self.pairs[queue];
+        if pair.polling || pair.due != Some(now) {
+            return None;
+        }
+        pair.due = None;
+        pair.last = Some(now);
+        pair.polling = true;
+        Some(match self.parameters.interrupts {
+            Interrupts::Pinned => pair.core,
+            Interrupts::Spread => CoreId((random.uniform() * f64::from(self.parameters.cores)) as u32),
+        })
+    }
+
+    /// Takes the segments that are to be freed. The list is to be given back, for its room.
+    #[inline]
+    pub(crate) fn take_completed(&mut self, queue: RxQueueId) -> Vec<(TxQueueId, Segment)> {
+        std::mem::take(&mut self.pairs[queue].done)
+    }
+
+    #[inline]
+    pub(crate) fn reuse_completed(&mut self, queue: RxQueueId, mut list: Vec<(TxQueueId, Segment)>) {
+        list.clear();
+        self.pairs[queue].done = list;
+    }
+
+    /// Takes the next packet that has arrived by `now` and found room in the ring. `on_drop` sees those that found none.
+    #[inline]
+    pub(crate) fn take_packet(
+        &mut self,
+        queue: RxQueueId,
+        now: Nanos,
+        on_drop: impl FnMut(&Packet),
+    ) -> Option<Packet> {
+        if self.pairs[queue].accepted == 0 {
+            self.settle(queue, now, on_drop);
+        }
+        let pair = &mut self.pairs[queue];
+        pair.accepted = pair.accepted.checked_sub(1)?;
+        let (_, packet) = pair.ring.pop_front()?;
+        self.passed.left.count(1, u64::from(packet.len));
+        Some(packet)
+    }
+
+    /// Decides about the packets that have arrived since the ring was empty: only polls make room, so the first ones fill the ring and
+    /// the others are dropped.
+    fn settle(&mut self, queue: RxQueueId, now: Nanos, mut on_drop: impl FnMut(&Packet)) {
+        let pair = &mut self.pairs[queue];
+        let (mut arrived, mut bytes) = (0_u32, 0);
+        for (_, packet) in pair.ring.iter().take_while(|(at, _)| *at <= now) {
+            arrived += 1;
+            bytes += u64::from(packet.len);
+        }
+        self.passed.entered.count(u64::from(arrived), bytes);
+        pair.accepted = arrived.min(self.parameters.ring);
+        if arrived > pair.accepted {
+            for (_, packet) in pair.ring.drain(pair.accepted as usize..arrived as usize) {
+                self.passed.dropped.count(1, u64::from(packet.len));
+                on_drop(&packet);
+            }
+        }
+    }
+
+    /// Merges a packet of data with those before it; returns what goes up the stack first.
+    #[inline]
+    pub(crate) fn merge(&mut self, one: Merged) -> Option<Merged> {
+        self.merge.add(one)
+    }
+
+    #[inline]
+    pub(crate) fn flush(&mut self) -> Vec<Merged> {
+        self.merge.flush()
+    }
+
+    #[inline]
+    pub(crate) fn reuse_merged(&mut self, list: Vec<Merged>) {
+        self.merge.reuse(list);
+    }
+
+    /// Ends a poll at `now` that took so many packets. Returns whether the queue pair is to be polled again; otherwise interrupts are
+    /// on again.
+    #[inline]
+    pub(crate) fn end_poll(
+        &mut self,
+        (queue, taken): (RxQueueId, u32),
+        now: Nanos,
+        random: &mut Random,
+        agenda: &mut Agenda,
+    ) -> bool {
+        let pair = &mut self.pairs[queue];
+        if taken == POLL_WEIGHT || !pair.done.is_empty() {
+            return true;
+        }
+        pair.polling = false;
+        if let Some(&(at, _)) = pair.ring.front() {
+            self.arm(queue, at.max(now), random, agenda);
+        }
+        false
+    }
+
+    /// Packets that are still on the wire to a receive ring.
+    pub(crate) fn under_way(&self) -> Amount {
+        amount(self.pairs.iter().flat_map(QueuePair::under_way))
+    }
+}
+
+impl Stage for NicReceive {
+    fn name(&self) -> &'static str {
+        "receive rings"
+    }
+
+    fn passed(&self) -> &Passed {
+        &self.passed
+    }
+
+    fn held(&self) -> Amount {
+        amount(self.pairs.iter().flat_map(QueuePair::waiting))
+    }
+}
+
+fn amount<'a>(packets: impl Iterator<Item = &'a Packet>) -> Amount {
+    let mut sum = Amount::default();
+    packets.for_each(|packet| sum.count(1, u64::from(packet.len)));
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::StreamId;
+    use crate::packet::Body;
+
+    const HOST: HostId = HostId(2);
+    const QUEUE: RxQueueId = RxQueueId(1);
+
+    fn nic() -> NicReceive {
+        let parameters = ReceiveParameters {
+            queues: 2,
+            ring: 3,
+            interval: Nanos(1000),
+            latency: None,
+            interrupts: Interrupts::Pinned,
+            cores: 4,
+            merge: None,
+        };
+        NicReceive::new(HOST, parameters)
+    }
+
+    fn packet(number: u64) -> Packet {
+        let (stream, created) = (StreamId(0), Nanos::ZERO);
+        Packet { body: Body::Datagram { number }, created, stream, payload: 8, len: 60, marked: false }
+    }
+
+    #[test]
+    fn interrupts_are_moderated_and_off_while_polling() {
+        let (mut nic, mut random, mut agenda) = (nic(), Random::new(1), Agenda::new());
+        let interrupt = |at| Some((Nanos(at), Event::Interrupt { host: HOST, queue: QUEUE }));
+        nic.arrives(QUEUE, packet(0), Nanos(500), &mut random, &mut agenda);
+        nic.arrives(QUEUE, packet(1), Nanos(600), &mut random, &mut agenda);
+        assert_eq!((agenda.pop(), agenda.pop()), (interrupt(500), None));
+        assert_eq!(nic.interrupt(QUEUE, Nanos(499), &mut random), None, "it is not that one");
+        assert_eq!(nic.interrupt(QUEUE, Nanos(500), &mut random), Some(CoreId(1)));
+        nic.arrives(QUEUE, packet(2), Nanos(700), &mut random, &mut agenda);
+        assert_eq!(agenda.pop(), None);
+        assert!(nic.take_packet(QUEUE, Nanos(550), |_| ()).is_some());
+        assert_eq!(nic.take_packet(QUEUE, Nanos(550), |_| ()), None);
+        assert!(!nic.end_poll((QUEUE, 1), Nanos(550), &mut random, &mut agenda));
+        assert_eq!(agenda.pop(), interrupt(1500));
+    }
+
+    #[test]
+    fn a_full_ring_drops_what_comes_last() {
+        let (mut nic, mut random, mut agenda) = (nic(), Random::new(1), Agenda::new());
+        for number in 0..6 {
+            nic.arrives(QUEUE, packet(number), Nanos(number), &mut random, &mut agenda);
+        }
+        let mut dropped = Vec::new();
+        let first = nic.take_packet(QUEUE, Nanos(4), |lost| dropped.push(lost.body));
+        assert_eq!(first, Some(packet(0)));
+        assert_eq!(dropped, [packet(3).body, packet(4).body]);
+        let (held, under_way) = (nic.held().packets.0, nic.under_way().packets.0);
+        assert_eq!((nic.passed.entered.packets.0, held, under_way), (5, 2, 1));
+    }
+
+    #[test]
+    fn completions_go_to_the_pair_of_their_queue() {
+        let (mut nic, mut random, mut agenda) = (nic(), Random::new(1), Agenda::new());
+        let segment = Segment {
+            skb: crate::ids::SkbId(0),
+            flow: StreamId(0),
+            len: 60,
+            packets: 1,
+            class: 0,
+            band: 0,
+            marked: false,
+        };
+        nic.completes((TxQueueId(5), segment), Nanos(9), &mut random, &mut agenda);
+        assert_eq!(agenda.pop(), Some((Nanos(9), Event::Interrupt { host: HOST, queue: QUEUE })));
+        let done = nic.take_completed(QUEUE);
+        assert_eq!(done, [(TxQueueId(5), segment)]);
+        nic.reuse_completed(QUEUE, done);
+        assert!(nic.take_completed(QUEUE).is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! The receive queues of streams, as the NICs that they go to steer them.
+
+use crate::ids::{RxQueueId, StreamId, Table};
+
+/// A stream at the NIC that it goes to.
+#[derive(Clone, Copy, Debug)]
+struct Steered {
+    queue: RxQueueId,
+    /// Packets on their way to the host's stack.
+    under_way: u32,
+}
+
+/// The receive queue of each stream.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    streams: Table<StreamId, Steered>,
+}
+
+impl Steering {
+    pub(crate) fn new(queues: impl Iterator<Item = RxQueueId>) -> Self {
+        Self { streams: queues.map(|queue| Steered { queue, under_way: 0 }).collect() }
+    }
+
+    /// Returns the receive queue of a stream's next packet, and counts the packet as under way. A queue that the NIC has learnt takes
+    /// effect only while nothing of the stream is under way, so that the order stays.
+    #[inline]
+    pub(crate) fn arrives(&mut self, stream: StreamId, learnt: Option<RxQueueId>) -> RxQueueId {
+        let steered = &mut self.streams[stream];
+        if let Some(queue) = learnt
+            && steered.under_way == 0
+        {
+            steered.queue = queue;
+        }
+        steered.under_way += 1;
+        steered.queue
+    }
+
+    /// A packet has been taken from its ring, or dropped there.
+    #[inline]
+    pub(crate) fn taken(&mut self, stream: StreamId) {
+        self.streams[stream].under_way -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_moves_only_while_nothing_is_under_way() {
+        let (stream, old, new) = (StreamId(0), RxQueueId(3), RxQueueId(5));
+        let mut steering = Steering::new([old].into_iter());
+        assert_eq!(steering.arrives(stream, None), old);
+        assert_eq!(steering.arrives(stream, Some(new)), old);
+        steering.taken(stream);
+        steering.taken(stream);
+        assert_eq!(steering.arrives(stream, Some(new)), new);
+    }
+}

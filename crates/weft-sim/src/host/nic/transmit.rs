@@ -1,0 +1,292 @@
+//! The transmit side of a NIC: descriptor rings, the scheduler's turns, segmentation, wire.
+
+use crate::accounting::{Passed, Stage};
+use crate::event::{Agenda, Event};
+use crate::ids::{HostId, Table};
+use crate::link_transmitter::LinkTransmitter;
+use crate::nic::scheduler::{After, NicScheduler, Pick};
+use crate::outcome::Amount;
+use crate::packet::{Packet, Skbs};
+use crate::segment::Segment;
+use std::collections::VecDeque;
+use weft_packet::ethernet;
+use weft_units::{Bytes, Nanos, TxQueueId};
+
+/// A descriptor ring.
+#[derive(Clone, Default, Debug)]
+struct Ring {
+    segments: VecDeque<Segment>,
+    /// Whether the scheduler knows that the ring holds something.
+    active: bool,
+}
+
+/// A turn of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// One packet: TSO interleaves the packets of queues.
+    Packet,
+    /// One segment.
+    Segment,
+}
+
+/// A packet that the NIC has fetched and put on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    pub(crate) packet: Packet,
+    pub(crate) class: u16,
+    /// When its last bit leaves.
+    pub(crate) departure: Nanos,
+    /// The segment, if this was its last packet: its descriptor is done.
+    pub(crate) done: Option<Segment>,
+}
+
+/// Parameters of a NIC's transmit side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransmitParameters {
+    /// Segments that a ring has room for.
+    pub(crate) ring: u32,
+    pub(crate) turn: Turn,
+    /// How far the fetching runs ahead of the wire: the on-chip buffer, as a time.
+    pub(crate) ahead: Nanos,
+}
+
+/// The transmit side of a NIC.
+pub(crate) struct NicTransmit {
+    host: HostId,
+    parameters: TransmitParameters,
+    rings: Table<TxQueueId, Ring>,
+    scheduler: Box<dyn NicScheduler>,
+    wire: LinkTransmitter,
+    /// An [`Event::Transmit`] is pending.
+    pending: bool,
+    /// No packet may be fetched before.
+    next_fetch: Nanos,
+    /// Bytes sent in the turn under way.
+    turn_bytes: u64,
+    passed: Passed,
+    /// Bytes put on the wire.
+    sent: Bytes,
+}
+
+impl NicTransmit {
+    pub(crate) fn new(
+        host: HostId,
+        queues: u32,
+        parameters: TransmitParameters,
+        scheduler: Box<dyn NicScheduler>,
+        wire: LinkTransmitter,
+    ) -> Self {
+        Self {
+            host,
+            parameters,
+            rings: Table::of(Ring::default(), queues as usize),
+            scheduler,
+            wire,
+            pending: false,
+            next_fetch: Nanos::ZERO,
+            turn_bytes: 0,
+            passed: Passed::default(),
+            sent: Bytes::ZERO,
+        }
+    }
+
+    /// Whether a ring takes another segment.
+    #[inline]
+    pub(crate) fn has_room(&self, queue: TxQueueId) -> bool {
+        self.rings[queue].segments.len() < self.parameters.ring as usize
+    }
+
+    /// Takes a segment, which enters as a whole or, cut by the stack, in `pieces`.
+    #[inline]
+    pub(crate) fn count_in(&mut self, segment: &Segment) {
+        self.passed.entered.count_segment(segment);
+    }
+
+    /// Puts a descriptor into a ring.
+    #[inline]
+    pub(crate) fn push(&mut self, queue: TxQueueId, segment: Segment) {
+        self.rings[queue].segments.push_back(segment);
+    }
+
+    /// Posts a ring's new descriptors at `at`: makes sure that the NIC looks at its rings then, or as soon as it may fetch.
+    #[inline]
+    pub(crate) fn doorbell(&mut self, queue: TxQueueId, (now, at): (Nanos, Nanos), agenda: &mut Agenda) {
+        let ring = &mut self.rings[queue];
+        if !ring.active {
+            ring.active = true;
+            self.scheduler.activate(queue, now);
+        }
+        if !self.pending {
+            self.sleep(at.max(self.next_fetch), agenda);
+        }
+    }
+
+    /// Lets the NIC go on at `until`.
+    #[inline]
+    pub(crate) fn sleep(&mut self, until: Nanos, agenda: &mut Agenda) {
+        self.pending = true;
+        agenda.push(until, Event::Transmit { host: self.host });
+    }
+
+    /// An [`Event::Transmit`] has come.
+    #[inline]
+    pub(crate) const fn wake(&mut self) {
+        self.pending = false;
+    }
+
+    /// The queue whose turn it is.
+    #[inline]
+    pub(crate) fn next_turn(&mut self, now: Nanos) -> Pick {
+        self.turn_bytes = 0;
+        self.scheduler.next(now)
+    }
+
+    /// Fetches the next packet of a queue's turn and puts it on the wire; none when the turn is over.
+    #[inline]
+    pub(crate) fn fetch(&mut self, queue: TxQueueId, now: Nanos, skbs: &mut Skbs) -> Option<Fetched> {
+        let ring = &mut self.rings[queue];
+        let segment = *ring.segments.front()?;
+        let skb = &mut skbs[segment.skb];
+        let fetched = u32::from(skb.fetched);
+        let offset = fetched * skb.packet_payload;
+        let payload = skb.packet_payload.min(skb.payload - offset.min(skb.payload));
+        let body = skb.body.after(fetched);
+        let len = body.frame(payload);
+        let packet =
+            Packet { body, created: skb.created, stream: segment.flow, payload, len, marked: segment.marked };
+        skb.fetched += 1;
+        let done = (skb.fetched >= segment.packets).then_some(segment);
+        if done.is_some() {
+            ring.segments.pop_front();
+            self.passed.left.count_segment(&segment);
+        }
+        self.turn_bytes += u64::from(len);
+        self.sent += packet.bytes();
+        let departure = self.wire.transmit(now, packet.bytes() + ethernet::AROUND);
+        Some(Fetched { packet, class: segment.class, departure, done })
+    }
+
+    /// Whether a queue's turn goes on after this packet.
+    #[inline]
+    pub(crate) const fn turn_goes_on(&self, fetched: &Fetched) -> bool {
+        matches!(self.parameters.turn, Turn::Segment) && fetched.done.is_none()
+    }
+
+    /// Ends a queue's turn; returns when the NIC may fetch again.
+    #[inline]
+    pub(crate) fn end_turn(&mut self, queue: TxQueueId, now: Nanos) -> Nanos {
+        let ring = &mut self.rings[queue];
+        ring.active = !ring.segments.is_empty();
+        let after = After::holding(ring.segments.len());
+        self.scheduler.finish(queue, Bytes(self.turn_bytes), after, now);
+        self.next_fetch = self.wire.free_at().saturating_sub(self.parameters.ahead);
+        self.next_fetch
+    }
+
+    pub(crate) fn set_weight(&mut self, queue: TxQueueId, weight: u32) {
+        self.scheduler.set_weight(queue, weight);
+    }
+
+    /// Packets and bytes put on the wire. A ring holds a segment until its last packet has been fetched, so those before it are
+    /// counted here and held there.
+    pub(crate) fn put_on_wire(&self, skbs: &Skbs) -> Amount {
+        let fronts = self.rings.iter().filter_map(|ring| ring.segments.front());
+        let partly: u64 = fronts.map(|segment| u64::from(skbs[segment.skb].fetched)).sum();
+        let mut sent = Amount { packets: self.passed.left.packets, bytes: self.sent };
+        sent.count(partly, 0);
+        sent
+    }
+}
+
+impl Stage for NicTransmit {
+    fn name(&self) -> &'static str {
+        "rings"
+    }
+
+    fn passed(&self) -> &Passed {
+        &self.passed
+    }
+
+    fn held(&self) -> Amount {
+        let mut held = Amount::default();
+        self.rings.iter().flat_map(|ring| &ring.segments).for_each(|segment| held.count_segment(segment));
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::StreamId;
+    use crate::nic::scheduler::RoundRobin;
+    use crate::packet::{Body, Outgoing, Skb};
+    use weft_units::BitsPerSec;
+
+    const HOST: HostId = HostId(1);
+
+    /// 1 Gb/s: a byte takes 8 ns.
+    fn nic(turn: Turn) -> NicTransmit {
+        let parameters = TransmitParameters { ring: 2, turn, ahead: Nanos(1000) };
+        let wire = LinkTransmitter::new(BitsPerSec(1_000_000_000)).expect("a rate");
+        NicTransmit::new(HOST, 2, parameters, Box::new(RoundRobin::new(2)), wire)
+    }
+
+    /// A segment of two packets.
+    fn segment(skbs: &mut Skbs, stream: u32) -> Segment {
+        let outgoing = Outgoing {
+            stream: StreamId(stream),
+            body: Body::Data { first: 40 },
+            payload: 2000,
+            packet_payload: 1448,
+        };
+        let skb = skbs.insert(Skb::new(&outgoing, Nanos(7)));
+        let (len, packets) = (outgoing.len(), outgoing.packets() as u16);
+        Segment { skb, flow: outgoing.stream, len, packets, class: 0, band: 0, marked: false }
+    }
+
+    fn put(nic: &mut NicTransmit, queue: TxQueueId, segment: Segment) {
+        nic.count_in(&segment);
+        nic.push(queue, segment);
+    }
+
+    #[test]
+    fn a_doorbell_brings_one_event_and_turns_interleave_packets() {
+        let (mut nic, mut skbs, mut agenda) = (nic(Turn::Packet), Skbs::new(), Agenda::new());
+        let now = Nanos(100);
+        for queue in [TxQueueId(0), TxQueueId(1)] {
+            let segment = segment(&mut skbs, queue.0);
+            put(&mut nic, queue, segment);
+            nic.doorbell(queue, (now, Nanos(150)), &mut agenda);
+        }
+        assert_eq!((agenda.len(), agenda.pop()), (1, Some((Nanos(150), Event::Transmit { host: HOST }))));
+        let mut seen = Vec::new();
+        while let Pick::Queue(queue) = nic.next_turn(now) {
+            let fetched = nic.fetch(queue, now, &mut skbs).expect("a packet");
+            assert!(!nic.turn_goes_on(&fetched));
+            nic.end_turn(queue, now);
+            seen.push((queue.0, fetched.packet.body, fetched.packet.len, fetched.done.is_some()));
+        }
+        let (first, second) = (Body::Data { first: 40 }, Body::Data { first: 41 });
+        assert_eq!(seen[..2], [(0, first, 1514, false), (1, first, 1514, false)]);
+        assert_eq!(seen[2..], [(0, second, 618, true), (1, second, 618, true)]);
+        assert_eq!((nic.held(), nic.passed.left), (Amount::default(), nic.passed.entered));
+        assert_eq!(nic.put_on_wire(&skbs), nic.passed.entered);
+    }
+
+    #[test]
+    fn a_segment_in_part_fetched_is_held_and_on_the_wire() {
+        let (mut nic, mut skbs) = (nic(Turn::Segment), Skbs::new());
+        let segment = segment(&mut skbs, 0);
+        put(&mut nic, TxQueueId(0), segment);
+        assert!(nic.has_room(TxQueueId(0)));
+        put(&mut nic, TxQueueId(0), segment);
+        assert!(!nic.has_room(TxQueueId(0)));
+        let fetched = nic.fetch(TxQueueId(0), Nanos(0), &mut skbs).expect("a packet");
+        assert!(nic.turn_goes_on(&fetched));
+        // Frame, preamble, check sequence and gap: 1538 bytes of 8 ns; fetching runs ahead by 1000 ns.
+        assert_eq!(fetched.departure, Nanos(1538 * 8));
+        assert_eq!(nic.end_turn(TxQueueId(0), Nanos(0)), Nanos(1538 * 8 - 1000));
+        assert_eq!(nic.held().packets.0, 4);
+        assert_eq!(nic.put_on_wire(&skbs), Amount { packets: weft_units::Packets(1), bytes: Bytes(1514) });
+    }
+}

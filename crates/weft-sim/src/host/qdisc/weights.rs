@@ -1,0 +1,65 @@
+//! Titan's queue weights: which of them the NIC must be told, and when (ATC 2017, section 3.2).
+
+use crate::assignment::Occupancy;
+use crate::event::{Agenda, Event};
+use crate::ids::{HostId, Table};
+use weft_units::{Nanos, TxQueueId, Weight};
+
+/// Times of weight updates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightTiming {
+    /// From a change to the NIC.
+    pub(crate) delay: Nanos,
+    /// Least time between two updates.
+    pub(crate) interval: Nanos,
+}
+
+/// The weights of a NIC's queues that have changed since the NIC was told.
+#[derive(Debug)]
+pub(super) struct Weights {
+    timing: WeightTiming,
+    /// By queue: whether it is in the list.
+    stale: Table<TxQueueId, bool>,
+    list: Vec<TxQueueId>,
+    /// An [`Event::Weights`] is pending.
+    due: bool,
+    written: Nanos,
+}
+
+impl Weights {
+    pub(super) fn new(queues: u32, timing: WeightTiming) -> Self {
+        let stale = Table::of(false, queues as usize);
+        Self { timing, stale, list: Vec::new(), due: false, written: Nanos::ZERO }
+    }
+
+    /// The weight of a queue changes.
+    pub(super) fn changes(&mut self, queue: TxQueueId, host: HostId, now: Nanos, agenda: &mut Agenda) {
+        if std::mem::replace(&mut self.stale[queue], true) {
+            return;
+        }
+        self.list.push(queue);
+        if !self.due {
+            self.due = true;
+            let at = (now + self.timing.delay).max(self.written + self.timing.interval);
+            agenda.push(at, Event::Weights { host });
+        }
+    }
+
+    /// The update begins.
+    pub(super) const fn begin(&mut self, now: Nanos) {
+        self.due = false;
+        self.written = now;
+    }
+
+    /// Takes the next weight to be written. A queue without flows keeps its last weight, as Titan's kernel does.
+    pub(super) fn next(&mut self, occupancy: &Table<TxQueueId, Occupancy>) -> Option<(TxQueueId, Weight)> {
+        while let Some(queue) = self.list.pop() {
+            self.stale[queue] = false;
+            let weight = u32::try_from(occupancy[queue].weight).ok().and_then(Weight::new);
+            if let Some(weight) = weight {
+                return Some((queue, weight));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,223 @@
+//! `tcp_write_xmit`: how much is sent next, and why nothing is.
+
+use super::{Nagle, Sent, TcpSender};
+use crate::congestion::Window;
+use crate::event::{Agenda, Event};
+use crate::packet::{Body, Outgoing, truesize};
+use weft_units::Nanos;
+
+/// The next thing to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// A segment of this payload.
+    Segment(u32),
+    /// Nothing now.
+    Stop(Stop),
+}
+
+/// Why a sender sends nothing more now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// The congestion window is full.
+    Window,
+    /// The queues below hold enough of it (TCP small queues).
+    SmallQueue,
+    /// There is nothing to send, or the receiver has no room.
+    Nothing,
+}
+
+/// The use that a sender makes of its window.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct WindowUsage {
+    /// Most packets in flight since `max_until` was set, and the packet whose acknowledgement ends that time.
+    max_in_flight: u32,
+    max_until: u64,
+    limited: bool,
+    /// Most packets in flight since the window was full last, and when that was.
+    used: u32,
+    full: Nanos,
+}
+
+impl WindowUsage {
+    pub(super) const fn forget_flight(&mut self) {
+        self.max_in_flight = 0;
+    }
+}
+
+impl TcpSender {
+    /// What is sent next, when `charged` bytes of truesize are in the queues below.
+    pub(crate) fn next(&mut self, charged: u64) -> Next {
+        let next = self.allowed(charged);
+        self.throttled |= next == Next::Stop(Stop::SmallQueue);
+        next
+    }
+
+    fn allowed(&self, charged: u64) -> Next {
+        let head = if self.resend > 0 {
+            self.resend.min(self.size_goal) as u32
+        } else {
+            match self.queue.front() {
+                Some(&payload) => payload,
+                None => return Next::Stop(Stop::Nothing),
+            }
+        };
+        let in_flight = self.in_flight();
+        let quota = self.window.cwnd.saturating_sub(in_flight);
+        let room = self.receive_window.saturating_sub(in_flight * self.mss) / self.mss;
+        if quota.min(room) == 0 {
+            return Next::Stop(if quota == 0 { Stop::Window } else { Stop::Nothing });
+        }
+        let pacing = self.pacing_rate();
+        // `tcp_tso_autosize`: what the pacing rate sends in 1/1024 s, at least two packets.
+        let autosized = ((pacing / 1024.0) as u32 / self.mss).max(2);
+        let most = autosized.min((self.size_goal / u64::from(self.mss)) as u32).max(1);
+        let mut payload = head.min(quota.min(room).min(most) * self.mss);
+        if payload < head {
+            // `tso_fragment` at packet boundaries.
+            payload -= payload % self.mss;
+            // `tcp_tso_should_defer`: a window that leaves room for less than a third of itself waits for more.
+            let window_cuts = payload < most * self.mss;
+            if window_cuts && in_flight > 0 && quota < self.window.cwnd / 3 {
+                return Next::Stop(Stop::Window);
+            }
+        }
+        if self.small_queue_is_full(payload, charged, pacing) {
+            return Next::Stop(Stop::SmallQueue);
+        }
+        if self.nagle_waits(payload) { Next::Stop(Stop::Nothing) } else { Next::Segment(payload) }
+    }
+
+    /// `tcp_small_queue_check`: by rate, with or without a floor of some segments, at most the limit.
+    #[inline]
+    fn small_queue_is_full(&self, payload: u32, charged: u64, pacing: f64) -> bool {
+        let Some(small_queue) = self.parameters.small_queue else { return false };
+        let floor = f64::from(small_queue.floor_segments) * f64::from(truesize(payload));
+        let limit = (pacing / 1024.0).max(floor).min(small_queue.limit.0 as f64);
+        charged as f64 > limit
+    }
+
+    #[inline]
+    fn nagle_waits(&self, payload: u32) -> bool {
+        let last_is_small = payload < self.mss && self.resend == 0 && self.queue.len() == 1;
+        self.parameters.nagle == Nagle::On && last_is_small && self.in_flight() > 0 && self.expects_more()
+    }
+
+    /// `tcp_update_pacing_rate`: bytes a second, twice the window per round trip in slow start and 1.2 times otherwise.
+    #[inline]
+    fn pacing_rate(&self) -> f64 {
+        let ratio = if self.window.cwnd < self.window.ssthresh / 2 { 2.0 } else { 1.2 };
+        let packets = self.window.cwnd.max(self.in_flight());
+        let rtt = self.rtt.map_or(1e-3, |rtt| rtt.smoothed.as_secs_f64());
+        ratio * f64::from(packets) * f64::from(self.mss) / rtt
+    }
+
+    /// Takes a segment of `payload` bytes, lost ones first, to be sent at `now`; sees that the timer runs.
+    pub(crate) fn take(&mut self, payload: u32, now: Nanos, agenda: &mut Agenda) -> Outgoing {
+        if self.resend > 0 {
+            self.resend -= u64::from(payload);
+            self.retransmitted += u64::from(payload.div_ceil(self.mss));
+        } else {
+            self.queued -= u64::from(payload);
+            match self.queue.front_mut() {
+                Some(head) if *head > payload => *head -= payload,
+                _ => {
+                    self.queue.pop_front();
+                }
+            }
+        }
+        if self.in_flight() == 0 {
+            self.timers.progress = now;
+        }
+        let first = self.next;
+        let packets = payload.div_ceil(self.mss).max(1);
+        self.next += u64::from(packets);
+        self.sent.push_back(Sent { first, packets, payload });
+        if !self.timers.pending {
+            self.timers.pending = true;
+            let at = now + self.tlp_timeout().min(self.timeout());
+            agenda.push(at, Event::Timer { stream: self.stream });
+        }
+        Outgoing { stream: self.stream, body: Body::Data { first }, payload, packet_payload: self.mss }
+    }
+
+    /// Number of the next packet.
+    #[inline]
+    pub(crate) const fn next_packet(&self) -> u64 {
+        self.next
+    }
+
+    /// Ends a push that began before packet `first` and ended for this reason.
+    #[inline]
+    pub(crate) fn pushed(&mut self, first: u64, stop: Stop, now: Nanos) {
+        if self.next > first {
+            self.validate_window(stop, now);
+        }
+    }
+
+    /// `tcp_cwnd_validate`, after something was sent: whether the window is what limits; a window that was not full for a
+    /// retransmission timeout falls half-way to what was used of it (RFC 2861), unless the writer waits for buffer space.
+    fn validate_window(&mut self, stop: Stop, now: Nanos) {
+        let in_flight = self.in_flight();
+        if self.highest_acked >= self.usage.max_until || in_flight > self.usage.max_in_flight {
+            self.usage.max_in_flight = in_flight;
+            self.usage.max_until = self.next;
+            self.usage.limited = stop == Stop::Window;
+        }
+        if self.is_window_limited() {
+            self.usage.used = 0;
+            self.usage.full = now;
+            return;
+        }
+        self.usage.used = self.usage.used.max(in_flight);
+        if now.saturating_sub(self.usage.full).0 < self.timeout().0 {
+            return;
+        }
+        if !self.waits_for_space() && self.highest_acked >= self.recovery_until {
+            let used = self.usage.used.max(Window::INITIAL.cwnd);
+            if used < self.window.cwnd {
+                // `tcp_current_ssthresh`.
+                self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);
+                self.window.cwnd = u32::midpoint(self.window.cwnd, used);
+            }
+            self.usage.used = 0;
+        }
+        self.usage.full = now;
+    }
+
+    /// `tcp_is_cwnd_limited`.
+    #[inline]
+    pub(super) const fn is_window_limited(&self) -> bool {
+        if self.window.in_slow_start() {
+            self.window.cwnd < 2 * self.usage.max_in_flight
+        } else {
+            self.usage.limited
+        }
+    }
+
+    /// A segment of the stream was freed below. Returns whether the stream joins the TSQ tasklet to send more; with transmit batching
+    /// every stream does.
+    #[inline]
+    pub(crate) const fn segment_freed(&mut self, tasklet: Tasklet) -> bool {
+        let joins = (self.throttled || matches!(tasklet, Tasklet::Batched)) && !self.in_tasklet;
+        if joins {
+            self.throttled = false;
+            self.in_tasklet = true;
+        }
+        joins
+    }
+
+    /// The tasklet has come to the stream.
+    #[inline]
+    pub(crate) const fn leave_tasklet(&mut self) {
+        self.in_tasklet = false;
+    }
+}
+
+/// How the TSQ tasklet works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tasklet {
+    /// One stream at a time, those only that small queues held back.
+    Single,
+    /// All streams of which something was freed, before any qdisc is run (Titan's transmit batching, section 5).
+    Batched,
+}

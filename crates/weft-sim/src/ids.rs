@@ -1,0 +1,300 @@
+//! Identities of what a run has, and tables that only they can index.
+
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+/// Declares an identity: a `u32` that can only index what it names.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $shown:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The position in a table.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The identity at a position; positions beyond `u32::MAX` saturate and so match nothing.
+            pub const fn from_index(index: usize) -> Self {
+                if index > u32::MAX as usize { Self(u32::MAX) } else { Self(index as u32) }
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, concat!($shown, " {}"), self.0)
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl Id for $name {
+            #[inline]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            fn at(index: usize) -> Self {
+                Self::from_index(index)
+            }
+        }
+    };
+}
+
+id!(
+    /// A host of the scenario.
+    HostId, "host"
+);
+id!(
+    /// A core of a host.
+    CoreId, "core"
+);
+id!(
+    /// A receive queue of a NIC, with the interrupt of its queue pair.
+    RxQueueId, "receive queue"
+);
+id!(
+    /// One direction of a connection, of a flow of datagrams, or of a probe: what transmit queues hold segments of. Streams come in
+    /// pairs, there and back.
+    StreamId, "stream"
+);
+id!(
+    /// A flow of the scenario, in the order of its groups: a pair of streams with an application at each end.
+    FlowNumber, "flow"
+);
+id!(
+    /// A group of flows of the scenario.
+    GroupId, "group"
+);
+id!(
+    /// A probe of the scenario.
+    ProbeId, "probe"
+);
+id!(
+    /// A switch of the network.
+    SwitchId, "switch"
+);
+id!(
+    /// A segment in the run's pool; reused once the segment has been freed.
+    SkbId, "skb"
+);
+id!(
+    /// A packet in the network's pool; reused once the packet has arrived.
+    PacketId, "packet"
+);
+id!(
+    /// An acknowledgement's content in the run's pool; reused once it has been processed.
+    AckId, "acknowledgement"
+);
+
+impl StreamId {
+    /// The stream of the other direction.
+    pub const fn reverse(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+
+    /// The flow that the stream would belong to; probes come after the flows, so this may be no flow's number.
+    pub const fn flow(self) -> FlowNumber {
+        FlowNumber(self.0 / 2)
+    }
+
+    /// Whether it goes from the flow's first host to its second.
+    pub const fn is_forward(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+}
+
+impl FlowNumber {
+    /// The stream from the flow's first host to its second.
+    pub const fn forward(self) -> StreamId {
+        StreamId(2 * self.0)
+    }
+}
+
+/// An identity as a position.
+pub(crate) trait Id: Copy {
+    /// The position in a table.
+    fn index(self) -> usize;
+
+    /// The identity at a position.
+    fn at(index: usize) -> Self;
+}
+
+impl Id for weft_units::TxQueueId {
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    fn at(index: usize) -> Self {
+        Self::from_index(index)
+    }
+}
+
+/// A list with an entry per identity.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<I, T> {
+    entries: Vec<T>,
+    of: PhantomData<I>,
+}
+
+impl<I: Id, T> Table<I, T> {
+    /// An empty one.
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), of: PhantomData }
+    }
+
+    /// `count` entries, all alike.
+    pub(crate) fn of(entry: T, count: usize) -> Self
+    where
+        T: Clone,
+    {
+        Self { entries: vec![entry; count], of: PhantomData }
+    }
+
+    /// Adds an entry; returns its identity.
+    pub(crate) fn push(&mut self, entry: T) -> I {
+        self.entries.push(entry);
+        I::at(self.entries.len() - 1)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry of an identity; none for one that the table does not have.
+    #[inline]
+    pub(crate) fn get(&self, id: I) -> Option<&T> {
+        self.entries.get(id.index())
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: I) -> Option<&mut T> {
+        self.entries.get_mut(id.index())
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = I> + use<I, T> {
+        (0..self.entries.len()).map(I::at)
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.entries.iter_mut()
+    }
+
+    /// The entries with their identities.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (I, &T)> {
+        self.entries.iter().enumerate().map(|(index, entry)| (I::at(index), entry))
+    }
+
+    pub(crate) fn as_slice(&self) -> &[T] {
+        &self.entries
+    }
+}
+
+impl<I, T> FromIterator<T> for Table<I, T> {
+    fn from_iter<J: IntoIterator<Item = T>>(entries: J) -> Self {
+        Self { entries: entries.into_iter().collect(), of: PhantomData }
+    }
+}
+
+impl<I: Id, T> Index<I> for Table<I, T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, id: I) -> &T {
+        &self.entries[id.index()]
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for Table<I, T> {
+    #[inline]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.entries[id.index()]
+    }
+}
+
+/// Entries that come and go: an identity is valid until its entry is removed, and is then used again.
+#[derive(Debug)]
+pub(crate) struct Pool<I, T> {
+    entries: Table<I, T>,
+    free: Vec<I>,
+}
+
+impl<I: Id + Ord, T: Copy> Pool<I, T> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Table::new(), free: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, entry: T) -> I {
+        if let Some(id) = self.free.pop() {
+            self.entries[id] = entry;
+            return id;
+        }
+        self.entries.push(entry)
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, id: I) -> T {
+        self.free.push(id);
+        self.entries[id]
+    }
+
+    /// The entries that are there, found without the count of what was put in and taken out.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &T> {
+        let free: std::collections::BTreeSet<I> = self.free.iter().copied().collect();
+        self.entries.pairs().filter(move |(id, _)| !free.contains(id)).map(|(_, entry)| entry)
+    }
+}
+
+impl<I: Id, T> Index<I> for Pool<I, T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, id: I) -> &T {
+        &self.entries[id]
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for Pool<I, T> {
+    #[inline]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.entries[id]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_uses_identities_again_and_knows_what_is_there() {
+        let mut pool: Pool<SkbId, char> = Pool::new();
+        let (a, b) = (pool.insert('a'), pool.insert('b'));
+        assert_eq!((a, b), (SkbId(0), SkbId(1)));
+        assert_eq!(pool.remove(a), 'a');
+        assert_eq!(pool.live().collect::<Vec<_>>(), [&'b']);
+        assert_eq!(pool.insert('c'), a);
+        pool[b] = 'd';
+        assert_eq!(pool.live().collect::<String>(), "cd");
+    }
+
+    #[test]
+    fn streams_come_in_pairs() {
+        let stream = FlowNumber(3).forward();
+        assert_eq!((stream, stream.reverse()), (StreamId(6), StreamId(7)));
+        assert_eq!(stream.reverse().reverse(), stream);
+        assert_eq!(stream.reverse().flow(), FlowNumber(3));
+        assert!(stream.is_forward() && !stream.reverse().is_forward());
+    }
+}

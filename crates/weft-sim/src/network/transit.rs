@@ -1,0 +1,192 @@
+//! Packets on their way through the network, and those that links lose.
+
+use super::{Fabric, Forward, Hop};
+use crate::event::{Agenda, Event};
+use crate::ids::{HostId, PacketId, Pool, SwitchId};
+use crate::outcome::{Amount, StageBalance};
+use crate::packet::Packet;
+use crate::random::Random;
+use weft_units::Nanos;
+
+/// What became of a packet at a hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Passage {
+    /// It is on its way to a switch; an event will tell.
+    UnderWay,
+    /// It will be at a host.
+    Arrives {
+        /// Which.
+        host: HostId,
+        packet: Packet,
+        /// When.
+        at: Nanos,
+    },
+    /// A link lost it.
+    Lost(Packet),
+    /// A switch had no room for it.
+    Dropped(Packet),
+}
+
+/// The facts of a stream that switches look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) to: HostId,
+    pub(crate) hash: u32,
+    pub(crate) ecn_capable: bool,
+}
+
+/// The network with the packets in it.
+#[derive(Debug)]
+pub(crate) struct Transit {
+    fabric: Fabric,
+    /// Packets on their way to a switch.
+    packets: Pool<PacketId, Packet>,
+    /// Probability that a link loses a packet.
+    loss: f64,
+    lost: Amount,
+}
+
+impl Transit {
+    pub(crate) const fn new(fabric: Fabric, loss: f64) -> Self {
+        Self { fabric, packets: Pool::new(), loss, lost: Amount::ZERO }
+    }
+
+    /// A packet leaves a host's wire at `departure`.
+    #[inline]
+    pub(crate) fn leave_host(
+        &mut self,
+        from: HostId,
+        packet: Packet,
+        departure: Nanos,
+        random: &mut Random,
+        agenda: &mut Agenda,
+    ) -> Passage {
+        if self.loss > 0.0 && random.chance(self.loss) {
+            self.lost.count(1, u64::from(packet.len));
+            return Passage::Lost(packet);
+        }
+        match self.fabric.leave_host(from, departure) {
+            (at, Hop::Host(host)) => Passage::Arrives { host, packet, at },
+            (at, Hop::Switch(switch)) => {
+                let packet = self.packets.insert(packet);
+                agenda.push(at, Event::AtSwitch { switch, packet });
+                Passage::UnderWay
+            }
+        }
+    }
+
+    /// A packet that is on its way to a switch.
+    #[inline]
+    pub(crate) fn packet(&self, id: PacketId) -> &Packet {
+        &self.packets[id]
+    }
+
+    /// A packet reaches a switch.
+    #[inline]
+    pub(crate) fn at_switch(
+        &mut self,
+        switch: SwitchId,
+        id: PacketId,
+        header: &Header,
+        now: Nanos,
+        agenda: &mut Agenda,
+    ) -> Passage {
+        let packet = self.packets[id];
+        let Header { to, hash, ecn_capable } = *header;
+        match self.fabric.forward(switch, to, hash, packet.bytes(), ecn_capable, now) {
+            Forward::Dropped => {
+                self.packets.remove(id);
+                Passage::Dropped(packet)
+            }
+            Forward::Queued { arrives, at, marked } => {
+                let packet = Packet { marked: packet.marked || marked, ..packet };
+                match at {
+                    Hop::Host(host) => {
+                        self.packets.remove(id);
+                        Passage::Arrives { host, packet, at: arrives }
+                    }
+                    Hop::Switch(next) => {
+                        self.packets[id] = packet;
+                        agenda.push(arrives, Event::AtSwitch { switch: next, packet: id });
+                        Passage::UnderWay
+                    }
+                }
+            }
+        }
+    }
+
+    /// The balances of the network, which hosts have sent `sent` into and received `arrived` from, and of its switches' ports.
+    /// `to_hosts` is what is still on the wires to hosts.
+    pub(crate) fn balances(
+        &self,
+        sent: Amount,
+        arrived: Amount,
+        to_hosts: Amount,
+        now: Nanos,
+    ) -> Vec<StageBalance> {
+        let switches = self.fabric.balances(now);
+        let mut held = to_hosts;
+        self.packets.live().for_each(|packet| held.count(1, u64::from(packet.len)));
+        let mut dropped = self.lost;
+        switches.iter().for_each(|port| dropped.add(port.dropped));
+        let name = "network".to_owned();
+        let network = StageBalance { name, entered: sent, left: arrived, dropped, held };
+        std::iter::once(network).chain(switches).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::StreamId;
+    use crate::packet::Body;
+    use crate::scenario::{Network, Scenario, Topology};
+
+    fn packet() -> Packet {
+        let body = Body::Datagram { number: 0 };
+        let (stream, created) = (StreamId(0), Nanos::ZERO);
+        Packet { body, created, stream, payload: 8, len: 60, marked: false }
+    }
+
+    fn transit(topology: Topology, hosts: u32, loss: f64) -> Transit {
+        let network = Network { topology, delay: Nanos(1000), ..Scenario::default().network };
+        Transit::new(Fabric::new(&network, hosts).expect("possible"), loss)
+    }
+
+    fn leave(transit: &mut Transit, agenda: &mut Agenda) -> Passage {
+        transit.leave_host(HostId(0), packet(), Nanos(5), &mut Random::new(1), agenda)
+    }
+
+    #[test]
+    fn back_to_back_a_packet_arrives_without_an_event() {
+        let (mut transit, mut agenda) = (transit(Topology::BackToBack, 2, 0.0), Agenda::new());
+        let arrives = Passage::Arrives { host: HostId(1), packet: packet(), at: Nanos(1005) };
+        assert_eq!(leave(&mut transit, &mut agenda), arrives);
+        assert!(agenda.is_empty());
+    }
+
+    #[test]
+    fn through_a_switch_it_is_held_until_it_is_forwarded() {
+        let (mut transit, mut agenda) = (transit(Topology::Star, 3, 0.0), Agenda::new());
+        assert_eq!(leave(&mut transit, &mut agenda), Passage::UnderWay);
+        let Some((now, Event::AtSwitch { switch, packet })) = agenda.pop() else { panic!("no event") };
+        let amount = |packets: u64| Amount {
+            packets: weft_units::Packets(packets),
+            bytes: weft_units::Bytes(60 * packets),
+        };
+        let balances = transit.balances(amount(1), Amount::ZERO, Amount::ZERO, now);
+        assert!(balances[0].is_balanced() && balances[0].held == amount(1));
+        let header = Header { to: HostId(2), hash: 0, ecn_capable: false };
+        let passage = transit.at_switch(switch, packet, &header, now, &mut agenda);
+        assert!(matches!(passage, Passage::Arrives { host: HostId(2), .. }), "{passage:?}");
+        assert!(transit.balances(amount(1), amount(1), Amount::ZERO, Nanos::MAX)[0].is_balanced());
+    }
+
+    #[test]
+    fn what_a_link_loses_is_counted() {
+        let (mut transit, mut agenda) = (transit(Topology::Star, 3, 1.0), Agenda::new());
+        assert_eq!(leave(&mut transit, &mut agenda), Passage::Lost(packet()));
+        let sent = Amount { packets: weft_units::Packets(1), bytes: weft_units::Bytes(60) };
+        assert!(transit.balances(sent, Amount::ZERO, Amount::ZERO, Nanos(5))[0].is_balanced());
+    }
+}

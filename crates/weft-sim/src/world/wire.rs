@@ -1,0 +1,100 @@
+//! From the NIC's rings over the network to a receive ring.
+
+use super::World;
+use crate::ids::{HostId, PacketId, SwitchId};
+use crate::network::{Header, Passage};
+use crate::nic::scheduler::Pick;
+use crate::packet::{Body, Packet};
+use crate::trace::{Observer, PacketEventKind};
+use weft_units::{Nanos, TxQueueId};
+
+impl<O: Observer> World<'_, O> {
+    /// Fetches and sends packets until another event may come first.
+    pub(super) fn transmit(&mut self, host: HostId) {
+        self.hosts[host].transmit.wake();
+        loop {
+            let next = match self.hosts[host].transmit.next_turn(self.now) {
+                Pick::Queue(queue) => self.send_turn(host, queue).max(self.now),
+                Pick::Wait(until) => until.max(self.now + Nanos(1)),
+                Pick::Idle => return,
+            };
+            if next >= self.agenda.earliest_possible() || next > self.end {
+                self.hosts[host].transmit.sleep(next, &mut self.agenda);
+                return;
+            }
+            self.now = next;
+            self.events += 1;
+        }
+    }
+
+    /// Sends what a queue's turn allows; returns when the NIC may fetch again.
+    fn send_turn(&mut self, host: HostId, queue: TxQueueId) -> Nanos {
+        while let Some(fetched) = self.hosts[host].transmit.fetch(queue, self.now, &mut self.skbs) {
+            let stream = &self.streams[fetched.packet.stream];
+            self.counters.packets += 1;
+            if let Some(flow) = stream.flow {
+                self.measure.sent(flow, fetched.class, fetched.packet.len);
+            }
+            let departure = fetched.departure;
+            self.observe(host, PacketEventKind::Sent, departure, &fetched.packet, Some(queue));
+            let passage =
+                self.network.leave_host(host, fetched.packet, departure, &mut self.random, &mut self.agenda);
+            self.pass(passage);
+            let state = &mut self.hosts[host];
+            if let Some(segment) = fetched.done {
+                state.receive.completes((queue, segment), self.now, &mut self.random, &mut self.agenda);
+            }
+            if !state.transmit.turn_goes_on(&fetched) {
+                break;
+            }
+        }
+        self.hosts[host].transmit.end_turn(queue, self.now)
+    }
+
+    /// A packet reaches a switch.
+    pub(super) fn at_switch(&mut self, switch: SwitchId, id: PacketId) {
+        let stream = self.network.packet(id).stream;
+        let facts = &self.streams[stream];
+        let ecn_capable = self.senders[stream].uses_ecn();
+        let header = Header { to: facts.to, hash: facts.hash, ecn_capable };
+        let passage = self.network.at_switch(switch, id, &header, self.now, &mut self.agenda);
+        self.pass(passage);
+    }
+
+    /// Does what follows from a packet's passage.
+    #[inline]
+    fn pass(&mut self, passage: Passage) {
+        match passage {
+            Passage::UnderWay => {}
+            Passage::Arrives { host, packet, at } => self.arrive(host, packet, at),
+            Passage::Lost(packet) => self.forget(packet.body),
+            Passage::Dropped(packet) => {
+                let to = self.streams[packet.stream].to;
+                self.observe(to, PacketEventKind::Dropped, self.now, &packet, None);
+                self.forget(packet.body);
+            }
+        }
+    }
+
+    /// A packet will be in a host's receive ring at `at`.
+    #[inline]
+    fn arrive(&mut self, to: HostId, packet: Packet, at: Nanos) {
+        debug_assert_eq!(to, self.streams[packet.stream].to);
+        let host = &mut self.hosts[to];
+        let learnt = if host.settings.learns_queues {
+            self.sockets[packet.stream.reverse()].queue.map(|queue| host.receive.beside(queue))
+        } else {
+            None
+        };
+        let queue = self.steering.arrives(packet.stream, learnt);
+        host.receive.arrives(queue, packet, at, &mut self.random, &mut self.agenda);
+    }
+
+    /// A packet is lost for good: what it alone refers to is free.
+    #[inline]
+    pub(super) fn forget(&mut self, body: Body) {
+        if let Body::Ack { content } = body {
+            self.acks.remove(content);
+        }
+    }
+}
