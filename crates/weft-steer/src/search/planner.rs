@@ -142,6 +142,7 @@ impl Planner {
             new.intern(name);
         }
         new.set_layout(self.layout(&census));
+        new.reserve(flows.len());
         let insert =
             |(flow, (id, class)): (&Flow, (&SteeredFlowId, &_))| new.insert(flow, *id, *class, measure);
         let order: Vec<Slot> = flows.iter().zip(ids.iter().zip(&classes)).map(insert).collect();

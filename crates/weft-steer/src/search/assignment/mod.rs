@@ -185,6 +185,13 @@ impl Assignment {
         }
     }
 
+    /// Makes room for so many more flows.
+    pub(super) fn reserve(&mut self, flows: usize) {
+        self.flows.reserve(flows);
+        self.entries.reserve(flows);
+        self.candidates.reserve(flows);
+    }
+
     /// Makes a flow known, without a steering entry yet.
     pub(super) fn insert(
         &mut self,

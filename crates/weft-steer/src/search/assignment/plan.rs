@@ -38,19 +38,23 @@ impl Assignment {
     /// Rules in the order in which they must be added: in tables where the first counts, those that test more bits first, and the other
     /// way round where the last does.
     pub(in crate::search) fn configuration(&self) -> Configuration {
+        // Each with the bits that it tests, which a sort asks for many times.
         let rule = |entry: EntryId| {
             let entry = self.entry(entry);
             let (rule, queue) = (entry.rule()?, entry.queue()?);
-            Some(rule_to_set(self.nic.table(rule.table)?, rule.table, rule.headers, queue))
+            let set = rule_to_set(self.nic.table(rule.table)?, rule.table, rule.headers, queue);
+            Some((rule.headers.bits_tested(), set))
         };
-        let mut rules: Vec<Rule> = self.entries.rules().filter_map(rule).collect();
-        rules.sort_unstable_by(|a, b| {
-            let newest = self.nic.table(a.table).is_some_and(|table| table.order == Order::Newest);
-            // The rule that counts first, as `SteeringEntries::precedence` has it.
-            let key = |rule: &Rule| (u32::MAX - rule.headers.bits_tested(), rule.headers);
-            let first = key(a).cmp(&key(b));
-            a.table.cmp(&b.table).then(if newest { first.reverse() } else { first })
+        let mut rules: Vec<(u32, Rule)> = self.entries.rules().filter_map(rule).collect();
+        rules.sort_unstable_by(|(a_bits, a), (b_bits, b)| {
+            a.table.cmp(&b.table).then_with(|| {
+                let newest = self.nic.table(a.table).is_some_and(|table| table.order == Order::Newest);
+                // The rule that counts first, as `SteeringEntries::precedence` has it.
+                let first = b_bits.cmp(a_bits).then_with(|| a.headers.cmp(&b.headers));
+                if newest { first.reverse() } else { first }
+            })
         });
+        let rules = rules.into_iter().map(|(_, rule)| rule).collect();
         let indirection: Vec<_> =
             self.entries.indirection().filter_map(|entry| self.entry(entry).queue()).collect();
         let contexts = if indirection.is_empty() {

@@ -68,6 +68,11 @@ impl Candidates {
         Self { movable: vec![vec![ByNeed::default(); width]; groups], ..Self::default() }
     }
 
+    /// Makes room for so many more flows.
+    pub(in crate::search) fn reserve(&mut self, flows: usize) {
+        self.standings.reserve(flows);
+    }
+
     /// Enters a flow, which must have left before.
     pub(in crate::search) fn enter(&mut self, slot: Slot, standing: Standing) {
         if self.standings.len() <= slot.index() {

@@ -125,6 +125,11 @@ impl SteeringEntries {
         }
     }
 
+    /// Makes room for so many more flows.
+    pub(in crate::search) fn reserve(&mut self, flows: usize) {
+        self.links.reserve(flows);
+    }
+
     /// A steering entry.
     pub(in crate::search) fn get(&self, entry: EntryId) -> &SteeringEntry {
         &self.entries[entry.index()]

@@ -44,6 +44,12 @@ pub(in crate::search) struct FlowTable {
 }
 
 impl FlowTable {
+    /// Makes room for so many more flows.
+    pub(in crate::search) fn reserve(&mut self, flows: usize) {
+        self.records.reserve(flows);
+        self.same.reserve(flows);
+    }
+
     /// Adds a flow; its slot.
     pub(in crate::search) fn insert(&mut self, record: FlowRecord) -> Slot {
         let headers = record.headers;
