@@ -1,17 +1,19 @@
 //! Experiments: one description, run on real packets or in virtual time, and compared with what was published.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`experiments`] | experiments on this machine, by paper |
+//! | [`traffic`] | senders and receivers: iperf3, flows that come and go, flows whose order is checked |
+//! | `testbed` | namespaces and links of tests, waits for a core |
+//! | [`catalogue`] | the files of experiments, and changes to them |
+//! | [`simulate`] | `weft sim`: runs of scenarios, and their records |
+//! | [`reproduce`] | `weft reproduce`: runs, cells, scores and claims beside what was published |
+//! | [`bench`] | benchmarks beside peers |
 
-pub mod bench_assignment;
-pub mod bench_engine;
-pub mod bench_port;
-pub mod bench_sim;
-pub mod demo;
-pub mod experiment;
-mod experiment_files;
-mod iperf;
-pub mod kernel_tcp;
-pub mod overlay;
+pub mod bench;
+pub mod catalogue;
+pub mod experiments;
 pub mod reproduce;
-mod schedstat;
 pub mod simulate;
-pub mod steer;
-pub mod titan;
+mod testbed;
+pub mod traffic;

@@ -1,6 +1,6 @@
 //! The kernel's own TCP through a bottleneck: it fills the link, stands in the queue, and the qdisc's accounting balances.
 
-use weft_lab::kernel_tcp::{Bottleneck, Measured, QueueSample, measure};
+use weft_lab::experiments::kernel_tcp::{Bottleneck, Measured, QueueSample, measure};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -1,6 +1,6 @@
 //! Loom's Figure 2 on real packets: a class that is spread over many queues, flows and processes is limited as a whole.
 
-use weft_lab::demo::{DemoOptions, Outcome, run};
+use weft_lab::experiments::loom::{DemoOptions, Outcome, run};
 use weft_policy::{CompileOptions, Source, compile};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

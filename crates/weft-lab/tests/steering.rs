@@ -1,8 +1,8 @@
 //! Plans on packets: what the planner says, what the model's graph says, and where the software NIC's receive side really puts packets.
 
 use weft_host::testing::privileged;
-use weft_lab::steer::search_cost;
-use weft_lab::steer::verification::verify_plan;
+use weft_lab::experiments::dragonet::search_cost;
+use weft_lab::experiments::dragonet::verification::verify_plan;
 use weft_packet::{Field, HeaderMatch};
 use weft_run::steering::input;
 use weft_run::steering::planning::plan;

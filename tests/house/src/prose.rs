@@ -16,7 +16,7 @@ pub fn clauses(source: &str) -> Vec<Finding> {
             inside = false;
             continue;
         };
-        let first = doc.split_whitespace().next().unwrap_or_default();
+        let first = doc.split_whitespace().next().unwrap_or_default().trim_end_matches(['.', ':', ',']);
         if !inside && CLAUSES.contains(&first) {
             findings.push(Finding::at(number + 1, format!("`{first}` begins a clause, not a phrase")));
         }

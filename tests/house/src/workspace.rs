@@ -52,7 +52,9 @@ pub fn test_modules(path: &str, source: &str) -> Vec<String> {
     let code = mask(source, Keep::Code);
     let folder = path.trim_end_matches("/mod.rs").trim_end_matches("/lib.rs").trim_end_matches(".rs");
     let declared = code.split("#[cfg(test)]").skip(1).filter_map(|rest| {
-        let name = rest.trim_start().strip_prefix("mod ")?.split(';').next()?;
+        let item = rest.trim_start();
+        let item = item.strip_prefix("pub(crate) ").unwrap_or(item);
+        let name = item.strip_prefix("mod ")?.split(';').next()?;
         name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| name.to_owned())
     });
     declared.flat_map(|name| [format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]).collect()
@@ -73,6 +75,8 @@ mod tests {
     fn modules_for_tests_are_found() {
         let source = "mod a;\n#[cfg(test)]\nmod b;\n#[cfg(test)]\nmod tests { }\n";
         assert_eq!(test_modules("x/y/mod.rs", source), ["x/y/b.rs", "x/y/b/mod.rs"]);
+        let wider = source.replace("mod b", "pub(crate) mod b");
+        assert_eq!(test_modules("x/y/mod.rs", &wider), test_modules("x/y/mod.rs", source));
         assert_eq!(test_modules("x/y.rs", source)[0], "x/y/b.rs");
     }
 

@@ -2,7 +2,7 @@
 
 use super::file::{self, FileError};
 use super::native;
-use crate::experiment_files;
+use crate::catalogue::files;
 
 /// The experiments, in the order in which they run.
 const IDS: &[&str] = &[
@@ -41,7 +41,7 @@ const IDS: &[&str] = &[
 
 /// The text of a file.
 pub(super) fn text(name: &str) -> Result<&'static str, FileError> {
-    experiment_files::text(name).ok_or_else(|| FileError::Missing(name.to_owned()))
+    files::text(name).ok_or_else(|| FileError::Missing(name.to_owned()))
 }
 
 /// Ids of all experiments.

@@ -5,7 +5,7 @@
 //! digits of pi behind its point modulo 8, which leave one thread without a flow.
 
 use super::{Measured, ReproduceError};
-use crate::demo::{DemoError, DemoOptions, Outcome, run};
+use crate::experiments::loom::{DemoError, DemoOptions, Outcome, run};
 use core::fmt::Write as _;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_report::judgement::Judgement;

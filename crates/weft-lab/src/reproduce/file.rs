@@ -2,7 +2,7 @@
 
 use super::catalogue;
 use super::claim::Null;
-use crate::overlay;
+use crate::catalogue::overlay;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;

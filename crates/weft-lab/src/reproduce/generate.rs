@@ -44,7 +44,7 @@ pub(super) fn all_to_all(document: &mut Table, pattern: &AllToAll, hosts: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment_files::cost_file;
+    use crate::catalogue::files::cost_file;
     use crate::reproduce::file;
     use std::collections::BTreeSet;
     use weft_sim::scenario;

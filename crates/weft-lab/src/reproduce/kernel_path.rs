@@ -1,7 +1,7 @@
 //! `kernel-tcp --measured`: the kernel's TCP of this machine through the bottleneck, beside the simulated one.
 
 use super::{Measured, ReproduceError};
-use crate::kernel_tcp::{self, Bottleneck, KernelTcpError};
+use crate::experiments::kernel_tcp::{self, Bottleneck, KernelTcpError};
 use weft_packet::ethernet;
 use weft_report::reproduce::Experiment;
 use weft_units::{BitsPerSec, Bytes, Nanos};

@@ -1,9 +1,9 @@
 //! `--measured`: Titan's tables and figures with what this machine shows on real packets.
 
 use super::{Options, ReproduceError, catalogue, here, native};
-use crate::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
-use crate::titan::measured::run::MeasuredError;
-use crate::titan::measured::settings::RunSettings;
+use crate::experiments::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
+use crate::experiments::titan::measured::run::MeasuredError;
+use crate::experiments::titan::measured::settings::RunSettings;
 use std::collections::BTreeSet;
 use std::time::Instant;
 use weft_report::reproduce::Experiment;
@@ -244,8 +244,8 @@ fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::titan::measured::nic;
-    use crate::titan::measured::path::PathError;
+    use crate::experiments::titan::measured::nic;
+    use crate::experiments::titan::measured::path::PathError;
 
     fn options(ids: &[&str], measured: bool, flows: Option<u32>) -> Options {
         let settings = RunSettings::default();

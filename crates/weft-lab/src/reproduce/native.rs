@@ -1,10 +1,10 @@
 //! Experiments that are not simulated: they run on this machine.
 
 use super::{Options, ReproduceError};
-use crate::experiment::{Asked, ExperimentError};
-use crate::steer::{isolation_panels, search_cost};
-use crate::titan::order::experiment as order;
-use crate::titan::shuffle::experiment as shuffle;
+use crate::experiments::dragonet::{isolation_panels, search_cost};
+use crate::experiments::titan::order::experiment as order;
+use crate::experiments::titan::shuffle::experiment as shuffle;
+use crate::experiments::{Asked, ExperimentError};
 use weft_report::reproduce::Experiment;
 
 /// Runs an experiment: what is asked of it, whether to stop, and who is told how much of how much is done.

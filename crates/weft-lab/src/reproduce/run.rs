@@ -4,9 +4,9 @@ use super::catalogue;
 use super::claim::{self, Values};
 use super::file::{self, ExperimentFile, FileError};
 use super::{Measured, generate, measured, metric, native, scores};
-use crate::experiment::{Asked, ExperimentError};
+use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
+use crate::experiments::{Asked, ExperimentError};
 use crate::simulate::sweep;
-use crate::titan::measured::experiment::WEIGHTS_ID;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use thiserror::Error;
@@ -262,7 +262,7 @@ impl Units {
             None => {
                 let name = format!("{} of {}", label.1, label.0);
                 let scenario =
-                    scenario::read(&text, &name, &mut |path| crate::experiment_files::cost_file(path))
+                    scenario::read(&text, &name, &mut |path| crate::catalogue::files::cost_file(path))
                         .map_err(|error| FileError::Invalid {
                             file: name.clone(),
                             reason: error.to_string(),
@@ -294,7 +294,7 @@ pub(super) fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> R
         generate::all_to_all(document, pattern, flows);
     }
     if let Some(key) = &file.flows_key {
-        crate::overlay::apply(document, key, Value::Integer(i64::from(flows)))
+        crate::catalogue::overlay::apply(document, key, Value::Integer(i64::from(flows)))
             .map_err(|error| FileError::Invalid { file: file.id.clone(), reason: error.to_string() })?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The shipped scenarios, as part of the program: texts to begin one's own with.
 
-use crate::experiment_files::cost_file;
+use crate::catalogue::files::cost_file;
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {

@@ -8,7 +8,7 @@ pub use examples::{example, examples};
 pub use record::{Run, conservation, report};
 pub use sweep::sweep;
 
-use crate::overlay::{self, OverlayError, Setting};
+use crate::catalogue::overlay::{self, OverlayError, Setting};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weft_sim::scenario::{self, Scenario};

@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::{cleanup_stale, require_network_rights};
-use weft_lab::bench_assignment::AssignmentError;
-use weft_lab::{bench_assignment, bench_engine, bench_port, bench_sim};
+use weft_lab::bench;
+use weft_lab::bench::assignment::AssignmentError;
 use weft_policy::CompileOptions;
 use weft_report::bench::{BenchCase, BenchReport};
 use weft_report::record::Document;
@@ -63,16 +63,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Case::Port => port(args.runs, &mut measured)?,
             Case::Titan => titan(args.runs, &mut measured)?,
             Case::SimHold => {
-                measured.extend(bench_sim::PENDING.map(|pending| bench_sim::hold(pending, args.runs)))
+                measured.extend(bench::sim::PENDING.map(|pending| bench::sim::hold(pending, args.runs)))
             }
-            Case::SimUdp => measured.push(bench_sim::udp(args.runs)?),
-            Case::SimTcp => measured.push(bench_sim::tcp(args.runs)?),
+            Case::SimUdp => measured.push(bench::sim::udp(args.runs)?),
+            Case::SimTcp => measured.push(bench::sim::tcp(args.runs)?),
         }
     }
     let report = BenchReport {
         schema: BenchReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
-        seed: Some(bench_engine::SEED),
+        seed: Some(bench::engine::SEED),
         cases: measured,
     };
     output::tables(&report.tables(), &json)?;
@@ -84,8 +84,8 @@ fn engine(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
     if cfg!(debug_assertions) {
         output::warn("this is a debug build: its speed says nothing about the released program");
     }
-    for flows in bench_engine::FLOWS {
-        let case = bench_engine::run(flows, runs)?;
+    for flows in bench::engine::FLOWS {
+        let case = bench::engine::run(flows, runs)?;
         output::note(&format!("{}: {:.1} M packets/s", case.case, case.ours_pps / 1e6));
         measured.push(case);
     }
@@ -96,9 +96,9 @@ fn titan(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
     require_network_rights()?;
     cleanup_stale();
     let stop = Stop::install()?;
-    for burst in bench_assignment::BURSTS {
-        for flows in bench_assignment::FLOWS {
-            let case = match bench_assignment::run(flows, burst, runs, &|| stop.asked()) {
+    for burst in bench::assignment::BURSTS {
+        for flows in bench::assignment::FLOWS {
+            let case = match bench::assignment::run(flows, burst, runs, &|| stop.asked()) {
                 Ok(case) => case,
                 // More sockets than a process may have here: what can be measured is.
                 Err(AssignmentError::Failed(why)) if !measured.is_empty() => {
@@ -120,11 +120,11 @@ fn port(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
     let policy =
         PolicyText::built_in("policies/tenants.weft", FIGURE_9_POLICY).load(&CompileOptions::default())?;
     let stop = Stop::install()?;
-    for case in bench_port::PortCase::ALL {
+    for case in bench::port::PortCase::ALL {
         let heard = |number: u32, speed| {
             output::note(&format!("{}: run {} of {runs}: {speed}", case.name(), number + 1));
         };
-        measured.push(bench_port::run(case, runs, &policy, &|| stop.asked(), heard)?);
+        measured.push(bench::port::run(case, runs, &policy, &|| stop.asked(), heard)?);
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use watch::Watch;
 use weft_host::{cleanup_stale, programs, require_network_rights};
-use weft_lab::bench_port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
-use weft_lab::demo::{self, DemoEvent, DemoOptions, Outcome};
+use weft_lab::bench::port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
+use weft_lab::experiments::loom::{self, DemoEvent, DemoOptions, Outcome};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::demo::{DemoReport, RateTrial, demo_html, verdicts};
@@ -147,7 +147,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if args.figure == "11" {
             policy = text.load(&args.limited(&options))?;
         }
-        let outcomes = demo::run(&policy, &options, &asked, &mut |event| watch.event(&event))?;
+        let outcomes = loom::run(&policy, &options, &asked, &mut |event| watch.event(&event))?;
         Ok((outcomes, trial))
     });
     // The terminal is itself again before anything is printed.
@@ -157,7 +157,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(stop.exit_code());
     }
     let (outcomes, trial) = result?;
-    let mut report = demo::report(&policy, &options, &outcomes, trial);
+    let mut report = loom::report(&policy, &options, &outcomes, trial);
     report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     finish(&report, &outcomes, json, html)?;
     Ok(args.exit_code(&report))
@@ -173,7 +173,7 @@ fn measured_rate(
     if options.rate.is_some() {
         return Ok(None);
     }
-    let trial = demo::trial(policy, options, asked, &mut |event| watch.event(&event))?;
+    let trial = loom::trial(policy, options, asked, &mut |event| watch.event(&event))?;
     let rate = BitsPerSec(trial.rate_bps());
     watch.event(&DemoEvent::Rate { rate, trial: Some(&trial) });
     options.rate = Some(rate);
@@ -207,7 +207,7 @@ fn simulate(
             "--simulated knows Figure 9; `weft reproduce loom-fig11` simulates Figure 11",
         ));
     }
-    let mut report = demo::simulated::report(policy, options, args.seed)?;
+    let mut report = loom::simulated::report(policy, options, args.seed)?;
     report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     finish(&report, &[], json, html)?;
     Ok(args.exit_code(&report))

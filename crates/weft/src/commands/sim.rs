@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weft_lab::overlay::Setting;
+use weft_lab::catalogue::overlay::Setting;
 use weft_lab::simulate::{self, ReadError, Run, sweep};
 use weft_report::record::Document;
 use weft_sim::ids::HostId;

@@ -1,6 +1,6 @@
 //! What is fitted: the keys whose source says so, in a parameter file, its scenario, and that one's cost file.
 
-use crate::overlay;
+use crate::catalogue::overlay;
 use crate::reproduce::catalogue;
 use crate::reproduce::file::{FileError, Parameters};
 use toml::{Table, Value};
@@ -140,7 +140,7 @@ fn with_costs(document: &mut Table) -> Result<(), FileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };
     let wrong = |reason: String| FileError::Invalid { file: path.clone(), reason };
-    let text = crate::experiment_files::cost_file(&path).map_err(wrong)?;
+    let text = crate::catalogue::files::cost_file(&path).map_err(wrong)?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     document.insert("costs".to_owned(), Value::Table(tables));
     Ok(())
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn with_the_present_candidates_a_row_s_scenario_is_that_of_the_files() {
-        use crate::experiment_files::cost_file;
+        use crate::catalogue::files::cost_file;
         let parameters = file::parameters("titan.toml").expect("right");
         let knobs = knobs("titan.toml", &parameters).expect("right");
         let present: Vec<usize> = knobs.iter().map(|knob| knob.present).collect();

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::require_network_rights;
-use weft_lab::steer::verification;
+use weft_lab::experiments::dragonet::verification;
 use weft_report::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::Configuration;

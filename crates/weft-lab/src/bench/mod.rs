@@ -1,0 +1,6 @@
+//! Benchmarks: each a ratio to a peer that is measured in the same run.
+
+pub mod assignment;
+pub mod engine;
+pub mod port;
+pub mod sim;

@@ -1,0 +1,122 @@
+//! What one transmit thread carries through a port: many flows in MTU-size segments, and a few flows in whole
+//! super-packets, on a link that is no limit. Real TCP between namespaces of this run.
+
+use crate::experiments::loom::{
+    Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, Outcome, Scenario, carry, with_bench,
+};
+use core::num::NonZeroU32;
+use weft_nic::plan::Mode;
+use weft_nic::testbed::RECEIVER;
+use weft_nic::worker::SegmentsPerTurn;
+use weft_policy::CompiledPolicy;
+use weft_report::bench::BenchCase;
+use weft_report::stats;
+use weft_units::{BitsPerSec, Nanos};
+
+/// T0's requests a second and their bytes, as the demo has them unless told otherwise.
+pub const DEMO_REQUESTS_PER_S: u32 = 1000;
+/// Bytes of a request.
+pub const DEMO_REQUEST_BYTES: u32 = 64;
+/// Above this share of a core the worker itself was the limit.
+const BUSY: f64 = 0.9;
+
+/// A case of the benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortCase {
+    /// The demo's heaviest load: its 340 flows and T0's requests, one MTU-size segment a write. The demo's own trial measures the same, by
+    /// the same function.
+    ManyFlows,
+    /// Four flows, super-packets whole.
+    WholePackets,
+}
+
+impl PortCase {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::ManyFlows, Self::WholePackets];
+
+    /// Its name in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ManyFlows => "port-340-flows-mtu-segments",
+            Self::WholePackets => "port-4-flows-whole-packets",
+        }
+    }
+
+    pub(crate) fn options(self) -> DemoOptions {
+        let length = Carried::length();
+        let scenario = match self {
+            Self::ManyFlows => Scenario::figure9(FIGURE_9_FLOWS, length),
+            Self::WholePackets => {
+                let (name, flows, destination) = ("T1", 4, RECEIVER);
+                let bulk = vec![Bulk { name, flows, destination, start: Nanos::ZERO, stop: length }];
+                Scenario { figure: 9, bulk, latency: None, duration: length }
+            }
+        };
+        DemoOptions {
+            scenario,
+            modes: vec![Mode::Loom],
+            rate: None,
+            congestion: "cubic".to_owned(),
+            segments_per_turn: match self {
+                Self::ManyFlows => SegmentsPerTurn::AtMost(NonZeroU32::MIN),
+                Self::WholePackets => SegmentsPerTurn::Whole,
+            },
+            sq_qdisc: false,
+            requests_per_s: DEMO_REQUESTS_PER_S,
+            request_bytes: DEMO_REQUEST_BYTES,
+            catch_up: Nanos::from_millis(50),
+        }
+    }
+}
+
+/// Runs `case` `runs` times on `policy`, which must have the classes T0 to T4. `on_run` hears of each run's throughput.
+///
+/// # Errors
+/// As [`crate::experiments::loom::run`].
+pub fn run(
+    case: PortCase,
+    runs: u32,
+    policy: &CompiledPolicy,
+    stop: &dyn Fn() -> bool,
+    mut on_run: impl FnMut(u32, BitsPerSec),
+) -> Result<BenchCase, DemoError> {
+    let options = case.options();
+    let mut speeds = Vec::new();
+    let mut worker = Vec::new();
+    for number in 0..runs {
+        let names = options.scenario.names();
+        let carried = with_bench(policy, &names, stop, |bench| carry(bench, &options, Mode::Loom))?;
+        let speed = BitsPerSec(carried.bps() as u64);
+        on_run(number, speed);
+        speeds.push((speed, packets_per_second(&carried.outcome)));
+        worker.push(carried.outcome.worker_share);
+    }
+    let bps: Vec<f64> = speeds.iter().map(|(bps, _)| bps.get() as f64).collect();
+    let pps: Vec<f64> = speeds.iter().map(|(_, pps)| *pps).collect();
+    let mut result = BenchCase::alone(case.name(), &pps);
+    result.ours_bps = stats::median(&bps);
+    let share = stats::median(&worker).unwrap_or(0.0);
+    result.limited_by = Some(limited_by(share));
+    result.other.insert("worker_cpu_share".to_owned(), share.into());
+    Ok(result)
+}
+
+fn limited_by(share: f64) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    if share >= BUSY {
+        format!(
+            "the transmit worker: {:.0} % of a core, most of it the receiver's TCP inside its writes",
+            share * 100.0
+        )
+    } else {
+        format!(
+            "the {cores} cores shared with the applications: the transmit worker had {:.0} % of one",
+            share * 100.0
+        )
+    }
+}
+
+/// Writes to the uplink per second of the whole run.
+fn packets_per_second(outcome: &Outcome) -> f64 {
+    outcome.totals.uplink_writes.packets.get() as f64 / Carried::length().as_secs_f64()
+}

@@ -1,0 +1,174 @@
+//! Speed of the simulator: bare events, datagrams through a qdisc, and the whole host model with TCP.
+//!
+//! The cases are those of the programs in `bench/peers/`, which run the same on ns-3.
+
+use crate::catalogue::files::cost_file;
+use crate::catalogue::overlay;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use std::time::Instant;
+use toml::Value;
+use weft_report::bench::{BenchCase, Unit};
+use weft_report::stats;
+use weft_sim::event_queue::EventQueue;
+use weft_sim::run::{RunError, simulate};
+use weft_sim::scenario::{self, Scenario};
+use weft_units::Nanos;
+
+/// Seed of everything random.
+pub const SEED: u64 = 1;
+/// Pending events of the hold model.
+pub const PENDING: [u32; 4] = [100, 1000, 10_000, 100_000];
+/// Events of one run of the hold model.
+const HOLD_EVENTS: u64 = 10_000_000;
+/// Mean delay of an event.
+const MEAN_DELAY: f64 = 1000.0;
+
+/// An event of the hold model, as large with its time as one of ns-3: `Scheduler::Event` (a pointer and a key of 16 bytes, the time in it)
+/// and the `EventImpl` that it points to (virtual table, reference count, function), 48 bytes together.
+#[derive(Clone, Copy)]
+struct HoldEvent {
+    /// What it does when its time has come: called through the pointer, as ns-3 calls an event.
+    action: fn(&mut Hold, Nanos, &Self),
+    rest: [u64; 4],
+}
+
+const _: () = assert!(size_of::<HoldEvent>() + size_of::<Nanos>() == 48);
+
+/// What events change.
+struct Hold {
+    queue: EventQueue<HoldEvent>,
+    delays: Vec<u64>,
+    next: usize,
+}
+
+impl Hold {
+    /// The hold model's only action: another event like it, after the next delay.
+    fn hold(&mut self, now: Nanos, event: &HoldEvent) {
+        let delay = self.delays[self.next % self.delays.len()];
+        self.next += 1;
+        let rest = core::hint::black_box(event.rest);
+        self.queue.push(now + Nanos(delay), HoldEvent { rest, ..*event });
+    }
+
+    fn turn(&mut self) {
+        if let Some((now, event)) = self.queue.pop() {
+            core::hint::black_box(event.action)(self, now, &event);
+        }
+    }
+}
+
+/// The hold model: each event that leaves puts one in, after an exponential delay of 1 us on average.
+pub fn hold(pending: u32, runs: u32) -> BenchCase {
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    // Drawn beforehand, so that the generator is not what is measured.
+    let delays: Vec<u64> = (0..1 << 16).map(|_| exponential(&mut random)).collect();
+    let rates: Vec<f64> = (0..runs).map(|_| hold_once(pending, &delays)).collect();
+    case(&format!("hold-{pending}"), &rates, &[])
+}
+
+fn exponential(random: &mut Pcg64Mcg) -> u64 {
+    let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    (-(1.0 - uniform).ln() * MEAN_DELAY) as u64
+}
+
+/// Events per second of one run, after as many events as three times the pending ones.
+fn hold_once(pending: u32, delays: &[u64]) -> f64 {
+    let mut hold = Hold { queue: EventQueue::new(), delays: delays.to_vec(), next: 0 };
+    for number in 0..pending {
+        let at = Nanos(delays[number as usize % delays.len()]);
+        hold.queue.push(at, HoldEvent { action: Hold::hold, rest: [u64::from(number); 4] });
+    }
+    (0..3 * u64::from(pending)).for_each(|_| hold.turn());
+    let begin = Instant::now();
+    (0..HOLD_EVENTS).for_each(|_| hold.turn());
+    HOLD_EVENTS as f64 / begin.elapsed().as_secs_f64()
+}
+
+/// 9 Gb/s of datagrams of 1472 bytes through one queue with `fq_codel` at 10 Gb/s.
+///
+/// # Errors
+/// The scenario cannot run: a defect of ours.
+pub fn udp(runs: u32) -> Result<BenchCase, RunError> {
+    whole("udp", include_str!("../../../../experiments/scenarios/udp-fq-codel.toml"), &[], runs)
+}
+
+/// Twelve bulk CUBIC flows at 10 Gb/s and 25 us one way. As in ns-3, which has neither costs of work, nor segments of several
+/// packets, nor byte queue limits: free processors, packets of one MTU, one queue with `fq_codel`, 64 MiB of buffers and windows.
+///
+/// # Errors
+/// The scenario cannot run: a defect of ours.
+pub fn tcp(runs: u32) -> Result<BenchCase, RunError> {
+    let text = |text: &str| Value::String(text.to_owned());
+    let settings = [
+        ("network.delay", text("25us")),
+        ("costs", text("../costs/free.toml")),
+        ("host.stack.qdisc", text("fq_codel")),
+        ("host.stack.tso", Value::Boolean(false)),
+        ("host.stack.gso", text("1500B")),
+        ("host.stack.small_queue", text("off")),
+        ("host.stack.bql", text("off")),
+        ("host.stack.send_buffer", text("64MiB")),
+        ("host.stack.receive_window", text("64MiB")),
+        ("host.nic.transmit_queues", Value::Integer(1)),
+    ];
+    whole("tcp", include_str!("../../../../experiments/scenarios/titan.toml"), &settings, runs)
+}
+
+fn whole(name: &str, text: &str, settings: &[(&str, Value)], runs: u32) -> Result<BenchCase, RunError> {
+    let scenario = read(text, settings)
+        .map_err(|what| RunError::Impossible { what, hint: "this is a defect".to_owned() })?;
+    let (mut rates, mut packets, mut speeds, mut goodputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for run in 0..runs {
+        let begin = Instant::now();
+        let outcome = simulate(&scenario, SEED + u64::from(run))?;
+        let wall = begin.elapsed().as_secs_f64();
+        let data: u64 = outcome.flows.iter().map(|flow| flow.bytes.0).sum();
+        rates.push(outcome.events as f64 / wall);
+        packets.push(data as f64 / 1514.0 / wall);
+        let received: u64 = outcome.flows.iter().map(|flow| flow.received.0).sum();
+        goodputs.push(received as f64 * 8.0 / outcome.measured.as_secs_f64());
+        speeds.push((scenario.warm_up + scenario.duration).as_secs_f64() / wall);
+    }
+    let median = |values: &[f64]| stats::median(values).unwrap_or(0.0);
+    let figures = [
+        ("packets_per_s", median(&packets)),
+        ("sim_s_per_wall_s", median(&speeds)),
+        ("goodput_bps", median(&goodputs)),
+    ];
+    Ok(case(name, &rates, &figures))
+}
+
+fn read(text: &str, settings: &[(&str, Value)]) -> Result<Scenario, String> {
+    let mut document: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    // What a setting changes has another source: the caller.
+    document.remove("source");
+    for (path, value) in settings {
+        overlay::apply(&mut document, path, value.clone()).map_err(|error| error.to_string())?;
+    }
+    scenario::read(&document.to_string(), "scenario", &mut |path| cost_file(path))
+        .map_err(|error| error.to_string())
+}
+
+fn case(name: &str, rates: &[f64], figures: &[(&str, f64)]) -> BenchCase {
+    let mut case = BenchCase { unit: Unit::Events, ..BenchCase::alone(name, rates) };
+    let range = [("events_per_s_min", stats::min(rates)), ("events_per_s_max", stats::max(rates))];
+    let range = range.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in range.chain(figures.iter().copied()) {
+        case.other.insert(name.to_owned(), value.into());
+    }
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings fit the scenario's file, whatever the file says of its values' sources.
+    #[test]
+    fn whole_models_can_be_read() {
+        for case in [udp(0), tcp(0)] {
+            assert!(case.is_ok(), "{case:?}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The slides' figure of performance isolation (TRIOS'15, experiment 2), measured: memcached behind the software NIC's receive side, with the
+//! planner at work on an Intel 82599 of ten queues, with and without the policy.
+
+use super::isolation::{
+    Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, Phase,
+    PhaseRecord, Plan, run,
+};
+use crate::experiments::{Asked, ExperimentError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use weft_packet::HeaderMatch;
+use weft_report::judgement::Judgement;
+use weft_report::reproduce::{Experiment, Series, TableCell};
+use weft_report::stats;
+use weft_steer::Flow;
+use weft_steer::nic::{Nic, Steering, shipped_model};
+use weft_steer::policy::{Balance, Isolate, PolicyFile};
+use weft_steer::search::{Options, Planner, SteeredFlowId};
+
+/// The experiment's id.
+pub const ID: &str = "dragonet-isolation";
+/// What it shows.
+pub const TITLE: &str = "memcached with clients of high priority and best effort, 10 queues";
+/// Where it was published.
+pub const SOURCE: &str = "Dragonet, TRIOS'15, slides: performance isolation, panels e to h";
+
+/// The model that is planned for.
+const NIC: &str = "intel-82599";
+/// Queues of the class of high priority, as on the slides.
+const HP_QUEUES: u32 = 4;
+/// Sizes of values, as on the slides.
+const VALUES: [usize; 2] = [1024, 64];
+/// Of the talk's two minutes, without a wish: 5.5 s for each of the four runs.
+const DEFAULT_SCALE: f64 = 0.05;
+
+/// Steps of progress in each run.
+const STEPS: usize = 100;
+
+/// Ways to plan.
+const MODES: [&str; 2] = ["balance", "isolation"];
+
+/// A policy that is planned for as flows come and go.
+pub struct Replanner {
+    planner: Planner,
+    known: BTreeMap<HeaderMatch, SteeredFlowId>,
+}
+
+impl Replanner {
+    /// Begins without flows.
+    ///
+    /// # Errors
+    /// The policy does not fit the queues; a line for people.
+    pub fn new(nic: Nic, policy: impl Into<PolicyFile>, queues: u32) -> Result<Self, String> {
+        let options = Options { queues: Some(queues), all_tables: true, ..Options::default() };
+        let planner = Planner::new(nic, policy, options).map_err(|error| error.to_string())?;
+        Ok(Self { planner, known: BTreeMap::new() })
+    }
+
+    /// Plans for flows that come and go.
+    pub fn replan(&mut self, added: &[Flow], removed: &[Flow]) -> Plan {
+        let gone: Vec<SteeredFlowId> =
+            removed.iter().filter_map(|flow| self.known.remove(&flow.headers)).collect();
+        self.planner.remove(&gone);
+        let ids = self.planner.add(added.to_vec());
+        self.known.extend(added.iter().zip(ids).map(|(flow, id)| (flow.headers, id)));
+        let configuration = self.planner.plan().configuration;
+        let steering = Steering::new(self.planner.nic(), &configuration);
+        Plan { configuration, steer: Arc::new(move |packet: &HeaderMatch| steering.queue(packet)) }
+    }
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// It cannot run here, or was stopped.
+pub fn experiment(
+    given: &Asked,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Experiment, ExperimentError> {
+    let begin = Instant::now();
+    let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
+    let scale = given.time_scale.unwrap_or(DEFAULT_SCALE);
+    let mut experiment = Experiment::new(ID, TITLE, SOURCE);
+    let mut outcomes = BTreeMap::new();
+    let mut budget = IsolationOptions::default();
+    for value_bytes in VALUES {
+        for mode in MODES {
+            let options = IsolationOptions { value_bytes, scale, seed: given.seed, ..Default::default() };
+            let nic = shipped_model(NIC).ok_or_else(|| failed(format!("there is no model {NIC}")))?;
+            let policy = match mode {
+                "isolation" => PolicyFile::from(Isolate {
+                    class: Class::HighPriority.name().to_owned(),
+                    queues: HP_QUEUES,
+                }),
+                _ => PolicyFile::from(Balance::default()),
+            };
+            let mut replanner = Replanner::new(nic, policy, options.queues).map_err(failed)?;
+            let mut replan = |added: &[Flow], removed: &[Flow]| Ok(replanner.replan(added, removed));
+            let done = outcomes.len();
+            let mut told = |event| {
+                if let IsolationEvent::Live { at, of, .. } = event {
+                    let steps = (at.get() * STEPS as u64 / of.get().max(1)) as usize;
+                    progress(done * STEPS + steps, VALUES.len() * MODES.len() * STEPS);
+                }
+            };
+            let outcome =
+                run(mode, &options, &mut replan, cancelled, &mut told).map_err(|error| match error {
+                    IsolationError::Interrupted => ExperimentError::Stopped,
+                    other => failed(other.to_string()),
+                })?;
+            cells(&mut experiment, mode, value_bytes, &outcome);
+            series(&mut experiment, mode, value_bytes, &outcome);
+            outcomes.insert((value_bytes, mode), outcome);
+            budget = options;
+        }
+    }
+    claims(&mut experiment, &outcomes);
+    experiment.notes.push(format!(
+        "the slides print no numbers; each queue serves {} packets/s in every mode, times are {scale} of the paper's",
+        budget.budget.packets_per_s
+    ));
+    let conserved = outcomes.values().all(|outcome| outcome.unexplained.0 == 0);
+    experiment.notes.push(format!(
+        "packets of {} runs: every queue's accounting balances; {}",
+        outcomes.len(),
+        if conserved {
+            "all that were sent came to the wire"
+        } else {
+            "some that were sent did NOT come to the wire"
+        }
+    ));
+    experiment.wall_s = begin.elapsed().as_secs_f64();
+    Ok(experiment.finish())
+}
+
+/// What a phase is called in a column.
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Before => "before",
+        Phase::Joined(Class::HighPriority) => "with new HP",
+        Phase::Joined(Class::BestEffort) => "with new BE",
+    }
+}
+
+fn class_of(record: &PhaseRecord, class: Class) -> ClassRecord {
+    match class {
+        Class::HighPriority => record.hp,
+        Class::BestEffort => record.be,
+    }
+}
+
+/// Requests a second of one client of a class: of those that are there from the beginning.
+fn per_client(record: &PhaseRecord, class: Class) -> f64 {
+    let record = class_of(record, class);
+    record.requests_per_s / f64::from(record.clients.max(1))
+}
+
+/// A row for each mode, class and size of values; columns by phase.
+fn cells(experiment: &mut Experiment, mode: &str, value_bytes: usize, outcome: &IsolationOutcome) {
+    for class in Class::ALL {
+        for record in &outcome.phases {
+            let phase = phase_name(record.phase);
+            let of_class = class_of(record, class);
+            for (what, unit, value) in [
+                ("requests/s per client", "1/s", Some(per_client(record, class))),
+                ("p50", "s", of_class.latency_p50_s),
+                ("p99", "s", of_class.latency_p99_s),
+            ] {
+                experiment.cells.push(TableCell {
+                    row: format!("{mode}, {} B, {}", value_bytes, class.name()),
+                    column: format!("{what} {phase}"),
+                    flows: 320,
+                    measured: value,
+                    unit: unit.to_owned(),
+                    floor: 1e-9,
+                    ..TableCell::default()
+                });
+            }
+        }
+    }
+}
+
+/// The panels: latency and throughput of the clients of each class over time.
+fn series(experiment: &mut Experiment, mode: &str, value_bytes: usize, outcome: &IsolationOutcome) {
+    for class in Class::ALL {
+        let clients = || outcome.clients.iter().filter(|client| client.class == class && !client.newcomer);
+        let windows = clients().map(|client| client.points.len()).min().unwrap_or(0);
+        let x: Vec<f64> = (0..windows).map(|i| outcome.window.as_secs_f64() * i as f64).collect();
+        let mean_of = |value: &dyn Fn(usize, &super::isolation::ClientRecord) -> Option<f64>| -> Vec<f64> {
+            let at = |i| {
+                let values: Vec<f64> = clients().filter_map(|client| value(i, client)).collect();
+                stats::mean(&values).unwrap_or(0.0)
+            };
+            (0..windows).map(at).collect()
+        };
+        let rates = mean_of(&|i, client| Some(client.points.get(i)?.requests_per_s));
+        let latencies = mean_of(&|i, client| client.points.get(i)?.latency_mean_s);
+        for (what, y_label, y) in
+            [("Latency", "seconds", latencies), ("Throughput", "requests/s per client", rates)]
+        {
+            experiment.series.push(Series {
+                plot: format!("{what}, {value_bytes} bytes"),
+                name: format!("{}, {mode}", class.name()),
+                x_label: "seconds".to_owned(),
+                y_label: y_label.to_owned(),
+                kind: "line".to_owned(),
+                x: x.clone(),
+                y,
+            });
+        }
+    }
+}
+
+/// How much a client's figures may change to count as kept.
+const KEPT: f64 = 0.1;
+
+fn claims(experiment: &mut Experiment, outcomes: &BTreeMap<(usize, &str), IsolationOutcome>) {
+    for value_bytes in VALUES {
+        let (Some(balance), Some(isolation)) =
+            (outcomes.get(&(value_bytes, MODES[0])), outcomes.get(&(value_bytes, MODES[1])))
+        else {
+            continue;
+        };
+        let [before, new_hp, new_be] = isolation.phases.as_slice() else { continue };
+        for (what, class, after) in [
+            ("HP clients keep throughput when a BE client starts", Class::HighPriority, new_be),
+            ("BE clients keep throughput when an HP client starts", Class::BestEffort, new_hp),
+        ] {
+            kept(experiment, what, value_bytes, per_client(before, class), per_client(after, class));
+        }
+        let p50 = |record: &PhaseRecord, class| class_of(record, class).latency_p50_s.unwrap_or(f64::NAN);
+        for (what, after) in [
+            ("HP clients keep latency when a BE client starts", new_be),
+            // The slides' first event. It cannot hold where the four queues of the class are as full as here: the newcomer takes its share.
+            ("HP clients keep latency when an HP client starts", new_hp),
+        ] {
+            let hp = Class::HighPriority;
+            kept(experiment, what, value_bytes, p50(before, hp), p50(after, hp));
+        }
+        let Some(plain) = balance.phases.get(1) else { continue };
+        let (with, without) = (p50(new_hp, Class::HighPriority), p50(plain, Class::HighPriority));
+        let less = |p50: f64| Judgement::of(p50 < without);
+        experiment.claim_judged(
+            &format!("{value_bytes} B: with another HP client, HP clients wait less than without the policy"),
+            "isolation p50 < balance p50",
+            format!("{:.1} ms against {:.1} ms", with * 1e3, without * 1e3),
+            less(with),
+        );
+        experiment.null_of_last("the policy makes no difference", &less(without));
+    }
+}
+
+fn kept(experiment: &mut Experiment, what: &str, value_bytes: usize, before: f64, after: f64) {
+    let ratio = after / before;
+    experiment.claim(
+        &format!("{value_bytes} B: {what}"),
+        &format!("within {} % of before", KEPT * 100.0),
+        format!("{ratio:.3} of before"),
+        (ratio - 1.0).abs() <= KEPT,
+    );
+}

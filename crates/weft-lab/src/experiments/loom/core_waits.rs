@@ -1,0 +1,69 @@
+//! For how long what carries the demo's traffic was ready to run and had no core, from the kernel's own counts.
+
+use crate::testbed::schedstat::{TRANSMIT_WORKER, threads_named, waited};
+use std::fs;
+use std::path::Path;
+use weft_report::demo::CoreWaits;
+use weft_units::Instant;
+
+/// The kernel's threads that do what interrupts have left, one for each core.
+const SOFTIRQ: &str = "ksoftirqd/";
+/// Unit of the times in /proc/stat: USER_HZ is 100 a second on every architecture that Linux still has.
+const TICK_S: f64 = 0.01;
+
+/// A reading of the counts.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    at: Instant,
+    waits: CoreWaits,
+}
+
+impl Reading {
+    /// Reads now. `probe` are T0's processes. `None` where the kernel keeps no such counts (no `CONFIG_SCHED_INFO`).
+    pub(super) fn take(at: Instant, probe: &[i32]) -> Option<Self> {
+        let waits = CoreWaits {
+            span_s: 0.0,
+            worker_s: sum_of_named("/proc/self/task", TRANSMIT_WORKER)?,
+            probe_s: probe.iter().filter_map(|pid| waited(Path::new(&format!("/proc/{pid}")))).sum(),
+            softirq_s: sum_of_named("/proc", SOFTIRQ).unwrap_or(0.0),
+            steal_s: fs::read_to_string("/proc/stat").ok().and_then(|text| steal(&text)).unwrap_or(0.0),
+        };
+        Some(Self { at, waits })
+    }
+
+    /// What has come on top since `self`.
+    pub(super) fn until(&self, later: &Self) -> CoreWaits {
+        let (a, b) = (&self.waits, &later.waits);
+        CoreWaits {
+            span_s: (later.at.saturating_since(self.at)).as_secs_f64(),
+            worker_s: b.worker_s - a.worker_s,
+            // A process that has ended is not counted any more.
+            probe_s: (b.probe_s - a.probe_s).max(0.0),
+            softirq_s: b.softirq_s - a.softirq_s,
+            steal_s: b.steal_s - a.steal_s,
+        }
+    }
+}
+
+/// The sum over the threads in `folder` whose name begins with `name`; `None` when there is none.
+fn sum_of_named(folder: &str, name: &str) -> Option<f64> {
+    threads_named(folder, name).iter().filter_map(|path| waited(path)).reduce(|a, b| a + b)
+}
+
+/// Stolen time of all cores: the eighth number of the line `cpu` of /proc/stat.
+fn steal(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with("cpu "))?;
+    let ticks: u64 = line.split_whitespace().nth(8)?.parse().ok()?;
+    Some(ticks as f64 * TICK_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_in_the_first_line() {
+        assert_eq!(steal("cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"), Some(2.5));
+        assert_eq!(steal("intr 1"), None);
+    }
+}

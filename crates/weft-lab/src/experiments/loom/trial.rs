@@ -1,0 +1,134 @@
+//! What this machine carries of a load on a link that is no limit: for the demo to choose its rate, and for `weft bench port`.
+
+use super::{
+    Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, segments_per_turn_in_words, with_bench,
+};
+use weft_nic::plan::Mode;
+use weft_policy::CompiledPolicy;
+use weft_report::demo::RateTrial;
+use weft_report::stats;
+use weft_units::{BitsPerSec, Nanos};
+
+/// How long flows have to start, all of them, and to find their windows: hundreds of flows open one after the other.
+const SETTLE: Nanos = Nanos::from_millis(2000);
+/// How long is measured after that.
+const MEASURED: Nanos = Nanos::from_millis(4000);
+/// Fine windows in one whose throughput counts: half a second.
+const FINE_PER_WINDOW: usize = 50;
+/// A link that is no limit.
+pub(crate) const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
+/// The rates that the demo chooses from.
+const RATES_MBPS: [u64; 8] = [50, 100, 200, 300, 500, 1000, 2000, 5000];
+/// The demo's link has at most this part of what the machine carries: where the processors are the limit, latencies tell of
+/// them and not of the NIC.
+const DIVISOR: f64 = 3.0;
+
+/// What a load came to on a link that is no limit.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    /// Throughput of half seconds after the settling, in bits per second on the wire.
+    pub(crate) windows_bps: Vec<f64>,
+    /// The whole run.
+    pub(crate) outcome: Outcome,
+}
+
+impl Carried {
+    /// The median of the windows.
+    pub(crate) fn bps(&self) -> f64 {
+        stats::median(&self.windows_bps).unwrap_or(0.0)
+    }
+
+    /// Length of the whole run.
+    pub(crate) fn length() -> Nanos {
+        SETTLE + MEASURED
+    }
+}
+
+/// Runs all senders of the options' scenario at once, from beginning to end, on a link that is no limit.
+pub(crate) fn carry(bench: &Bench<'_>, options: &DemoOptions, mode: Mode) -> Result<Carried, DemoError> {
+    let scenario = heaviest(&options.scenario);
+    let outcome = bench.run(&scenario, mode, UNLIMITED, options, &mut |_| {})?;
+    let fine = &outcome.fine;
+    let settled = (SETTLE.as_secs_f64() / fine.window_s) as usize;
+    let throughput = |bytes: &[Vec<u64>]| {
+        let sum: u64 = bytes.iter().flatten().sum();
+        sum as f64 * 8.0 / (bytes.len() as f64 * fine.window_s)
+    };
+    let windows = fine.bytes.get(settled..).unwrap_or_default().chunks_exact(FINE_PER_WINDOW);
+    Ok(Carried { windows_bps: windows.map(throughput).collect(), outcome })
+}
+
+/// The scenario at its heaviest: everybody sends at once.
+fn heaviest(scenario: &Scenario) -> Scenario {
+    let mut scenario = Scenario { duration: Carried::length(), ..scenario.clone() };
+    for bulk in &mut scenario.bulk {
+        (bulk.start, bulk.stop) = (Nanos::ZERO, Carried::length());
+    }
+    scenario
+}
+
+/// The mode of the trial: the policy's, which has most to decide for each packet, where the demo has it.
+fn trial_mode(options: &DemoOptions) -> Mode {
+    let first = options.modes.first().copied().unwrap_or(Mode::Loom);
+    if options.modes.contains(&Mode::Loom) { Mode::Loom } else { first }
+}
+
+/// Measures the demo's own heaviest load on a link that is no limit; the rate follows from that.
+///
+/// # Errors
+/// As [`super::run`].
+pub fn trial(
+    policy: &CompiledPolicy,
+    options: &DemoOptions,
+    stop: &dyn Fn() -> bool,
+    on_event: &mut dyn FnMut(DemoEvent<'_>),
+) -> Result<RateTrial, DemoError> {
+    on_event(DemoEvent::Calibrating);
+    let mode = trial_mode(options);
+    let carried = with_bench(policy, &options.scenario.names(), stop, |bench| carry(bench, options, mode))?;
+    Ok(RateTrial {
+        carried_bps: carried.bps(),
+        mode: super::summary::mode_of(mode),
+        flows: options.scenario.bulk.iter().map(|bulk| bulk.flows).sum(),
+        requests_per_s: options.scenario.latency.map_or(0, |_| options.requests_per_s),
+        segments_per_turn: segments_per_turn_in_words(options.segments_per_turn),
+        settle_s: SETTLE.as_secs_f64(),
+        choices_bps: RATES_MBPS.map(|mbps| mbps * 1_000_000).to_vec(),
+        divisor: DIVISOR,
+        windows_bps: carried.windows_bps,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FIGURE_9_FLOWS;
+    use super::*;
+    use crate::bench::port::PortCase;
+
+    /// All that a load is made of.
+    fn load(options: &DemoOptions) -> String {
+        let scenario = heaviest(&options.scenario);
+        let requests = (options.requests_per_s, options.request_bytes);
+        let (segments_per_turn, catch_up) = (options.segments_per_turn, options.catch_up);
+        format!(
+            "{:?}",
+            (scenario, segments_per_turn, &options.congestion, requests, trial_mode(options), catch_up)
+        )
+    }
+
+    #[test]
+    fn the_trial_and_the_port_benchmark_measure_the_same_load() {
+        let bench = PortCase::ManyFlows.options();
+        // The demo as it is without flags: all four modes, 20 s.
+        let demo = DemoOptions {
+            scenario: Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20)),
+            modes: vec![Mode::Sq, Mode::Mq { queues: 16 }, Mode::Qpf, Mode::Loom],
+            sq_qdisc: true,
+            ..bench.clone()
+        };
+        assert_eq!(load(&bench), load(&demo));
+        let all = heaviest(&demo.scenario);
+        assert!(all.bulk.iter().all(|b| b.start == Nanos::ZERO && b.stop == all.duration), "all at once");
+        assert_eq!((all.latency, all.bulk.len()), (Some("T0"), 4));
+    }
+}

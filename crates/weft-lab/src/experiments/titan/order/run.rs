@@ -1,0 +1,248 @@
+//! Traffic until so many packets have been checked at every stage of a path.
+
+use super::{Counts, OrderError, Path, Stage, StageReport, Stages};
+use crate::traffic::churn::{self, ChurnError, ChurnReport, ShortFlows};
+use crate::traffic::ordered::{self, Mix, MixReport, TrafficError};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use weft_host::{OsError, clock};
+use weft_units::{Bytes, Nanos, Packets};
+
+/// How often the counts are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often closed flows are forgotten, and how long they must have been silent: longer than a packet is under way.
+const FORGET: (Nanos, Duration) = (Nanos::from_millis(500), Duration::from_secs(1));
+
+/// What is run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderSettings {
+    /// Ends when so many packets (segments) have been judged at the sender's egress.
+    pub packets: Packets,
+    /// Ends after so long at the latest, and the draining ([`traffic::DRAIN`]).
+    pub most: Duration,
+    /// Flows that last.
+    pub mix: Mix,
+    /// Flows that do not, at the same time.
+    pub short: Option<ShortFlows>,
+}
+
+/// What can go wrong with a run.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderRunError {
+    /// A check.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// The traffic.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// The short flows.
+    #[error(transparent)]
+    Churn(#[from] ChurnError),
+}
+
+impl From<OsError> for OrderRunError {
+    fn from(error: OsError) -> Self {
+        Self::Traffic(error.into())
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// What the sender's egress has seen.
+    pub sent: Counts,
+    /// What the receiver's ingress has seen.
+    pub received: Counts,
+    /// Since the beginning.
+    pub elapsed: Nanos,
+}
+
+/// What a run has found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderReport {
+    /// The stages, in the order in which packets pass them.
+    pub stages: Vec<StageReport>,
+    /// What became of the flows that last.
+    pub mix: MixReport,
+    /// What became of the short ones.
+    pub short: Option<ChurnReport>,
+    /// How long there was traffic, draining included.
+    pub elapsed: Nanos,
+    /// Whether as many packets were judged as asked for.
+    pub complete: bool,
+}
+
+impl OrderReport {
+    fn at(&self, stage: Stage) -> Counts {
+        self.stages.iter().find(|s| s.stage == stage).map_or_else(Counts::default, |s| s.counts)
+    }
+
+    /// Packets (segments) judged at the sender's egress.
+    pub fn packets(&self) -> Packets {
+        self.at(Stage::Egress).packets
+    }
+
+    /// Their frame bytes, before segmentation.
+    pub fn bytes(&self) -> Bytes {
+        self.at(Stage::Egress).bytes
+    }
+
+    /// Flows at the sender's egress.
+    pub fn flows(&self) -> u64 {
+        self.at(Stage::Egress).flows
+    }
+
+    /// The late packets of a stage; `None` if it is not on the path.
+    pub fn late(&self, stage: Stage) -> Option<Packets> {
+        self.stages.iter().find(|s| s.stage == stage).map(|s| s.counts.late)
+    }
+
+    /// The first stage with a late packet.
+    pub fn first_overtaken(&self) -> Option<Stage> {
+        self.stages.iter().find(|s| s.counts.late > Packets(0)).map(|s| s.stage)
+    }
+
+    /// Whether every packet was judged at every stage and none was late, and none came by two cores at once at the last.
+    pub fn in_order(&self) -> bool {
+        let clean = |s: &StageReport| s.counts.late == Packets(0) && s.counts.beyond == Packets(0);
+        self.stages.iter().all(clean) && self.at(Stage::Receiver).at_once == Packets(0)
+    }
+}
+
+/// Attaches the stages, sends the traffic until the target, the bound or `stop`, and says what was late where. `progress` is
+/// called about twenty times a second. All threads have ended when it returns; the programs stay at the devices.
+///
+/// # Errors
+/// When a check cannot be attached, or the settings of the traffic cannot be, or a socket or thread cannot be made.
+pub fn run(
+    path: &Path<'_>,
+    settings: &OrderSettings,
+    mut progress: impl FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Result<OrderReport, OrderRunError> {
+    let stages = Stages::attach(path)?;
+    let begin = clock::now();
+    let (enough, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (mix, short) = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("weft-traffic".to_owned());
+        let traffic = thread.spawn_scoped(scope, || {
+            let result = send(path, settings, &enough);
+            ended.store(true, Ordering::Release);
+            result
+        });
+        let traffic = traffic.map_err(|e| OsError::new("start a thread", e))?;
+        let mut forgotten = begin;
+        while !ended.load(Ordering::Acquire) && !traffic.is_finished() {
+            std::thread::sleep(LOOK);
+            let now = clock::now();
+            let at = |stage| stages.counts(stage).unwrap_or_default();
+            let (sent, received) = (at(Stage::Egress), at(Stage::Receiver));
+            progress(&Progress { sent, received, elapsed: now.saturating_since(begin) });
+            if sent.packets >= settings.packets || stop.load(Ordering::Relaxed) {
+                enough.store(true, Ordering::Relaxed);
+            }
+            if now.saturating_since(forgotten) > FORGET.0 {
+                stages.forget_closed(FORGET.1);
+                forgotten = clock::now();
+            }
+        }
+        traffic.join().map_err(|_| TrafficError::Panicked)?
+    })?;
+    let elapsed = clock::now().saturating_since(begin);
+    let stages = stages.report();
+    let mut report = OrderReport { stages, mix, short, elapsed, complete: false };
+    report.complete = report.packets() >= settings.packets;
+    Ok(report)
+}
+
+/// Both kinds of traffic at once. An error of one ends the other.
+fn send(
+    path: &Path<'_>,
+    settings: &OrderSettings,
+    enough: &AtomicBool,
+) -> Result<(MixReport, Option<ChurnReport>), OrderRunError> {
+    let (sender, receiver) = (path.sender.0, path.receiver.0);
+    std::thread::scope(|scope| {
+        let short = settings.short.as_ref().map(|short| {
+            let thread = std::thread::Builder::new().name("weft-short".to_owned());
+            let work = || {
+                let result = churn::run(short, sender, receiver, path.server, settings.most, enough);
+                if result.is_err() {
+                    enough.store(true, Ordering::Relaxed);
+                }
+                result
+            };
+            thread.spawn_scoped(scope, work).map_err(|e| OsError::new("start a thread", e))
+        });
+        let mix = ordered::run(&settings.mix, sender, receiver, path.server, settings.most, enough);
+        enough.store(true, Ordering::Relaxed);
+        let short = short.transpose()?.map(|thread| thread.join().map_err(|_| TrafficError::Panicked));
+        let short = short.transpose()?.transpose()?;
+        Ok((mix?, short))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::pair::{Pair, RECEIVER, RECEIVER_LINK, SENDER_LINK};
+    use weft_host::testing::privileged;
+
+    fn path(pair: &Pair) -> Path<'_> {
+        let (sender, receiver) = ((&pair.sender, SENDER_LINK), (&pair.receiver, RECEIVER_LINK));
+        Path { sender, far: None, receiver, server: RECEIVER }
+    }
+
+    #[test]
+    fn a_run_ends_with_its_packets_and_says_where_they_were() {
+        if !privileged("a_run_ends_with_its_packets_and_says_where_they_were") {
+            return;
+        }
+        let pair = Pair::create();
+        let short = ShortFlows { per_second: 300, ..ShortFlows::default() };
+        let settings = OrderSettings {
+            packets: Packets(20_000),
+            most: Duration::from_secs(30),
+            mix: Mix { connections: 16, udp_flows: 4, ..Mix::default() },
+            short: Some(short),
+        };
+        let mut last = None;
+        let stop = AtomicBool::new(false);
+        let report = run(&path(&pair), &settings, |p| last = Some(*p), &stop).expect("runs");
+        println!("{report:?}");
+        assert!(report.complete && report.packets() >= settings.packets, "{report:?}");
+        assert!(last.is_some_and(|p| p.sent.packets <= report.packets() && p.elapsed <= report.elapsed));
+        // Well before the bound: the target has ended it.
+        assert!(report.elapsed < Nanos::from_secs(30), "{report:?}");
+        let short = report.short.expect("short flows");
+        assert!(report.mix.all_delivered() && short.clients.balances() && short.servers.balances());
+        // A connection is seen by its SYN; a UDP flow may be silent until the target is reached.
+        let connections = 16 + short.clients.started;
+        assert!((connections..=connections + 4).contains(&report.flows()), "{report:?}");
+        assert_eq!(report.late(Stage::Egress), Some(Packets(0)));
+        assert_eq!((report.late(Stage::FarEnd), report.stages.len()), (None, 2));
+        // A veth itself may let packets of two cores overtake each other; the report must then say so.
+        let late = report.late(Stage::Receiver).expect("on the path");
+        assert_eq!(report.first_overtaken(), (late > Packets(0)).then_some(Stage::Receiver));
+    }
+
+    #[test]
+    fn a_run_can_be_stopped_and_an_error_ends_it() {
+        if !privileged("a_run_can_be_stopped_and_an_error_ends_it") {
+            return;
+        }
+        let pair = Pair::create();
+        let most = Duration::from_secs(30);
+        let settings = OrderSettings { packets: Packets(u64::MAX), most, mix: Mix::default(), short: None };
+        let stop = AtomicBool::new(false);
+        let progress = |p: &Progress| stop.store(p.sent.packets > Packets(0), Ordering::Relaxed);
+        let report = run(&path(&pair), &settings, progress, &stop).expect("runs");
+        assert!(!report.complete && report.packets() > Packets(0) && report.elapsed < Nanos::from_secs(30));
+        let wrong = ShortFlows { bytes: 0, ..ShortFlows::default() };
+        let settings = OrderSettings { short: Some(wrong), ..settings };
+        let begin = clock::now();
+        let error = run(&path(&pair), &settings, |_| {}, &AtomicBool::new(false)).expect_err("refused");
+        assert!(matches!(error, OrderRunError::Churn(_)), "{error}");
+        assert!(clock::now().saturating_since(begin) < Nanos::from_secs(30));
+    }
+}

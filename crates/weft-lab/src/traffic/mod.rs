@@ -1,0 +1,5 @@
+//! Senders and receivers of experiments.
+
+pub mod churn;
+pub(crate) mod iperf;
+pub mod ordered;
