@@ -278,10 +278,10 @@ fn tables_read_well() {
 
         Conservation, Loom
         stage                   in                  out          dropped            held  balance
-        ───────  ───────────────────  ───────────────────  ───────────────  ──────────────  ────────────────
-        rings    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
-        wire     412 330 pkt, 624 MB  412 330 pkt, 624 MB       0 pkt, 0 B      0 pkt, 0 B  exact
-        total    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
+        ─────  ───────────────────  ───────────────────  ───────────────  ──────────────  ────────────────
+        rings  412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
+        wire   412 330 pkt, 624 MB  412 330 pkt, 624 MB       0 pkt, 0 B      0 pkt, 0 B  exact
+        total  412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
         dropped, ring full: 12 packets, 18.2 kB
     "#]].assert_eq(&demo_tables(&fixture::demo_report_figure_11()));
 }
