@@ -1,4 +1,4 @@
-//! Filter rules of a plan as a driver's receive rules, and back.
+//! Conversion between filter rules of a plan and receive rules of a driver.
 
 use weft_host::ethtool::{self, Extension, Flow, Ip, L4, Location, Masked, Ports, RxRule};
 use weft_host::link::Mac;
@@ -8,10 +8,10 @@ use weft_steer::nic::{Interface, Nic};
 use weft_steer::{Action, ContextId, Rule};
 use weft_units::Protocol;
 
-/// A rule as the kernel takes it, at a location.
+/// Converts a rule to the kernel's form, at a location.
 ///
 /// # Errors
-/// What `struct ethtool_rx_flow_spec` has no place for.
+/// A field for which `struct ethtool_rx_flow_spec` has no place.
 pub fn to_rx_rule(rule: &Rule, location: u32) -> Result<RxRule, String> {
     let cube = &rule.cube;
     let protocol = match cube.get(Field::IpProtocol) {
@@ -114,10 +114,10 @@ fn with_protocol<A: ethtool::Field>(cube: &Cube, address: impl Fn(&Cube, Field) 
     }
 }
 
-/// A driver's rule as one of the model's: in the first table of ntuple rules that takes it.
+/// Converts a driver's rule to a rule of the model, in the first ntuple table that accepts it.
 ///
 /// # Errors
-/// What the rule has that a model does not know, in words.
+/// The property of the rule that the model does not have.
 pub fn from_rx_rule(nic: &Nic, rule: &RxRule) -> Result<Rule, String> {
     let cube = cube_of(rule)?;
     let action = match rule.action {
