@@ -39,7 +39,7 @@ pub enum ApplyError {
     },
     /// A change was refused, and so was an undo: the device is between two configurations.
     #[error(
-        "change {} of {of} was refused ({why}), and undoing \"{change}\" was refused as well: {back}; check the device's settings and repair them by hand", at + 1
+        "change {} of {of} was refused ({why}), and undoing \"{change}\" was refused as well: {back}; check the device's settings and repair it by hand", at + 1
     )]
     Stuck {
         /// The index of the refused change.
