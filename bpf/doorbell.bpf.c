@@ -110,7 +110,7 @@ static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct
 	*bytes = skb->len;
 	if (!skb->gso_size || key->protocol == IPPROTO_TCP)
 		return 1;
-	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP comes without a count */
+	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP has no count */
 		segments = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
 	if (segments <= 1)
 		return 1;

@@ -16,7 +16,7 @@ struct weft_queue {
 	/* Written when a packet is assigned. */
 	__u64 packets;	  /* assigned, in segments */
 	__u64 bytes;	  /* assigned, frame bytes */
-	__u64 moves;	  /* flows that came from another queue */
+	__u64 moves;	  /* flows that moved here from another queue */
 	__u64 activations; /* flows that became active here */
 	__u64 pad0[4];
 	/* Written when a packet has left. */

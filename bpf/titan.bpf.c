@@ -271,7 +271,7 @@ int BPF_PROG(weft_ack_wfree, struct sk_buff *skb)
 /*
  * Departures by the tracepoints of freed packets. The kernel does not run a tracing program on a core where the
  * same program is running (prog->active). That program may have been interrupted, or its thread may have lost the
- * core for milliseconds, and departures would be missed. Therefore there are two programs, one of which runs.
+ * core for milliseconds, and departures would be missed. Therefore two programs are attached, so that at least one runs.
  */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(weft_consumed, struct sk_buff *skb)

@@ -54,7 +54,7 @@ pub(crate) fn run(uplink: &OwnedFd, port: &OwnedFd, counters: &Counters, stop: i
     }
 }
 
-/// Moves one packet. Returns false when there is none.
+/// Moves one packet. Returns false when the uplink has no packet.
 fn forward(uplink: &OwnedFd, port: &OwnedFd, buffer: &mut [u8], counters: &Counters) -> bool {
     let length = match rustix::io::read(uplink, &mut *buffer) {
         Ok(length) => length,

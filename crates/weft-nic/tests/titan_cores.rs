@@ -42,7 +42,7 @@ fn blast(flows: &[Flow], middle: impl FnOnce()) {
     });
 }
 
-/// Stops the senders when it is dropped, even after a failure, since the scope waits for them.
+/// A guard that stops the senders when it is dropped, even after a failure, since the scope waits for them.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

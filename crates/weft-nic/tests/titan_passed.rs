@@ -363,7 +363,7 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
     assigned.finish();
 }
 
-/// Stops the senders when it is dropped.
+/// A guard that stops the senders when it is dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

@@ -31,7 +31,7 @@ enum Operation {
     Advance {
         nanos: u64,
     },
-    /// Advances time exactly to the time in the last answer.
+    /// An advance of time, exactly to the time in the last answer.
     AdvanceToRelease,
     SetRate {
         limit: usize,

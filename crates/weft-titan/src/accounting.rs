@@ -69,7 +69,7 @@ impl Accounting {
     }
 
     /// The reasons for which the accounting does not balance; empty when it does. A flow that was counted out late, or
-    /// still counts as active, implies a missed departure. Without missed departures there is none.
+    /// still counts as active, implies a missed departure. Without missed departures no such flow exists.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.wrong.clone();
         let Self { missed, repaired, active, given_up, .. } = self;

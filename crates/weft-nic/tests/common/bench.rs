@@ -167,7 +167,7 @@ pub(crate) fn conserved(totals: &Totals) {
     assert_eq!(totals.uplink_dropped, 0, "{totals:#?}");
 }
 
-/// The same for frames of which the receiver's stack drops some, since it has no handler for their protocol.
+/// As [`conserved`], for frames that the receiver's stack drops in part, since it has no handler for their protocol.
 pub(crate) fn conserved_to_the_uplink(totals: &Totals) {
     let sum = |pick: fn(&ClassTotals) -> weft_nic::counters::Count| totals.sum(pick).packets.get();
     let (posted, fetched) = (sum(|c| c.posted), sum(|c| c.fetched));

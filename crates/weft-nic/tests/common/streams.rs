@@ -21,7 +21,7 @@ struct Stream {
     threads: [JoinHandle<()>; 2],
 }
 
-/// Opens connections from the sender to the receiver, sending from the start.
+/// Connections from the sender to the receiver, which send from the start.
 #[derive(Debug)]
 pub(crate) struct Streams {
     stop: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ fn receive(mut stream: TcpStream, received: &AtomicU64) {
     }
 }
 
-/// Opens a connection without sending, and returns both ends.
+/// Both ends of a connection that has not sent anything yet.
 #[derive(Debug)]
 pub(crate) struct Idle {
     key: FlowKey,

@@ -38,7 +38,7 @@ const WEIGHT_MAX: u64 = 1 << 44;
 const DEBT_MAX: i128 = 1 << 80;
 
 impl DeficitRoundRobin {
-    /// Builds a round robin without members, a visit of which gives the heaviest `unit` bytes, at least one.
+    /// Builds a round robin without members. A visit gives the heaviest member `unit` bytes, at least one.
     pub(super) fn new(unit: u64) -> Self {
         let (members, active) = (Vec::new(), Vec::new());
         Self { unit: unit.clamp(1, UNIT_MAX), scale: 1, members, active, count: 0, at: 0, round: 0 }
