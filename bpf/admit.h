@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Who is let into the NIC: bounds per class and per ring, counted to the packet. */
+/* Admission to the NIC: exact packet bounds per class and per ring. */
 #ifndef WEFT_ADMIT_H
 #define WEFT_ADMIT_H
 
 #include "doorbell.h"
 
 /*
- * Takes places for `packets`, all or none: `count` is what was ever let in, `done` what of that is gone. What is let in has been
- * added before it is compared, so two cores cannot both take the last place; the one that is beyond takes its own back. It
- * looks before it adds, so that a flood that is refused does not write. crates/weft-nic/src/doorbell/protocol.rs has the
- * same in Rust for the model checker.
+ * Takes places for `packets`, all or none: `count` is the number ever admitted, `done` the number of those
+ * completed. The count is added before it is compared, so two cores cannot both take the last place; the one beyond
+ * the bound subtracts its own. The bound is checked before the addition, so a refused flood does not write.
+ * crates/weft-nic/src/doorbell/protocol.rs has the same in Rust for the model checker.
  */
 static __always_inline int take_places(__u64 *count, const __u64 *done, __u64 bound, __u64 packets)
 {
@@ -31,7 +31,7 @@ static __always_inline void count_refused(__u64 *packets_total, __u64 *bytes_tot
 	__sync_fetch_and_add(bytes_total, bytes);
 }
 
-/* Lets a packet of `lane` into its class and into `ring`, or refuses it and says why in the class's counts. */
+/* Admits a packet of `lane` to its class and to `ring`, or refuses it and counts the reason in its class. */
 static __always_inline int admit(struct weft_doorbells *d, const struct weft_lane *lane, __u32 ring, __u64 packets,
 				 __u64 bytes)
 {

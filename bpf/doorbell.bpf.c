@@ -2,14 +2,30 @@
 /*
  * Queue assignment, classification and doorbell: one program at the egress of the port (clsact).
  *
- * For each packet: find its flow, and with it the lane and the ring; write the ring into the hash, by which the macvtap
- * picks its queue (tap_get_queue, drivers/net/tap.c: hash % queues); count it and set the ring's bit. That is the whole
- * doorbell of a flow that the NIC knows: no message, no wake-up. A flow that is new, or whose metadata has changed, is
- * classified by the match table and its metadata sent in line, once (Loom, section 4.3.2).
+ * weft_egress, for each packet:
+ * 1. Parse the headers into the flow key. Drop a packet whose class cannot be determined.
+ * 2. Infrastructure within its share goes to its own lane. Otherwise look up the flow.
+ * 3. Place a new flow: classify it by the match table, select a ring, announce it by a record, once (Loom, section
+ *    4.3.2). Renew a known flow whose metadata has changed.
+ * 4. Refuse the packet while its flow has packets left in another ring.
+ * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
+ * 6. Write the ring into the hash, by which the macvtap selects its queue (tap_get_queue, drivers/net/tap.c: hash %
+ *    queues), and the evidence for the far end (guard.h).
+ * 7. Post the doorbell: a count and a bit. A flow that the NIC knows needs no message and no wake-up.
  *
- * The doorbell is posted before the packet reaches the ring, and packets of two cores may enter a ring in another order than
- * their doorbells. The doorbell therefore only says how many there are; what a ring holds is one lane's, so nothing can be
- * charged to the wrong class.
+ * weft_peer_ingress drops packets that bypassed weft_egress. weft_expire removes silent flows from the table.
+ *
+ * The doorbell is posted before the packet reaches its ring, and packets of two cores may enter a ring in another
+ * order than their doorbells. A doorbell therefore only counts packets. A ring holds packets of one lane, so no
+ * packet can be charged to the wrong class.
+ *
+ * Ownership: any core writes counts and bits, by atomic operations; the NIC writes `done` and `passed_ns`. A flow's
+ * place changes by compare and swap, and only the core that succeeds changes the lanes' counts.
+ *
+ * Rare branches: refused packets count in bound_, full_ and moving_packets of their class, untracked ones in
+ * `untracked`, dropped ones in `obscured` and `unannounced`, excess infrastructure in `excess`, and records without
+ * room in `records_lost`. A failed map lookup drops without a counter: the maps belong to this program, so the
+ * lookups only satisfy the verifier.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -38,7 +54,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
-	__type(key, struct weft_owned_key); /* `key` below is the first part of one */
+	__type(key, struct weft_owned_key); /* its first part is `key` below */
 	__type(value, struct weft_flow);
 } flows SEC(".maps");
 
@@ -55,15 +71,18 @@ struct {
 } records SEC(".maps");
 
 /*
- * Wake-ups, and nothing else, so that there is room for each: who has taken the flag sends one, and the NIC raises the flag
- * again only after it has read what was there. So no more wait than there are cores.
+ * Wake-ups only, so that each finds room: the core that takes the flag sends one, and the NIC sets the flag again
+ * only after it has read all. Therefore no more wake-ups are pending than there are cores.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 16);
 } wakes SEC(".maps");
 
-/* Of a multiqueue NIC: it is there for the NIC and for a program that assigns queues, which finds it by this program. */
+/*
+ * For a multiqueue NIC: shared with the NIC and with a program that assigns queues, which finds it through this
+ * program.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -73,14 +92,15 @@ struct {
 } queues SEC(".maps");
 
 /*
- * Set before loading. No count is ever 0: Linux 6.18 refuses a bpf_loop of known length 0 with a verifier bug; an unused
- * cgroup entry has id 0, and the last rule matches everything.
+ * Set before loading. No count is ever 0: Linux 6.18 refuses a bpf_loop of known length 0 with a verifier bug. An
+ * unused cgroup entry has id 0, and the last rule matches everything.
  */
 const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1, .queues = 1 };
 
 /*
- * How many packets and bytes the ring will hold of this one: TCP stays whole, and the kernel cuts all other GSO (UDP,
- * tunnels) between the veth and the macvtap. Behind options or in a tunnel the bytes are a little short of the truth.
+ * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO
+ * (UDP, tunnels) between the veth and the macvtap. After options or in a tunnel the bytes are slightly
+ * underestimated.
  */
 static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct weft_flow_key *key, __u64 *bytes)
 {
@@ -90,7 +110,7 @@ static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct
 	*bytes = skb->len;
 	if (!skb->gso_size || key->protocol == IPPROTO_TCP)
 		return 1;
-	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP comes without a count */
+	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP has no count */
 		segments = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
 	if (segments <= 1)
 		return 1;
@@ -98,8 +118,10 @@ static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct
 	return segments;
 }
 
-/* The hash says the hardware queue, as in skb_tx_hash (net/core/dev.c): that of the socket, of the headers, or what a
- * program before this one has chosen. */
+/*
+ * The hardware queue from the hash, as in skb_tx_hash (net/core/dev.c): the hash of the socket, of the headers, or
+ * set by a program before this one.
+ */
 static __always_inline __u32 queue_of(struct __sk_buff *skb)
 {
 	__u32 hash = skb->hash;
@@ -116,15 +138,15 @@ static __always_inline __u32 rings_per_queue(void)
 	return rings ? rings : 1;
 }
 
-/* The most rings of a queue. */
+/* The maximum number of rings of a queue. */
 #define RING_CANDIDATES 32
-/* A ring that had nothing for so long belongs to no flow that is active. */
+/* A ring idle for this long has no active flow. */
 #define RING_IDLE_NS 1000000000ll
 
 /*
- * A ring of the hardware queue: for a new flow an empty one, that which had nothing for the longest time, so that flows that
- * are active at the same time have rings of their own: one that is empty just now may be that of a flow between two packets.
- * Where none is empty, the next. A flow that is not tracked goes by its own hash.
+ * A ring of the hardware queue. A new flow takes the empty ring with the longest idle time, so that flows active at
+ * the same time have separate rings: a ring that has just become empty may belong to a flow between two packets. If
+ * no ring is empty, the flow takes the next in order. An untracked flow is placed by its own hash.
  */
 static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
 					   const struct weft_flow_key *key, int tracked)
@@ -160,8 +182,8 @@ static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue
 }
 
 /*
- * A flow that is known stays in its ring while its queue is the same. Two cores that see its queue change at once agree on
- * one of their rings.
+ * A known flow stays in its ring while its queue is the same. Two cores that see its queue change at the same time
+ * agree on one of their rings.
  */
 static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doorbells *d, struct weft_flow *flow,
 					  const struct weft_flow_key *key)
@@ -178,26 +200,29 @@ static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doo
 	return seen.place == old.place ? new.ring : seen.ring;
 }
 
-/* The hash by which the macvtap finds the ring: hash % rings. The bits above are kept for who reads the hash behind. */
+/* The hash by which the macvtap selects the ring: hash % rings. The upper bits are preserved for later programs. */
 static __always_inline __u32 hash_of_ring(__u32 hash, __u32 ring)
 {
 	__u32 base = hash - hash % config.rings;
 
-	if (base + ring < base) /* beyond 32 bits the remainder would be another */
+	if (base + ring < base) /* an overflow would change the remainder */
 		base -= config.rings;
-	/* Zero would mean "no hash". */
+	/* Zero means that no hash is set. */
 	return base + ring ? base + ring : config.rings;
 }
 
-/* The bits above say by which core's backlog the packets pass the veth (get_rps_cpu, net/core/dev.c): one ring, one core. */
+/*
+ * The upper bits select the core whose backlog the packets pass in the veth (get_rps_cpu, net/core/dev.c): one
+ * ring, one core.
+ */
 static __always_inline __u32 hash_by_ring(__u32 ring)
 {
 	return hash_of_ring((ring + 1) * 0x9e3779b1u, ring);
 }
 
 /*
- * A flow beyond the bound goes by hash, and must stay in its ring when it is tracked later: so while packets of such flows
- * may wait in a lane, all its new ones go by hash. The NIC says when none can be left.
+ * A flow beyond the bound is placed by hash, and must stay in its ring when it is tracked later. While packets of
+ * such flows may wait in a lane, all its new flows are placed by hash. The NIC reports when none can be left.
  */
 static __always_inline __u16 choose_ring(struct __sk_buff *skb, struct weft_doorbells *d, const struct weft_lane *lane,
 					 __u32 lane_id, const struct weft_flow_key *key, int tracked)
@@ -215,7 +240,7 @@ static __always_inline __u16 choose_ring(struct __sk_buff *skb, struct weft_door
 	return lane->first_ring + n % rings;
 }
 
-/* A function of its own, so that the object's type information has the record's structure. */
+/* A separate function, so that the object's type information contains the record's structure. */
 static __noinline int output(struct weft_record *record)
 {
 	return bpf_ringbuf_output(&records, record, sizeof(*record), BPF_RB_NO_WAKEUP) == 0;
@@ -242,7 +267,10 @@ static __always_inline void announce(struct weft_doorbells *d, const struct weft
 		__sync_fetch_and_add(&d->records_lost, 1);
 }
 
-/* An atomic operation whose result is used is a full barrier on every machine; one whose result is not, only on x86. */
+/*
+ * An atomic operation whose result is used is a full barrier on every machine; one whose result is unused, only on
+ * x86.
+ */
 static __always_inline void fully_ordered(__u64 result)
 {
 	asm volatile("" : : "r"(result));
@@ -256,13 +284,17 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 
 	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
 	/*
-	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the bit is
-	 * read (locked add, then load). So either the NIC sees this packet, or the bit is seen clear here and is set again.
+	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the
+	 * bit is read (locked add, then load). Either the NIC sees this packet, or the bit is read as clear here and
+	 * set again.
 	 */
 	if (*(volatile __u64 *)word & bit)
 		return;
 	fully_ordered(__sync_fetch_and_or(word, bit));
-	/* A NIC that goes to sleep sets the flag and then looks at the bits once more: one of the two sees the other. */
+	/*
+	 * Before it sleeps, the NIC sets the flag and then checks the bits again: one of the two sides sees the
+	 * other.
+	 */
 	if (*(volatile __u32 *)&d->sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
 		__u64 wake = __sync_fetch_and_add(&d->wakeups, 1);
 
@@ -270,7 +302,7 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	}
 }
 
-/* A flow that is new: classify, place, and remember it unless its lane has as many as it may. */
+/* Places a new flow: classifies it, selects its ring, and tracks it unless its lane has reached its flow bound. */
 static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
 {
 	struct weft_flow flow = { .cgroup = owner_of(skb), .mark = skb->mark, .priority = skb->priority };
@@ -296,7 +328,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 	flow.ring = choose_ring(skb, d, lane, lane_id, key, tracked);
 	flow.last_seen_ns = bpf_ktime_get_ns();
 	if (tracked) {
-		/* A full table, or another core was first: then this packet goes as an untracked one, by hash. */
+		/* The table is full, or another core was first: this packet is placed as untracked, by hash. */
 		tracked = bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST) == 0;
 		if (!tracked)
 			__sync_fetch_and_add(&count->flows, -1);
@@ -308,7 +340,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 		return (__u64)(known->lane & (WEFT_LANES - 1)) << 16 | known->ring;
 	if (!tracked) {
 		if (key->is_ip) {
-			/* Before the ring is chosen: whoever is placed after this packet sees it. */
+			/* Before the ring is selected: every flow placed after this packet sees it. */
 			fully_ordered(__sync_lock_test_and_set(&count->untracked_ns, flow.last_seen_ns));
 			__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
 		}
@@ -317,8 +349,10 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 	return (__u64)lane_id << 16 | flow.ring;
 }
 
-/* Whether a packet says something new of its flow. One without a socket (a reset, a late ACK) says nothing of a flow that
- * has an owner. */
+/*
+ * Whether a packet has new metadata of its flow. A packet without a socket (a reset, a late ACK) has none for a
+ * flow with an owner.
+ */
 static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow *flow, __u64 cgroup)
 {
 	if (!cgroup && flow->cgroup)
@@ -326,7 +360,7 @@ static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow
 	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup;
 }
 
-/* A known flow whose mark, priority or cgroup has changed, or whose record was lost. */
+/* Updates a known flow whose mark, priority or cgroup has changed, or whose record was lost. */
 static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
 {
 	struct weft_flow *flow;
@@ -361,7 +395,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
 		if (!relocate(d, flow, old, new))
 			return 0;
-		/* Also what another core has posted since: it looks at the place once more after its doorbell. */
+		/* Includes packets posted by another core since: it checks the place again after its doorbell. */
 		if (lane->spread == WEFT_SPREAD_ROUND_ROBIN &&
 		    !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
 			raise_barrier(d, flow, old.ring);
@@ -434,7 +468,7 @@ int weft_egress(struct __sk_buff *skb)
 	if (!admit(d, lane, ring, packets, bytes))
 		return TC_ACT_SHOT;
 	if (lane->spread == WEFT_SPREAD_QUEUES) {
-		/* A map belongs to a program that uses it. */
+		/* A program must use a map to own it. */
 		if (!bpf_map_lookup_elem(&queues, &zero))
 			return TC_ACT_SHOT;
 		if (flow)
@@ -447,21 +481,21 @@ int weft_egress(struct __sk_buff *skb)
 		leave_evidence(skb, g, hash_by_ring(ring));
 	}
 	if (lane->qdisc_class) {
-		/* A qdisc stands between here and the ring, and may keep the packet: weft_peer_ingress rings the doorbell. */
+		/* A qdisc between here and the ring may hold the packet: weft_peer_ingress posts the doorbell. */
 		skb->priority = lane->qdisc_class;
 		return TC_ACT_OK;
 	}
 	ring_doorbell(d, ring, packets);
-	/* Moved meanwhile by another core: what comes next waits for this packet. */
+	/* Another core has moved the flow since: its next packets wait for this one. */
 	if (flow && lane->spread == WEFT_SPREAD_ROUND_ROBIN && place_of(flow).both != place.both)
 		raise_barrier(d, flow, ring);
 	return TC_ACT_OK;
 }
 
 /*
- * At the ingress of the veth's far end, before the ring: drops what no program at the egress has announced, as a sender that
- * goes around it sends (PACKET_QDISC_BYPASS, AF_XDP). Where a qdisc stands on the port, the doorbell is posted here for what comes
- * out of it.
+ * At the ingress of the veth's far end, before the ring: drops packets that no program at the egress announced,
+ * such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP). If the port has a qdisc, the doorbell
+ * is posted here, for the packets that it releases.
  */
 SEC("tc")
 int weft_peer_ingress(struct __sk_buff *skb)
@@ -485,12 +519,13 @@ int weft_peer_ingress(struct __sk_buff *skb)
 		packets = packets_in_ring(skb, &key, &bytes);
 		ring_doorbell(d, skb->hash % config.rings, packets);
 	}
-	return TC_ACT_UNSPEC; /* the next program's turn, if there is one */
+	return TC_ACT_UNSPEC; /* continue with the next program, if any */
 }
 
 /*
- * Takes a flow off the table that has been silent for long and of which nothing is left in a ring. Says so first, so that the
- * NIC can forget it. One that sends just now keeps its place, or is counted as waiting for it while it is taken off.
+ * Removes a flow from the table that was silent for long and has no packet left in a ring. The record is reserved
+ * first, so that the NIC can remove the flow too. A flow that sends at the same time keeps its place, or its packet
+ * is refused as waiting while the flow is removed.
  */
 static long expire_flow(struct bpf_map *map, struct weft_owned_key *key, struct weft_flow *flow, struct weft_expiry *walk)
 {
@@ -535,7 +570,7 @@ static long expire_flow(struct bpf_map *map, struct weft_owned_key *key, struct 
 	return 0;
 }
 
-/* Run by the NIC now and then, in a thread that nothing waits for. */
+/* Run periodically by the NIC, in a thread that delays no traffic. */
 SEC("syscall")
 int weft_expire(struct weft_expiry *expiry)
 {

@@ -1,54 +1,54 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the eBPF program at the port's egress and the NIC's transmit worker share. crates/weft-nic/src/layout.rs
- * is the same in Rust; both sides assert the sizes.
+ * The data shared by the eBPF program at the port's egress and the NIC's transmit worker.
+ * crates/weft-nic/src/layout.rs is the same in Rust; both sides assert the sizes.
  */
 #ifndef WEFT_DOORBELL_H
 #define WEFT_DOORBELL_H
 
 #include "flow_key.h"
 
-#define WEFT_RINGS 256	  /* most queues of one macvtap: TAP_MAX_QUEUES, drivers/net/tap.c */
+#define WEFT_RINGS 256	  /* maximum number of queues of one macvtap: TAP_MAX_QUEUES, drivers/net/tap.c */
 #define WEFT_LANES 512
 #define WEFT_CLASSES 256
 
-/* One descriptor ring's doorbell: a cache line of its own, since any core may ring it. */
+/* The doorbell of one descriptor ring, in its own cache line since any core may post it. */
 struct weft_ring_doorbell {
 	__u64 packets; /* posted, counted as the ring holds them: the segments of a UDP GSO packet count each */
-	__u64 taken;   /* places taken in the ring: packets, and those that are about to be posted or refused */
-	__u64 done;    /* written by the NIC: packets taken off the ring for good */
-	__u64 last_ns; /* when a multiqueue NIC's ring had its last packet */
-	__u64 passed_ns; /* written by the NIC: all that was posted before this time is done */
+	__u64 taken;   /* places taken in the ring: packets posted, and those about to be posted or refused */
+	__u64 done;    /* written by the NIC: packets completed */
+	__u64 last_ns; /* time of the last packet, for a multiqueue NIC */
+	__u64 passed_ns; /* written by the NIC: all packets posted before this time are done */
 	__u64 pad[3];
 };
 
-/* What a class has posted, whatever the ring, and in a cache line of its own what it was refused. */
+/* The packets posted for a class, whatever the ring, and in a separate cache line those refused. */
 struct weft_class_doorbell {
-	__u64 packets; /* posted; for a moment also what is about to be refused */
+	__u64 packets; /* posted; briefly includes packets about to be refused */
 	__u64 bytes;
-	__u64 done; /* written by the NIC: packets of the class's own rings that are gone for good */
+	__u64 done; /* written by the NIC: completed packets of the class's own rings */
 	__u64 pad0[5];
 	__u64 untracked; /* IP packets of flows beyond the lane's flow bound */
-	__u64 bound_packets; /* refused: as many wait as the class may have */
+	__u64 bound_packets; /* refused: the class has reached its packet bound */
 	__u64 bound_bytes;
 	__u64 full_packets; /* refused: the ring is full */
 	__u64 full_bytes;
-	__u64 moving_packets; /* refused: their flow waits for what it has left in another ring */
+	__u64 moving_packets; /* refused: their flow has packets left in another ring */
 	__u64 moving_bytes;
 	__u64 pad1;
 };
 
 struct weft_lane_flows {
-	__u32 flows; /* tracked now; idle ones are taken off again */
-	__u32 next;  /* where the next new flow goes: round robin over the lane's rings */
-	__u64 untracked_ns; /* the last packet of a flow beyond the bound; 0: none of them can be waiting */
+	__u32 flows; /* tracked now; idle ones are removed */
+	__u32 next;  /* ring of the next new flow: round robin over the lane's rings */
+	__u64 untracked_ns; /* time of the last packet of a flow beyond the bound; 0: none can be waiting */
 };
 
 /* The shared page: an mmapable array map of one element. */
 struct weft_doorbells {
-	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last looked */
+	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last took the bits */
 	__u64 pad0[4];
-	__u32 sleeping; /* 1: the NIC wants one wake-up */
+	__u32 sleeping; /* 1: the NIC requests one wake-up */
 	__u32 pad1[15];
 	__u64 wakeups;
 	__u64 records; /* of flows that are new or have changed */
@@ -64,10 +64,10 @@ struct weft_lane {
 	__u16 first_ring;
 	__u16 rings;
 	__u16 spread;	  /* WEFT_SPREAD_* */
-	__u32 flow_bound; /* flows tracked at most; those beyond share the lane's rings by hash */
-	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), behind which the doorbell is posted */
-	__u64 packet_bound; /* packets of its class that may be in the NIC; 0: any number */
-	__u64 ring_bound; /* packets that each of its rings holds; 0: the kernel drops what is beyond */
+	__u32 flow_bound; /* maximum number of tracked flows; further ones share the lane's rings by hash */
+	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), after which the doorbell is posted */
+	__u64 packet_bound; /* maximum number of packets of its class in the NIC; 0: no bound */
+	__u64 ring_bound; /* capacity of each ring in packets; 0: the kernel drops further ones */
 };
 
 /* The read-only data of the program. */
@@ -80,13 +80,13 @@ struct weft_config {
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
 #define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
-#define WEFT_SPREAD_QUEUES 2	  /* the packet's hash says the hardware queue; its flows are spread over its rings */
+#define WEFT_SPREAD_QUEUES 2	  /* the packet's hash selects the hardware queue; its flows are spread over its rings */
 
 struct weft_flow {
 	__u64 cgroup;
 	__u64 last_seen_ns;
-	__u64 barrier; /* not 0: a ring and a count; until so much of that ring is done, the flow waits (WEFT_BARRIER) */
-	__u64 changed_ns; /* not 0: since when the flow belongs to another lane, and has not moved */
+	__u64 barrier; /* not 0: a ring and a count; the flow waits until that count of the ring is done (WEFT_BARRIER) */
+	__u64 changed_ns; /* not 0: the time since which the flow belongs to another lane without having moved */
 	__u32 mark;
 	__u32 priority;
 	union {
@@ -94,7 +94,7 @@ struct weft_flow {
 			__u16 lane;
 			__u16 ring;
 		};
-		__u32 place; /* both at once */
+		__u32 place; /* both in one word */
 	};
 	__u32 announced;
 };
@@ -103,20 +103,23 @@ struct weft_flow {
 #define WEFT_BARRIER_RING(barrier) ((__u32)(barrier) & 0xff)
 #define WEFT_BARRIER_COUNT(barrier) ((barrier) >> 8)
 
-/* For how long a flow that belongs to another lane goes on in its old ring, in the hope of a pause between two packets. */
+/*
+ * The time for which a flow that belongs to another lane stays in its old ring, to move in a pause between two
+ * packets.
+ */
 #define WEFT_MOVE_GRACE_NS 100000000ull
-/* For how long a packet may be between its doorbell and its ring: as NEVER_CAME of crates/weft-nic/src/balance.rs. */
+/* The maximum time between a packet's doorbell and its ring: NEVER_CAME of crates/weft-nic/src/ring_accounting.rs. */
 #define WEFT_TRANSIT_NS 200000000ull
 
-/* What weft_expire is to do, and what it has done. */
+/* The arguments and results of weft_expire. */
 struct weft_expiry {
 	__u64 now_ns;
-	__u64 idle_ns; /* flows that were silent for longer go */
+	__u64 idle_ns; /* flows that were silent for longer are removed */
 	__u32 seen;
 	__u32 expired;
 };
 
-/* Metadata in line: sent once for a flow that is new or has changed. */
+/* In-line metadata: sent once for a flow that is new or has changed. */
 struct weft_record {
 	struct weft_flow_key key;
 	__u64 cgroup;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The flow of a packet: its five-tuple, read from the headers, and a hash of it. */
+/* The flow of a packet: its five-tuple, parsed from the headers, and a hash of it. */
 #ifndef WEFT_FLOW_KEY_H
 #define WEFT_FLOW_KEY_H
 
@@ -21,8 +21,10 @@ struct weft_flow_key {
 #define WEFT_IS_IPV4 4
 #define WEFT_IS_IPV6 6
 
-/* What is walked: VLAN tags in the frame, and IPv6 extension headers (RFC 8200, section 4.1; packet.rs walks as many).
- * linux/in6.h clashes with linux/in.h. */
+/*
+ * The parser's limits: VLAN tags in the frame, and IPv6 extension headers (RFC 8200, section 4.1;
+ * crates/weft-packet/src/headers.rs has the same limit). linux/in6.h conflicts with linux/in.h.
+ */
 #define VLAN_TAGS_MAX 4
 #define IP6_EXTENSIONS_MAX 8
 #define NEXT_HOP_BY_HOP 0
@@ -34,21 +36,21 @@ struct weft_flow_key {
 #define NEXT_HIP 139
 #define NEXT_SHIM6 140
 
-/* What the headers say beyond the key. */
+/* The header fields beyond the key. */
 struct weft_headers {
-	__u32 transport; /* where the transport header begins, in bytes */
-	__u32 id;	 /* of a fragment: its identification, as it stands in the packet */
-	__u16 ether_type; /* host order, behind the VLAN tags */
+	__u32 transport; /* offset of the transport header, in bytes */
+	__u32 id;	 /* of a fragment: its identification, in network order */
+	__u16 ether_type; /* host order, after the VLAN tags */
 	__u8 part;	 /* WEFT_PART_* */
 	__u8 hops;	 /* TTL or hop limit */
-	__u8 fragmented; /* of a fragment: the protocol that its own header names, the same in all of a packet */
+	__u8 fragmented; /* of a fragment: the protocol in its own header, the same in all fragments of a packet */
 	__u8 pad[3];
 };
 
 #define WEFT_PART_WHOLE 0
 #define WEFT_PART_FIRST 1 /* the first fragment: it has the ports */
-#define WEFT_PART_LATER 2 /* another fragment: no ports, and of IPv6 perhaps not the protocol */
-#define WEFT_PART_OBSCURED 3 /* more headers than are walked: the ports may be anything */
+#define WEFT_PART_LATER 2 /* another fragment: no ports, and under IPv6 possibly not the protocol */
+#define WEFT_PART_OBSCURED 3 /* more headers than the parser's limits: the ports are unknown */
 
 static __always_inline void read_ports(struct __sk_buff *skb, const struct weft_headers *headers, struct weft_flow_key *key)
 {
@@ -93,7 +95,7 @@ static __always_inline void read_ipv4(struct __sk_buff *skb, __u32 offset, struc
 		return;
 	}
 	if (ip.fragment & bpf_htons(0x2000))
-		/* A fragment that ends before its ports: what follows is the frame's padding, which no receiver reads. */
+		/* A fragment that ends before its ports: only padding follows, which no receiver reads. */
 		headers->part = bpf_ntohs(ip.total) < length + 8 ? WEFT_PART_OBSCURED : WEFT_PART_FIRST;
 	read_ports(skb, headers, key);
 }
@@ -105,7 +107,7 @@ static __always_inline int is_extension(__u8 next)
 	       next == NEXT_SHIM6;
 }
 
-/* From the first extension header on; returns the transport protocol. */
+/* Walks the extension headers from the first on. Returns the transport protocol. */
 static __noinline __u8 walk_extensions(struct __sk_buff *skb, struct weft_headers *headers, __u8 next)
 {
 	struct {
@@ -120,7 +122,7 @@ static __noinline __u8 walk_extensions(struct __sk_buff *skb, struct weft_header
 	for (i = 0; i < IP6_EXTENSIONS_MAX; i++) {
 		if (!is_extension(next))
 			return next;
-		/* Cut off: no receiver takes it. */
+		/* Truncated: no receiver accepts it. */
 		if (bpf_skb_load_bytes(skb, headers->transport, &header, sizeof(header)) < 0)
 			return next;
 		if (next == NEXT_FRAGMENT) {
@@ -174,8 +176,9 @@ static __always_inline void read_ipv6(struct __sk_buff *skb, __u32 offset, struc
 }
 
 /*
- * Key and headers, from the frame alone: skb->protocol is what a sender of raw frames says (sll_protocol). The type that
- * counts stands behind the VLAN tags; one that a VLAN device has put into the skb does not stand in the frame.
+ * Reads key and headers from the frame alone, since skb->protocol is set by the sender of raw frames
+ * (sll_protocol). The relevant type is after the VLAN tags; a tag that a VLAN device has put into the skb is not in
+ * the frame.
  */
 static __always_inline void read_headers(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_headers *headers)
 {
@@ -217,7 +220,7 @@ static __always_inline __u32 flow_hash(const struct weft_flow_key *key)
 	return h ^ (h >> 13);
 }
 
-/* The key by which all fragments of a packet are one flow: only the first has ports, so none is asked for them. */
+/* The key common to all fragments of a packet: only the first has ports, so none are read. */
 static __always_inline void read_flow_key(struct __sk_buff *skb, struct weft_flow_key *key)
 {
 	struct weft_headers headers = {};

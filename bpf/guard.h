@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Nobody's packet is scheduled as another's: which packets the port's egress has announced, the ports of fragments, whose a
- * flow is, and the share of what a network cannot do without. crates/weft-nic/src/doorbell/guard.rs is the same in Rust.
+ * The protection against packets scheduled in another class: evidence that the port's egress announced a packet,
+ * the ports of fragments, the owner of a flow, and the share of infrastructure.
+ * crates/weft-nic/src/doorbell/guard.rs is the same in Rust.
  */
 #ifndef WEFT_GUARD_H
 #define WEFT_GUARD_H
@@ -11,25 +12,25 @@
 
 #define WEFT_GUARD_PORTS 1   /* the policy tests ports */
 #define WEFT_GUARD_CGROUPS 2 /* the policy tests cgroups */
-#define WEFT_GUARD_BEHIND 4  /* a qdisc stands on the port: the doorbell is posted at the far end */
+#define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted at the far end */
 
 #define WEFT_SENDERS 64
 
 struct weft_guard {
-	__u64 token; /* chosen at random for this run; no sender knows it */
-	__u64 epoch; /* grows when the table of cgroups changes */
+	__u64 token; /* random per run; unknown to senders */
+	__u64 epoch; /* incremented when the table of cgroups changes */
 	__u32 flags; /* WEFT_GUARD_* */
-	__u32 infrastructure; /* its lane; 0xffffffff: it has none */
-	__u32 nanos_per_kib;  /* of the share of what the host itself sends of it */
+	__u32 infrastructure; /* its lane; 0xffffffff: none */
+	__u32 nanos_per_kib;  /* ns per KiB at the rate of the share of the host itself */
 	__u32 pad0[9];
-	__u64 unannounced; /* dropped at the far end: no program at the egress has seen them */
-	__u64 obscured;	   /* dropped at the egress: their class cannot be told */
-	__u64 excess;	   /* beyond the share of infrastructure: they went as any other packet */
+	__u64 unannounced; /* dropped at the far end: not seen by a program at the egress */
+	__u64 obscured;	   /* dropped at the egress: the class cannot be determined */
+	__u64 excess;	   /* infrastructure beyond its share: scheduled as any other packet */
 	__u64 pad1[5];
-	__u64 own;     /* the share of the host: when what was sent of it is paid for, in ns of the monotonic clock */
+	__u64 own;     /* the host's share: the time until which it is used, in ns of the monotonic clock */
 	__u64 others;  /* the share of all programs in cgroups */
 	__u64 pad2[6];
-	__u64 senders[WEFT_SENDERS]; /* that of one cgroup of them */
+	__u64 senders[WEFT_SENDERS]; /* the shares of single cgroups, by hash */
 };
 
 struct {
@@ -41,11 +42,11 @@ struct {
 } guard SEC(".maps");
 
 /*
- * The evidence that a packet was announced, for the far end of the port's veth. What a sender can set is no evidence: it
- * chooses mark, priority, time stamp and bytes, and can search for headers of which the kernel makes the hash it wants. The
- * control buffer of a packet that it makes begins as zeros, or with what the stack keeps there, and never as a number that it
- * cannot know; that number is bound to the hash, which says the ring. The last two words: a qdisc on the port keeps its own
- * notes in the first three at most (12 bytes, CAKE; FQ, CoDel and netem have less).
+ * The evidence that a packet was announced, for the far end of the port's veth. No field that a sender controls is
+ * evidence: it sets mark, priority, time stamp and bytes, and can search for headers with the hash that it wants.
+ * The control buffer of its packets contains zeros or data of the stack, never a number that it cannot know. That
+ * number is bound to the hash, which selects the ring. It is in the last two words: a qdisc on the port uses at
+ * most the first three (12 bytes, CAKE; FQ, CoDel and netem use fewer).
  */
 static __always_inline void leave_evidence(struct __sk_buff *skb, const struct weft_guard *g, __u32 hash)
 {
@@ -59,8 +60,10 @@ static __always_inline int was_announced(struct __sk_buff *skb, const struct wef
 	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == (__u32)(g->token >> 32);
 }
 
-/* Whose flow it is. A flow's entry holds until this changes, and it changes for all when the table of cgroups does: so each is
- * classified again. 0: nobody's, for packets without a socket. */
+/*
+ * The owner of a flow. A flow's entry is valid until its owner changes. All owners change with the table of
+ * cgroups, so every flow is classified again. 0: no owner, for packets without a socket.
+ */
 static __always_inline __u64 owner_of(struct __sk_buff *skb)
 {
 	struct weft_guard *g;
@@ -74,10 +77,10 @@ static __always_inline __u64 owner_of(struct __sk_buff *skb)
 /* The flow table's key: the same five-tuple from two cgroups is two flows. */
 struct weft_owned_key {
 	struct weft_flow_key key;
-	__u64 cgroup; /* 0 where the policy does not ask */
+	__u64 cgroup; /* 0 if the policy does not test cgroups */
 };
 
-/* A packet of which the later fragments are expected (RFC 791: source, destination, protocol and identification). */
+/* A packet whose later fragments are expected (RFC 791: source, destination, protocol and identification). */
 struct weft_fragment_key {
 	__u32 src[4];
 	__u32 dst[4];
@@ -102,8 +105,9 @@ struct {
 } fragments SEC(".maps");
 
 /*
- * Gives a fragment the protocol and the ports of its packet, which the first fragment has. Returns 0 when they are not known:
- * its first fragment has not passed, or it would not travel as far as this one, so that another might take its place.
+ * Sets the protocol and the ports of a fragment from its packet's first fragment. Returns 0 when they are unknown:
+ * the first fragment has not passed, or its TTL differs, so that it might be dropped on the way and replaced by
+ * another.
  */
 static __noinline int join_fragments(struct weft_flow_key *key, const struct weft_headers *headers)
 {
@@ -137,7 +141,7 @@ static __noinline int join_fragments(struct weft_flow_key *key, const struct wef
 	return 1;
 }
 
-/* The key of a packet, and whether its class can be told from it. */
+/* Reads the key of a packet. Returns whether its class can be determined from the key. */
 static __always_inline int read_owned_key(struct __sk_buff *skb, struct weft_guard *g, struct weft_owned_key *owned,
 					  struct weft_headers *headers)
 {
@@ -163,8 +167,10 @@ static __always_inline int read_owned_key(struct __sk_buff *skb, struct weft_gua
 #define IS_DHCP(port) ((port) == 67 || (port) == 68)
 #define IS_DHCPV6(port) ((port) == 546 || (port) == 547)
 
-/* What a network cannot do without, whatever its policy: ARP, neighbour discovery, DHCP, group membership, and what bridges
- * keep to one link (802.1Q, table 8-1: spanning tree, LACP, 802.1X, LLDP). */
+/*
+ * The protocols that a network requires under any policy: ARP, neighbour discovery, DHCP, group membership, and the
+ * link-local protocols of bridges (802.1Q, table 8-1: spanning tree, LACP, 802.1X, LLDP).
+ */
 static __always_inline int is_infrastructure(struct __sk_buff *skb, const struct weft_flow_key *key,
 					     const struct weft_headers *headers)
 {
@@ -191,7 +197,10 @@ static __always_inline int is_infrastructure(struct __sk_buff *skb, const struct
 	       mac[3] == 0 && mac[4] == 0 && mac[5] < 0x10;
 }
 
-/* Takes `cost` out of a share that may be `ahead` of its rate: the generic cell rate algorithm. Returns whether it had it. */
+/*
+ * Takes `cost` from a share that may be `ahead` of its rate: the generic cell rate algorithm. Returns whether the
+ * share sufficed.
+ */
 static __always_inline int take_share(__u64 *paid, __u64 now, __u64 cost, __u64 ahead)
 {
 	int i;
@@ -208,12 +217,15 @@ static __always_inline int take_share(__u64 *paid, __u64 now, __u64 cost, __u64 
 	return 0;
 }
 
-/* The first of the cgroups is their root: what runs there is the host itself, as are packets without a socket. */
+/*
+ * The first cgroup is the root: the host's own programs run in it. Packets without a socket count as the host's,
+ * too.
+ */
 #define ROOT_CGROUP 1
 
 /*
- * The lane of infrastructure, for a packet that belongs to it and finds a share left; otherwise 0xffffffff. The host has one,
- * the programs in cgroups together have half as much, and one cgroup an eighth: so nobody's flood stands in another's way.
+ * The lane of infrastructure for a packet of it within the share; otherwise 0xffffffff. The host has a full share,
+ * all programs in cgroups together a half, and one cgroup an eighth, so no sender's flood blocks another.
  */
 static __noinline __u32 infrastructure_lane(struct __sk_buff *skb, struct weft_guard *g)
 {
@@ -224,7 +236,7 @@ static __noinline __u32 infrastructure_lane(struct __sk_buff *skb, struct weft_g
 		return ~0u;
 	now = bpf_ktime_get_ns();
 	cost = (__u64)skb->len * g->nanos_per_kib >> 10;
-	/* As far ahead as 16 KiB; half of that for programs, and a quarter for one. */
+	/* Up to 16 KiB ahead; half of that for programs, and a quarter for one cgroup. */
 	if (id <= ROOT_CGROUP) {
 		has = take_share(&g->own, now, cost, (__u64)g->nanos_per_kib * 16);
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The match table: which lane a packet belongs to, by the first row that it matches. */
+/* The match table: the lane of a packet is that of the first row that it matches. */
 #ifndef WEFT_MATCH_H
 #define WEFT_MATCH_H
 
@@ -8,7 +8,7 @@
 #define WEFT_RULES 512
 #define WEFT_CGROUPS 64
 
-/* One row of the match table; see weft_steer::Match. Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
+/* One row of the match table; see weft_packet::Match. Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
 struct weft_rule {
 	__u8 tests; /* WEFT_TEST_* */
 	__u8 protocol;
@@ -30,16 +30,16 @@ struct weft_rule {
 #define WEFT_TEST_MARK 8
 #define WEFT_TEST_PRIORITY 16
 #define WEFT_TEST_CGROUP 32
-#define WEFT_TEST_IPV6 64 /* an IPv6 prefix may hold ::ffff:0:0/96 too, which stands for IPv4 here */
+#define WEFT_TEST_IPV6 64 /* an IPv6 prefix may contain ::ffff:0:0/96, which represents IPv4 here */
 
 struct weft_cgroup {
 	__u64 id;
-	__u32 level; /* WEFT_LEVEL_ANY: not known, where the root of the hierarchy cannot be seen */
+	__u32 level; /* WEFT_LEVEL_ANY: unknown, where the root of the hierarchy is not visible */
 	__u32 pad;
 };
 
 #define WEFT_LEVEL_ANY 0xffffffff
-#define WEFT_LEVELS 32 /* as deep as cgroups of an unknown level are looked for */
+#define WEFT_LEVELS 32 /* levels searched for cgroups of an unknown level */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

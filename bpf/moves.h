@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * How a flow changes its ring without overtaking itself.
+ * The move of a flow to another ring, without reordering its packets.
  *
- * What is known: a sender's packet is in the veth's backlog before its next packet comes here, and packets of one ring stay in
- * order from that backlog on (a port has one backlog per ring). So whatever was posted for a ring until a flow's next packet
- * comes here holds all that the flow has left in that ring: this count is the flow's barrier, and when so much of the
- * ring is done, nothing of the flow is left there.
+ * A sender's packet is in the veth's backlog before its next packet arrives here, and packets of one ring stay in
+ * order from that backlog on (a port has one backlog per ring). The count posted for a ring when a flow's next
+ * packet arrives here therefore covers all packets of the flow in that ring. This count is the flow's barrier: once
+ * the ring has completed it, no packet of the flow is left there.
  */
 #ifndef WEFT_MOVES_H
 #define WEFT_MOVES_H
@@ -20,7 +20,7 @@ union weft_place {
 	__u32 both;
 };
 
-/* Set in the lane of a flow that is just being taken off the table. */
+/* Set in the lane of a flow while it is removed from the table. */
 #define WEFT_LANE_GONE 0x8000
 
 static __always_inline union weft_place place_of(const struct weft_flow *flow)
@@ -30,20 +30,23 @@ static __always_inline union weft_place place_of(const struct weft_flow *flow)
 	return place;
 }
 
-/* The empty asm keeps the compiler from dropping a mask that the verifier, having lost track on the stack, still needs. */
+/*
+ * The empty asm keeps a mask that the compiler would drop and the verifier still needs, since it lost track on the
+ * stack.
+ */
 static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells *d, __u32 lane)
 {
 	asm volatile("" : "+r"(lane));
 	return &d->lanes[lane & (WEFT_LANES - 1)];
 }
 
-/* Whether all that was posted until a transit's time after the flow's last packet is done. */
+/* Whether all packets posted until a transit time after the flow's last packet are done. */
 static __always_inline int long_silent(const struct weft_ring_doorbell *doorbell, const struct weft_flow *flow)
 {
 	return *(volatile __u64 *)&doorbell->passed_ns >= *(volatile __u64 *)&flow->last_seen_ns + WEFT_TRANSIT_NS;
 }
 
-/* Whether nothing of the flow can be in its ring or on its way there. */
+/* Whether no packet of the flow can be in its ring or on its way there. */
 static __always_inline int drained(const struct weft_ring_doorbell *doorbell, const struct weft_flow *flow)
 {
 	__u64 packets = *(volatile __u64 *)&doorbell->packets;
@@ -56,7 +59,7 @@ static __always_inline int passed(const struct weft_doorbells *d, __u64 barrier)
 	return *(volatile __u64 *)&d->rings[WEFT_BARRIER_RING(barrier)].done >= WEFT_BARRIER_COUNT(barrier);
 }
 
-/* Whether the flow has left something in another ring that is still to leave. */
+/* Whether the flow has packets left in another ring. */
 static __always_inline int held_back(const struct weft_doorbells *d, struct weft_flow *flow)
 {
 	__u64 barrier = *(volatile __u64 *)&flow->barrier;
@@ -69,14 +72,14 @@ static __always_inline int held_back(const struct weft_doorbells *d, struct weft
 	return 0;
 }
 
-/* Lets the flow's packets wait until all that was posted for `ring` until now is done. */
+/* Delays the flow's packets until all packets posted for `ring` so far are done. */
 static __always_inline void raise_barrier(const struct weft_doorbells *d, struct weft_flow *flow, __u32 ring)
 {
 	__u64 count = *(volatile __u64 *)&d->rings[ring & (WEFT_RINGS - 1)].packets;
 	__u64 barrier = WEFT_BARRIER(ring, count), seen = *(volatile __u64 *)&flow->barrier, found;
 	int i;
 
-	/* Another core may raise it, too: the higher one stays. */
+	/* Another core may raise it too: the higher barrier stays. */
 	for (i = 0; i < 4; i++) {
 		if (seen >= barrier)
 			return;
@@ -88,8 +91,8 @@ static __always_inline void raise_barrier(const struct weft_doorbells *d, struct
 }
 
 /*
- * Moves a flow to another lane. Of cores that try at once one succeeds, and only that one changes the counts of the lanes: they
- * are those of the places, whoever comes when.
+ * Moves a flow to another lane. Of several cores one succeeds, and only that one changes the lanes' counts, so the
+ * counts agree with the places in any order of events.
  */
 static __always_inline int relocate(struct weft_doorbells *d, struct weft_flow *flow, union weft_place old,
 				    union weft_place new)
@@ -102,9 +105,9 @@ static __always_inline int relocate(struct weft_doorbells *d, struct weft_flow *
 }
 
 /*
- * Whether a flow that belongs to another lane may move now: at once when nothing of it is left, and after a while although
- * something is; then it waits at the port for its barrier. Where lanes share rings the lane is only a name for the counters:
- * it is not forced.
+ * Whether a flow that belongs to another lane may move now: at once when none of its packets is left, and after a
+ * grace period in any case; its packets then wait at the port for the barrier. In lanes that share rings the lane
+ * only selects the counters, so the move is not forced.
  */
 static __always_inline int may_move(const struct weft_doorbells *d, struct weft_flow *flow, __u32 ring, __u32 spread)
 {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Order check: which packets have been overtaken by a later one of their flow before they came here.
+ * Order check: packets that were overtaken by a later packet of their flow before they arrived here.
  *
- * A connected Linux socket numbers its packets in the IP header: ip_select_ident_segs (include/net/ip.h) takes the next
- * number of the socket, and leaves room for the segments of a super-packet, which segmentation numbers one by one. TCP
- * numbers under the socket's lock. A retransmission has a new number. So along any path the numbers of a five-tuple only grow
- * (modulo 2^16), and a packet whose number lies behind has been overtaken.
+ * A connected Linux socket numbers its packets in the IP header: ip_select_ident_segs (include/net/ip.h) takes the
+ * socket's next number, and reserves numbers for the segments of a super-packet, which segmentation numbers one by
+ * one. TCP numbers under the socket's lock. A retransmission has a new number. Along any path the numbers of a
+ * five-tuple therefore only grow (modulo 2^16), and a packet with a smaller number has been overtaken.
  *
- * Number 0 with "don't fragment" also stands for "none": SYN-ACKs (ip_build_and_send_pkt), and the resets and
- * acknowledgements that no socket sends (ip_send_unicast_reply). Such packets are not judged, unless they carry TCP
- * payload or 0 is the very number expected. A SYN begins a new series, as does a SYN-ACK with the packet after it.
+ * Number 0 with "don't fragment" may also mean that there is no number: SYN-ACKs (ip_build_and_send_pkt), and the
+ * resets and acknowledgements sent without a socket (ip_send_unicast_reply). Such packets are not checked, unless
+ * they carry TCP payload or 0 is the expected number. A SYN starts a new series, as does a SYN-ACK with the packet
+ * after it.
  *
- * The program changes nothing and lets other programs of the hook run.
+ * The program changes nothing, and other programs of the hook run after it.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -36,9 +37,9 @@ struct {
 	__type(value, struct weft_order_flow);
 } order_flows SEC(".maps");
 
-/* Set before loading: most flows that are remembered, at most WEFT_ORDER_FLOWS. */
+/* Set before loading: the maximum number of tracked flows, at most WEFT_ORDER_FLOWS. */
 const volatile __u64 flow_bound = WEFT_ORDER_FLOWS;
-/* Flows in the table; the process that forgets closed flows subtracts them. */
+/* Flows in the table; the process that removes closed flows subtracts them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -52,7 +53,7 @@ struct {
 #define TCP_RST 4
 #define TCP_ACK 16
 
-/* A packet as far as it matters here. */
+/* The relevant fields of a packet. */
 struct packet {
 	__u16 id;
 	__u8 flags;    /* of TCP */
@@ -62,7 +63,7 @@ struct packet {
 	__u64 entered_ns;
 };
 
-/* 0: not one that is looked at. 1: one. -1: a fragment. */
+/* Parses a packet. 0: not checked. 1: checked. -1: a fragment. */
 static __always_inline int read_packet(struct __sk_buff *skb, struct packet *packet)
 {
 	struct {
@@ -95,7 +96,7 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct packet *pac
 	}
 	packet->payload = ip.protocol == IPPROTO_TCP && total > header;
 	packet->segments = 1;
-	/* A super-packet from a TAP comes without a count. */
+	/* A super-packet from a TAP has no count. */
 	if (skb->gso_size)
 		packet->segments = skb->gso_segs ? skb->gso_segs
 						 : (total - header + skb->gso_size - 1) / skb->gso_size;
@@ -104,7 +105,7 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct packet *pac
 	return 1;
 }
 
-/* The flow's entry, a new one if need be. */
+/* Finds the entry of a flow, or creates one. */
 static __always_inline struct weft_order_flow *find_flow(struct weft_flow_key *key, struct weft_order_page *page)
 {
 	struct weft_order_flow *flow = bpf_map_lookup_elem(&order_flows, key);
@@ -118,7 +119,7 @@ static __always_inline struct weft_order_flow *find_flow(struct weft_flow_key *k
 	if (!held)
 		return 0;
 	if (__sync_fetch_and_add(held, 1) >= flow_bound || bpf_map_update_elem(&order_flows, key, &empty, BPF_NOEXIST) < 0)
-		/* No room, or another core was first. */
+		/* The table is full, or another core was first. */
 		__sync_fetch_and_add(held, -1);
 	else
 		__sync_fetch_and_add(&page->flows, 1);
@@ -150,8 +151,8 @@ static __always_inline void take_example(struct __sk_buff *skb, struct weft_orde
 enum verdict { IN_ORDER, LATE, AT_ONCE, UNNUMBERED };
 
 /*
- * Compares a packet's number with its flow's; the caller holds the flow's lock. `skipped`: how many numbers were passed
- * over. `begun`: a closed connection's five-tuple has begun anew.
+ * Compares a packet's number with its flow's; the caller holds the flow's lock. `skipped`: the count of skipped
+ * numbers. `begun`: the five-tuple of a closed connection has a new one.
  */
 static __always_inline enum verdict judge(struct weft_order_flow *flow, const struct packet *packet, __u64 now,
 					  __u32 cpu, __u16 *skipped, int *begun)
@@ -171,7 +172,10 @@ static __always_inline enum verdict judge(struct weft_order_flow *flow, const st
 		return UNNUMBERED;
 	ahead = flow->numbered ? (__s16)(packet->id - flow->next) : 0;
 	if (ahead < 0) {
-		/* This packet was in the program already when the other was recorded: the lock chose, not the path. */
+		/*
+		 * This packet was in the program when the other was recorded: the lock determined their order, not
+		 * the path.
+		 */
 		if (flow->cpu != cpu && packet->entered_ns <= flow->seen_ns)
 			return AT_ONCE;
 		return LATE;

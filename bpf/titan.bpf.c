@@ -1,20 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Dynamic queue assignment (Titan, ATC 2017, section 3.1) at the egress of a multiqueue device, on an unmodified kernel.
+ * Dynamic queue assignment (Titan, ATC 2017, section 3.1) at the egress of a multiqueue device, on an unmodified
+ * kernel.
  *
- * A flow is a socket, known by its address. It is active from its first packet that passes here to its last packet that is freed, and counts in
- * one queue with its weight. When it becomes active it goes to the least occupied queue. It may change its queue only when
- * nothing of it is outstanding: the kernel charges every packet below a socket to sk_wmem_alloc until it is freed, so the
- * charge of this packet alone means that no other is on its way (tcp_transmit_skb's ooo_okay is the same test), wherever
- * it might be: qdisc, ring, receive backlog. What a NIC of ours has read off a ring it says in the page.
+ * weft_titan, for each packet:
+ * 1. Find the entry of the packet's socket in the flow table, or create one (titan_table.h).
+ * 2. If the flow is not active, make it active in the least occupied queue, if it may move (titan_assign.h).
+ * 3. Add the packet's segments to the flow, and its bytes to the flow and the queue.
+ * 4. Write queue and tag into the hash: hash % queues is the queue. Our NIC reads it. For other devices a tc action
+ *    after this classifier selects the queue (skbedit with SKBEDIT_F_TXQ_SKBHASH).
  *
- * Whether events of departures are lost or not, no packet is ever overtaken: they only serve the counts. They come from the
- * destructors of packets where the kernel lets programs attach there (fentry), else from the tracepoints that see packets
- * being freed.
+ * The departure programs, for each freed packet:
+ * 1. Find the flow by the tag in the hash; check that the entry still belongs to the packet's socket.
+ * 2. Subtract the segments. With the last, the flow leaves its queue's load (count_out).
  *
- * The queue is written into the packet's hash: hash % queues. Our NIC takes it from there; for other devices a tc action
- * behind this classifier does (skbedit with SKBEDIT_F_TXQ_SKBHASH). Upper bits of the hash are the flow's tag, by which a
- * departing packet is known to have been counted here.
+ * A timer counts out flows whose departures were missed (titan_sweep.h).
+ *
+ * A flow is a socket, identified by its address. It is active from its first packet here until its last packet is
+ * freed, and counts in one queue with its weight. It may change its queue only when no packet of it is outstanding.
+ * The kernel charges every packet below a socket to sk_wmem_alloc until it is freed. If the charge is that of this
+ * packet alone, no other is in a qdisc, ring or receive backlog (tcp_transmit_skb's ooo_okay is the same test).
+ * Packets that a NIC of ours has fetched from a ring are listed in the page.
+ *
+ * Rule: no packet is ever overtaken, whether departure events are lost or not, since they only serve the counts.
+ * They come from the packets' destructors where the kernel lets programs attach (fentry), else from the tracepoints
+ * of freed packets.
+ *
+ * Every rare branch counts in struct weft_titan_totals: packets without a socket, passed, beyond the bound, flows
+ * kept, repaired and swept, retries and given-up updates. A departure of an untagged packet is not ours and needs
+ * no counter.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -39,22 +53,29 @@ static __always_inline int is_flow(struct sock *sk)
 	return sk->sk_protocol == IPPROTO_TCP || sk->sk_protocol == IPPROTO_UDP;
 }
 
-/* Whether nothing of the socket is outstanding besides the packet at hand: by its charge. Read after the flow's word. */
+/*
+ * Whether no packet of the socket is outstanding except this one, by the socket's charge. Read after the flow's
+ * word.
+ */
 static __always_inline __u32 is_alone(struct sk_buff *k, struct sock *sk)
 {
 	__u32 charge = *(volatile int *)&sk->sk_wmem_alloc.refs.counter;
 
 	/*
-	 * One is the socket's own reference (sk_alloc). Resets and acknowledgements that the kernel sends for a socket that is
-	 * gone or not there yet bear its name and are not charged (ip_send_unicast_reply, since Linux 6.13).
+	 * One is the socket's own reference (sk_alloc). Resets and acknowledgements that the kernel sends for a
+	 * socket that no longer or not yet exists carry its name without being charged (ip_send_unicast_reply, since
+	 * Linux 6.13).
 	 */
 	return charge <= (k->destructor == &sock_edemux ? 0 : k->truesize) + 1;
 }
 
-/* How often a flow's word is looked at that changes meanwhile. Thereafter the packet goes where the flow is. */
+/* The maximum number of reads of a flow's word that keeps changing. Then the packet joins the flow's queue. */
 #define LOOKS 4
 
-/* Counts a packet of the socket into its flow. Returns the flow's word; 0 when the packet is left to the device's choice. */
+/*
+ * Counts a packet of the socket in its flow. Returns the flow's word; 0 when the packet is left to the device's
+ * choice.
+ */
 static __always_inline __u64 assign(struct __sk_buff *skb, struct weft_titan_flow *f, struct sk_buff *k, struct sock *sk,
 				    __u32 segments)
 {
@@ -64,7 +85,10 @@ static __always_inline __u64 assign(struct __sk_buff *skb, struct weft_titan_flo
 
 	for (i = 0; i < LOOKS; i++) {
 		old = fetch_state(f);
-		/* Another flow has just taken the entry: nothing of this one is outstanding that it could overtake. */
+		/*
+		 * Another flow has just taken the entry: no packet of this one is outstanding that could be
+		 * overtaken.
+		 */
 		if (socket_of(f) != sk)
 			return 0;
 		alone = is_alone(k, sk);
@@ -132,10 +156,10 @@ int weft_titan(struct __sk_buff *skb)
 }
 
 /*
- * Whether the other program of a pair has counted the packet; else it is said to that one. By the packet's address alone, and for all
- * cores: between the two programs an interrupt may free other packets of the same flow, and the thread may go on on another core;
- * none of this may take the packet's place. An entry whose other program was missed stays until its address comes again; that packet
- * is then counted by the second program.
+ * Whether the other program of a pair has counted the packet; otherwise records it for that one. The record is the
+ * packet's address alone, shared by all cores. Between the two programs an interrupt may free other packets of the
+ * flow, and the thread may move to another core; neither may replace the packet's record. If the other program was
+ * not run, the record stays until the address is reused; the second program then counts that packet.
  */
 static __always_inline int seen_already(struct sk_buff *skb)
 {
@@ -161,7 +185,7 @@ static __always_inline int seen_already(struct sk_buff *skb)
 	return 0;
 }
 
-/* A packet leaves: it is being freed, and its socket's charge with it. */
+/* Counts the departure of a packet, which is being freed with its socket's charge. */
 static __always_inline void left(struct sk_buff *skb, int in_pair)
 {
 	struct weft_titan_totals *t;
@@ -189,13 +213,15 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 	old = fetch_state(f);
 	if (socket_of(f) != sk || (in_pair && seen_already(skb)))
 		return;
-	/* Counted in segments, so that a packet may be cut in between: the whole (whose socket the kernel then takes away) does
-	 * not count, each piece does. */
+	/*
+	 * Counted in segments, so that a packet may be cut in between: the whole packet, which then loses its
+	 * socket, does not count, and each piece does.
+	 */
 	shared = bpf_rdonly_cast(skb->head + skb->end, bpf_core_type_id_kernel(struct skb_shared_info));
 	segments = shared->gso_segs ? shared->gso_segs : 1;
 	if (old & WEFT_FLOW_FLAGS || OUT(old) < segments)
 		return; /* repaired before */
-	/* Before the word: when it says that nothing is outstanding, all bytes have been counted but those that are settled then. */
+	/* Before the word: when the word has no segments, all bytes have been counted, except those settled then. */
 	bytes_left(page, t, f, skb->len);
 	old = take_out(page, t, f, segments);
 	if (!OUT(old))
@@ -206,7 +232,7 @@ static __always_inline void left(struct sk_buff *skb, int in_pair)
 		rest = bytes_settled(t, f, QUEUE(old));
 		if (rest)
 			__sync_fetch_and_add(&q->left_bytes, (__u64)rest);
-		/* Not by the classifier: the timer would keep it when the device is gone. */
+		/* Not started by the classifier: the timer would keep it loaded after the device is deleted. */
 		start_sweep();
 	}
 }
@@ -226,7 +252,7 @@ int BPF_PROG(weft_sock_wfree, struct sk_buff *skb)
 	return 0;
 }
 
-/* What is not charged: see weft_titan. */
+/* Packets that are not charged: see weft_titan. */
 SEC("fentry/sock_edemux")
 int BPF_PROG(weft_edemux, struct sk_buff *skb)
 {
@@ -243,9 +269,9 @@ int BPF_PROG(weft_ack_wfree, struct sk_buff *skb)
 }
 
 /*
- * Departures by the tracepoints of freed packets. The kernel does not run a tracing program on a core where the same one is
- * running (prog->active), and such a one may be interrupted, or have lost the core to another thread for milliseconds: then
- * departures would be missed. So there are two of each, of which one runs.
+ * Departures by the tracepoints of freed packets. The kernel does not run a tracing program on a core where the
+ * same program is running (prog->active). That program may have been interrupted, or its thread may have lost the
+ * core for milliseconds, and departures would be missed. Therefore two programs are attached, so that at least one runs.
  */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(weft_consumed, struct sk_buff *skb)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The queue of a flow that becomes active: the least occupied, unless something of the flow may still be on its way. */
+/* The queue of a flow that becomes active: the least occupied one, unless a packet of the flow may be outstanding. */
 #ifndef WEFT_TITAN_ASSIGN_H
 #define WEFT_TITAN_ASSIGN_H
 
 #include "titan_maps.h"
 
-/* A look over the queues for the least occupied. */
+/* A search over the queues for the least occupied. */
 struct look {
 	struct weft_queues *page;
-	struct weft_titan_pool *pool; /* or none: all queues */
+	struct weft_titan_pool *pool; /* or null: all queues */
 	__u64 best_load;
 	__u32 best;
 	__u32 at;
@@ -34,8 +34,9 @@ static long look_at(__u32 index, struct look *l)
 }
 
 /*
- * The queue for a flow that becomes active. Of equally occupied queues the flow's own wins, then the next in circular order;
- * a new flow's own is that of its hash, so that flows of different cores begin to look in different places.
+ * The queue for a flow that becomes active. Among equally occupied queues the flow's own is preferred, then the
+ * next in circular order. A new flow's own queue is that of its hash, so that flows of different cores start their
+ * searches at different queues.
  */
 static __noinline __u32 least_occupied(struct weft_queues *page, struct weft_titan_pool *pool, __u32 own, __u64 *load)
 {
@@ -77,7 +78,7 @@ static __always_inline struct weft_titan_pool *pool_here(void)
 	return pool && pool->queues ? pool : 0;
 }
 
-/* The weight of a packet's flow, by the match table; a row's lane is the weight. */
+/* The weight of a packet's flow, by the match table: a row's lane is the weight. */
 static __noinline __u32 weigh(struct __sk_buff *skb)
 {
 	struct weft_flow_key key = {};
@@ -86,7 +87,7 @@ static __noinline __u32 weigh(struct __sk_buff *skb)
 	return classify(skb, &key, config.cgroups, config.rules);
 }
 
-/* Whether the NIC may hold a packet of the flow outside its rings; `from`: the queue that it can have come from. */
+/* Whether the NIC may hold a packet of the flow outside its rings; `from`: the queue in which it would be. */
 #define FROM_ANY (~0u)
 static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff *skb, __u32 from)
 {
@@ -95,7 +96,7 @@ static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff 
 
 	if (!config.device_holds)
 		return 0;
-	/* A locked operation: after the charge was read, whatever the machine. */
+	/* A locked operation, which orders it after the read of the charge on any machine. */
 	fetching = __sync_fetch_and_add(&page->fetching, 0);
 	if (fetching && (from == FROM_ANY || fetching == from + 1))
 		return 1;
@@ -105,7 +106,7 @@ static __always_inline int nic_holds(struct weft_queues *page, struct __sk_buff 
 	return *(volatile __u32 *)&page->held[flow_hash(&key) & (WEFT_HELD - 1)] != 0;
 }
 
-/* The tag of an entry, and where the low bits of the hashes of its packets begin: plus a queue, they are that queue modulo queues. */
+/* The base of the hashes of an entry's packets, from its tag: the base plus a queue is that queue modulo queues. */
 static __always_inline __u32 hash_base(__u32 tag)
 {
 	__u32 base = (tag << WEFT_TAG_SHIFT) + WEFT_HASH_BASE;
@@ -114,8 +115,8 @@ static __always_inline __u32 hash_base(__u32 tag)
 }
 
 /*
- * Counts a flow of that weight into the least occupied queue, and returns the queue. Should the flow not become active after all it is
- * taken off there again.
+ * Counts a flow of that weight in the least occupied queue, and returns the queue. If the flow does not become
+ * active, the caller counts it out again.
  */
 static __always_inline __u32 claim(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 				   __u32 own, __u32 weight, int may_move)
@@ -132,8 +133,10 @@ static __always_inline __u32 claim(struct weft_queues *page, struct weft_titan_t
 	} else if (!may_move) {
 		__sync_fetch_and_add(load_of(page, own), WEFT_LOAD(weight));
 	} else {
-		/* Another core may take the same queue between look and claim: then look again. Twice is enough; what
-		 * comes thereafter is taken as it is. */
+		/*
+		 * Another core may take the same queue between selection and claim: then search again. Two retries
+		 * suffice; after that the queue is taken as it is.
+		 */
 		for (i = 0; i < 3; i++) {
 			chosen = least_occupied(page, pool, own, &seen);
 			load = load_of(page, chosen);
@@ -153,7 +156,7 @@ static long add_flows(__u32 number, struct look *l)
 	return 0;
 }
 
-/* Flows that are active now: only asked for where there is a bound below what the table holds. */
+/* The number of active flows, needed only with a bound below the table's size. */
 static __noinline __u64 active(struct weft_queues *page)
 {
 	struct look sum = { .page = page };
@@ -163,7 +166,7 @@ static __noinline __u64 active(struct weft_queues *page)
 	return sum.best_load;
 }
 
-/* The weight of the packet's flow: the one that it had, unless its mark or cgroup is another by now. */
+/* The weight of the packet's flow: the stored one, unless its mark or cgroup has changed. */
 static __always_inline __u32 weight_of(struct __sk_buff *skb, struct weft_titan_flow *f)
 {
 	__u64 weighed, key;
@@ -185,14 +188,14 @@ static __always_inline __u32 weight_of(struct __sk_buff *skb, struct weft_titan_
 	return weight;
 }
 
-/* What becomes of a packet whose flow is not active; else the flow's word, which has segments. */
-#define LEFT_ALONE 0ull /* it is left to the device's choice */
-#define LOOK_AGAIN WEFT_FLOW_TAKEN /* the word has changed meanwhile */
+/* The result for a packet whose flow is not active; otherwise the flow's word, which has segments. */
+#define LEFT_ALONE 0ull /* left to the device's choice */
+#define LOOK_AGAIN WEFT_FLOW_TAKEN /* the word has changed */
 
 /*
- * The packet is left to the device's choice, and the flow is not assigned before all of it has left. `old`: its word, without
- * segments or with a flag. The word changes with each such packet: another core may have found nothing outstanding before this
- * packet was charged, and must not make the flow active now.
+ * Leaves the packet to the device's choice; the flow is not assigned until all such packets have left. `old`: its
+ * word, without segments or with a flag. The word changes with each such packet: another core may have found no
+ * outstanding packet before this one was charged, and must not make the flow active now.
  */
 static __always_inline __u64 leave_alone(struct weft_titan_flow *f, __u64 old, __u64 *counted)
 {
@@ -204,8 +207,8 @@ static __always_inline __u64 leave_alone(struct weft_titan_flow *f, __u64 old, _
 }
 
 /*
- * Makes a flow active whose word is `old`, with the packet at hand. `segments`: those of the packet; `alone`: nothing else of the
- * socket is outstanding, found out after the word was read.
+ * Makes the flow with the word `old` active, with the current packet. `segments`: those of the packet; `alone`: no
+ * other packet of the socket is outstanding, determined after the word was read.
  */
 static __noinline __u64 activate(struct __sk_buff *skb, struct weft_titan_flow *f, __u64 old, __u32 segments, __u32 alone)
 {
@@ -219,11 +222,11 @@ static __noinline __u64 activate(struct __sk_buff *skb, struct weft_titan_flow *
 	page = bpf_map_lookup_elem(&queues, &zero);
 	if (!f || !t || !page)
 		return LEFT_ALONE;
-	/* With segments they are of cores that will find the flag and take them back. */
+	/* Segments in such a word were added by cores that will find the flag and subtract them. */
 	if (old & WEFT_FLOW_TAKEN || OUT(old))
 		return leave_alone(f, old, &t->passed);
 	if (old & (WEFT_FLOW_PASSING | WEFT_FLOW_NEW)) {
-		/* What the device chose for its packets before is not known. */
+		/* The device's choice for its earlier packets is unknown. */
 		if (!alone || (old & WEFT_FLOW_PASSING && nic_holds(page, skb, FROM_ANY)))
 			return leave_alone(f, old, &t->passed);
 	}
@@ -236,7 +239,7 @@ static __noinline __u64 activate(struct __sk_buff *skb, struct weft_titan_flow *
 	}
 	chosen = claim(page, t, f, QUEUE(old), weight, alone);
 	now = PLACE(chosen, weight) | (old & WEFT_FLOW_ENDINGS) | segments;
-	/* Others may have found room for one more at the same time: then nobody has it. */
+	/* Other cores may have found the same last place: then none takes it. */
 	if (config.most_flows < WEFT_FLOWS && active(page) > config.most_flows) {
 		count_out(page, now);
 		return leave_alone(f, old, &t->beyond);

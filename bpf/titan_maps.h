@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the programs of titan.bpf.c work on: the kernel's structures, their own maps, and the words in these. */
+/*
+ * The data of the programs of titan.bpf.c: the kernel's structures, their maps, and the operations on the maps'
+ * words.
+ */
 #ifndef WEFT_TITAN_MAPS_H
 #define WEFT_TITAN_MAPS_H
 
-/* The kernel's own structures, as far as they are used; offsets are filled in when the program is loaded. */
+/* The kernel's own structures, reduced to the fields used; offsets are relocated when the program is loaded. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 typedef struct refcount_struct {
 	struct {
@@ -73,7 +76,7 @@ struct {
 	__type(value, struct weft_titan_pool);
 } pools SEC(".maps");
 
-/* Packets that one of a pair of programs has counted: the other passes them over. 0: a free place. */
+/* Packets that one of a pair of programs has counted and the other skips. 0: a free place. */
 #define SEEN_BUCKETS 256
 #define SEEN_WAYS 4
 struct seen {
@@ -96,8 +99,8 @@ const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .cgr
 #define IS_ACTIVE(state) (OUT(state) && !((state) & WEFT_FLOW_FLAGS))
 
 /*
- * How often a word is tried that other cores keep changing: each failure means that another core has done its part, and follows a
- * locked operation that has brought the line here.
+ * The maximum number of attempts to change a word: each failure means that another core has completed its change,
+ * and follows a locked operation that has fetched the cache line.
  */
 #define TRIES 24
 
@@ -127,20 +130,20 @@ static __always_inline void say_changed(struct weft_queues *page, __u32 queue)
 		__sync_val_compare_and_swap(changed, 0, bpf_ktime_get_ns());
 }
 
-/* The flow whose word was `state` counts in its queue now. */
+/* Adds the flow with the word `state` to its queue's load. */
 static __always_inline void count_in(struct weft_queues *page, __u64 state)
 {
 	__sync_fetch_and_add(load_of(page, QUEUE(state)), WEFT_LOAD(WEIGHT(state)));
 }
 
-/* And now it does not any more: only by who has taken the segments out of that word. */
+/* Subtracts it again; only for the core that has removed the segments from that word. */
 static __always_inline void count_out(struct weft_queues *page, __u64 state)
 {
 	__sync_fetch_and_sub(load_of(page, QUEUE(state)), WEFT_LOAD(WEIGHT(state)));
 	say_changed(page, QUEUE(state));
 }
 
-/* The word after `state` when nothing is outstanding any more. */
+/* The successor of `state` when no segment is outstanding. */
 static __always_inline __u64 ended(__u64 state)
 {
 	return (state & ~WEFT_FLOW_OUT) + WEFT_FLOW_ENDED;
@@ -151,8 +154,8 @@ static __always_inline __u64 ended(__u64 state)
 #define BYTES_WORD(queue, bytes) ((__u64)(queue) << 56 | ((__u64)(bytes) & ~0ull >> 8))
 
 /*
- * Bytes of a flow are assigned in a queue. What is left of those before it moved is settled there first: whoever took its last packet
- * away may not have come to that yet.
+ * Counts bytes of a flow assigned in a queue. Bytes left from its previous queue are settled there first: the core
+ * that removed its last packet may not have done so yet.
  */
 static __always_inline void bytes_in(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 				     __u32 queue, __s64 length)
@@ -175,7 +178,7 @@ static __always_inline void bytes_in(struct weft_queues *page, struct weft_titan
 	__sync_fetch_and_add(&t->given_up, 1);
 }
 
-/* Bytes of it leave: they count as left in the queue that they were assigned in. */
+/* Counts bytes of a flow that leave, in the queue of their assignment. */
 static __always_inline void bytes_left(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 				       __s64 length)
 {
@@ -194,8 +197,8 @@ static __always_inline void bytes_left(struct weft_queues *page, struct weft_tit
 }
 
 /*
- * Nothing of the flow is in `queue` any more. The difference that there may be is settled: pieces have headers of their own, and
- * packets may have left unseen. Where the flow has moved meanwhile that has been done. Returns what it was.
+ * Settles a flow that has left `queue`. A difference may remain, since pieces have their own headers and departures
+ * may be missed. If the flow has moved since, it was settled then. Returns the difference.
  */
 static __always_inline __s64 bytes_settled(struct weft_titan_totals *t, struct weft_titan_flow *f, __u32 queue)
 {
@@ -214,7 +217,7 @@ static __always_inline __s64 bytes_settled(struct weft_titan_totals *t, struct w
 	return 0;
 }
 
-/* The flow of the word `state` has ended, and not all of its departures were seen. */
+/* Counts out the flow of the word `state`, which has ended with missed departures. */
 static __always_inline void ended_unseen(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 					 __u64 state)
 {
@@ -226,7 +229,7 @@ static __always_inline void ended_unseen(struct weft_queues *page, struct weft_t
 	__sync_fetch_and_add(&t->repaired, 1);
 }
 
-/* The entry of a number. The empty asm keeps the compiler from dropping a mask that the verifier still needs. */
+/* The entry with a number. The empty asm keeps a mask that the compiler would drop and the verifier still needs. */
 static __always_inline struct weft_titan_flow *entry(struct weft_titan_flows *all, __u32 number)
 {
 	asm volatile("" : "+r"(number));
@@ -234,8 +237,8 @@ static __always_inline struct weft_titan_flow *entry(struct weft_titan_flows *al
 }
 
 /*
- * The first touch of an entry that another core may have written last. A locked operation, not a load: it gets the line to be
- * written at once, where a load gets it to be read, and the operation that follows has to ask again.
+ * The first access to an entry that another core may have written last. A locked operation fetches the cache line
+ * for writing at once; a load would fetch it for reading, and the following operation would fetch it again.
  */
 static __always_inline __u64 fetch_state(struct weft_titan_flow *f)
 {

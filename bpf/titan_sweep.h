@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Flows that send no more although departures of theirs were missed: a timer counts them out. */
+/* The sweep: a timer that counts out idle flows with missed departures. */
 #ifndef WEFT_TITAN_SWEEP_H
 #define WEFT_TITAN_SWEEP_H
 
 #include "titan_table.h"
 
 /*
- * The sweep: departures may be missed (see the tracing programs), and a flow that sends again is repaired then; one whose socket
- * is gone is not. A timer therefore looks at all entries by turns. A flow that stands as active, has sent nothing since the
- * turn before, and whose socket has no charge, is counted out. A socket's memory stays while packets are charged to it
- * (sk_wmem_alloc), and what is read of one that has gone meanwhile decides nothing but counts.
+ * Departures may be missed (see the tracing programs). A flow that sends again is then repaired, but one whose
+ * socket is closed is not. A timer therefore checks all entries in turns. It counts out a flow that is active, has
+ * sent nothing since the previous turn, and whose socket has no charge. A socket's memory is kept while packets are
+ * charged to it (sk_wmem_alloc); values read from a socket freed in the meantime affect only counts.
  */
 #define SWEEP_ENTRIES 4096
 #define SWEEP_NS 25000000ull
@@ -33,7 +33,10 @@ struct sweeping {
 	__u32 first;
 };
 
-/* Whether packets of the entry's socket are outstanding still. Another socket may have its memory by now: that has another cookie. */
+/*
+ * Whether packets of the entry's socket are outstanding. Its memory may belong to another socket, which has another
+ * cookie.
+ */
 static __always_inline int charged(struct weft_titan_flow *f, __u32 number)
 {
 	struct sock *sk = (void *)f->socket;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The table of flows: whose an entry is, new flows, and flows whose departures were not all seen. */
+/* The flow table: owners of entries, new flows, and flows with missed departures. */
 #ifndef WEFT_TITAN_TABLE_H
 #define WEFT_TITAN_TABLE_H
 
 #include "titan_assign.h"
 
-/* Whose an entry is. Read after its state: see take_entry. */
+/* The owner of an entry. Read after its state: see take_entry. */
 static __always_inline struct sock *socket_of(struct weft_titan_flow *f)
 {
 	return (void *)*(volatile __u64 *)&f->socket;
 }
 
-/* All packets of the flow whose word is `old` have left although not all departures were seen: it is counted out here. */
+/* Counts out the flow with the word `old`: all its packets have left, and departures were missed. */
 static __noinline int repair(struct weft_titan_flow *f, __u64 old)
 {
 	struct weft_titan_totals *t;
@@ -29,8 +29,8 @@ static __noinline int repair(struct weft_titan_flow *f, __u64 old)
 }
 
 /*
- * Takes segments out of a flow's word; with the last the flow is counted out. Returns the word that they were in; 0 when it had not
- * as many: the flow was repaired before.
+ * Subtracts segments from a flow's word, and counts the flow out with the last. Returns the word before; 0 when it
+ * had fewer segments, because the flow was repaired before.
  */
 static __always_inline __u64 take_out(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 				      __u32 segments)
@@ -44,7 +44,7 @@ static __always_inline __u64 take_out(struct weft_queues *page, struct weft_tita
 			return 0;
 		now = old - segments;
 		if (!OUT(now)) {
-			/* Before the word says so: who would take the entry looks at the word first. */
+			/* Before the word changes: a core that takes the entry reads the word first. */
 			*(volatile __u32 *)&f->idle_since = bpf_jiffies64();
 			now = ended(now);
 		}
@@ -59,8 +59,9 @@ static __always_inline __u64 take_out(struct weft_queues *page, struct weft_tita
 }
 
 /*
- * Counts a packet into a flow that is active. Should the flow have ended just now, it begins again where it was, which no packet
- * minds. Returns its word; 0 when it is not to be counted, because the flow must not be assigned or the entry is another's by now.
+ * Counts a packet in an active flow. If the flow has just ended, it starts again in its queue, which preserves the
+ * order. Returns its word; 0 when the packet does not count, because the flow must not be assigned or the entry has
+ * another owner.
  */
 static __noinline __u64 add(struct weft_titan_flow *f, __u64 sk, __u32 segments)
 {
@@ -91,21 +92,21 @@ static __noinline __u64 add(struct weft_titan_flow *f, __u64 sk, __u32 segments)
 }
 
 /*
- * An entry that nobody has used for so long may go to another flow: by then nothing of the old one can be in a NIC. At least
+ * The idle time after which an entry may be reassigned: by then no packet of the old flow can be in a NIC. At least
  * a second, whatever the kernel's CONFIG_HZ (at most 1000).
  */
 #define IDLE_JIFFIES 1000
 
 /*
- * Takes an entry for a new flow. From then on its word says that it is taken, and whoever had it cannot count itself in: who becomes
- * active swaps the word that it read before it looked whose the entry is, and who adds to the word finds the flag.
+ * Takes an entry for a new flow. Its word is then flagged as taken, so the previous owner cannot count in it:
+ * making a flow active swaps a word read before the owner was checked, and adding to the word returns the flag.
  */
 static __always_inline int take_entry(struct weft_queues *page, struct weft_titan_totals *t, struct weft_titan_flow *f,
 				      struct sock *sk, __u32 now, __u32 tag)
 {
 	__u64 old = fetch_state(f), taken, bytes;
 
-	/* Another core may just have written a later time than `now`: a difference below zero. */
+	/* Another core may have written a later time than `now`: a negative difference. */
 	if (OUT(old) || old & WEFT_FLOW_TAKEN ||
 	    (socket_of(f) && (__s32)(now - *(volatile __u32 *)&f->idle_since) < IDLE_JIFFIES))
 		return 0;
@@ -126,9 +127,10 @@ static __always_inline int take_entry(struct weft_queues *page, struct weft_tita
 }
 
 /*
- * By the socket's cookie: ports and addresses are taken from a socket that is being closed while it still sends. The kernel
- * gives cookies in order (gen_cookie_next, include/linux/cookie.h), so sockets of an age are neighbours: no two of them meet
- * before the table has been gone round once, and as many flows as there are take as few pages as can be.
+ * The first entry of a socket, by its cookie: ports and addresses are removed from a closing socket that still
+ * sends. The kernel assigns cookies in order (gen_cookie_next, include/linux/cookie.h), so sockets of similar age
+ * are adjacent. No two of them collide before the table has been filled once, and the flows use as few pages as
+ * possible.
  */
 static __always_inline __u32 first_entry(__u64 cookie)
 {
@@ -140,7 +142,7 @@ static __always_inline __u32 way(__u32 first, __u32 i)
 	return (first & ~(WEFT_FLOW_WAYS - 1)) | ((first + i) & (WEFT_FLOW_WAYS - 1));
 }
 
-/* The entry of a socket, from the `from`th of its ways on. Its state is read before whose it is. */
+/* The entry of a socket, from its `from`th way on. The state is read before the owner. */
 static __noinline struct weft_titan_flow *find_from(struct weft_titan_flows *all, struct sock *sk, __u32 first, __u32 from)
 {
 	__u32 i;
@@ -156,7 +158,7 @@ static __noinline struct weft_titan_flow *find_from(struct weft_titan_flows *all
 	return 0;
 }
 
-/* Makes an entry for a flow that has none. Whoever calls this has the claim. */
+/* Creates an entry for a flow without one. The caller must hold the claim. */
 static __always_inline struct weft_titan_flow *make_entry(struct weft_titan_flows *all, struct weft_titan_totals *t,
 							   struct sock *sk, __u32 first)
 {
@@ -177,9 +179,10 @@ static __always_inline struct weft_titan_flow *make_entry(struct weft_titan_flow
 }
 
 /*
- * A flow that is seen for the first time. A socket has one entry, also when two of its packets come at once: who makes it has the claim,
- * in the entry that the socket's cookie leads to. The other's packet is left to the device's choice, and says so in the claim, so
- * that nothing overtakes it. Returns the entry; none when the packet is left alone.
+ * Creates the entry of a new flow. A socket has one entry, even if two of its packets arrive at the same time. The
+ * claim is in the entry that the socket's cookie leads to, and its holder creates the entry. The other core leaves
+ * its packet to the device's choice and notes this in the claim, so that the packet is not overtaken. Returns the
+ * entry; null when the packet is left to the device.
  */
 static __noinline struct weft_titan_flow *new_flow(struct weft_titan_flows *all, struct weft_titan_totals *t, struct sock *sk,
 						   __u32 first)
@@ -197,7 +200,7 @@ static __noinline struct weft_titan_flow *new_flow(struct weft_titan_flows *all,
 			__sync_fetch_and_add(seen ? &t->passed : &t->beyond, 1);
 		return f;
 	}
-	/* It may have been made since it was looked for. */
+	/* It may have been created since the search. */
 	f = find_from(all, sk, first, 0);
 	if (f) {
 		__sync_lock_test_and_set(&home->claim, 0);

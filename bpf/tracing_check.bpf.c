@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Counts the packets that a device receives, by a tracepoint (netif_receive_skb). The device counts them too, so the difference is what
- * the kernel has not shown to tracing programs.
+ * Counts the packets that a device receives, by a tracepoint (netif_receive_skb). The device counts them too; the
+ * difference is the number of events that the kernel did not report to tracing programs.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* The kernel's own structures, as far as they are used; offsets are filled in when the program is loaded. */
+/* The kernel's own structures, reduced to the fields used; offsets are relocated when the program is loaded. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct ns_common {
 	unsigned int inum;
@@ -33,7 +33,7 @@ const volatile struct {
 	__u32 netns;  /* the inode number of its network namespace */
 } config;
 
-/* Packets that the program was shown. */
+/* Packets reported to the program. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each source, and what it includes.
+/// The sources with their included headers.
 const SOURCES: [(&str, &[&str]); 2] = [
     (
         "titan",
@@ -38,9 +38,9 @@ fn compile(source: &str, included: &[&str]) {
     }
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
-    // -mcpu=v3: atomic operations with a result; -g: types, by which fields of the kernel's structures are found (BTF).
+    // -mcpu=v3: atomic operations with a result; -g: BTF types, by which fields of the kernel's structures are located.
     command.args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c"]);
-    // What PT_REGS stands for in bpf_tracing.h; the programs take typed arguments, so it is never used.
+    // The register layout that bpf_tracing.h requires; the programs take typed arguments and never use it.
     command.arg("-D__TARGET_ARCH_x86");
     // Debian keeps asm/types.h in a folder of the architecture.
     for arch in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {

@@ -1,4 +1,4 @@
-//! What the NIC counts, by stage: written by one thread each, read by anybody.
+//! The NIC's counters, by stage. Each is written by one thread and read by any.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use weft_units::{Bytes, Packets};
@@ -26,7 +26,7 @@ impl Count {
         Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
     }
 
-    /// What is left when `other` is taken away; zero where `other` is more.
+    /// The difference of two counts; zero where `other` is larger.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -36,36 +36,36 @@ impl Count {
     }
 }
 
-/// A number that one thread sets and anybody reads.
+/// A number set by one thread and read by any.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// Sets it.
+    /// Sets the gauge.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Reads it.
+    /// Reads the gauge.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Counter {
-    /// Adds. Each counter has one writer, so a load and a store do, without a locked instruction.
+    /// Adds to the counter. Each counter has one writer, so a load and a store suffice, without a locked instruction.
     pub fn add(&self, packets: u64, bytes: u64) {
         self.packets.store(self.packets.load(Ordering::Relaxed) + packets, Ordering::Relaxed);
         self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
-    /// Takes packets back that were counted too early.
+    /// Subtracts packets that were counted too early.
     pub fn take_back(&self, packets: u64) {
         let now = self.packets.load(Ordering::Relaxed).saturating_sub(packets);
         self.packets.store(now, Ordering::Relaxed);
     }
 
-    /// Reads. Packets and bytes may be one packet apart while the writer runs.
+    /// Reads the counter. Packets and bytes may differ by one packet while the writer runs.
     pub fn get(&self) -> Count {
         Count {
             packets: Packets(self.packets.load(Ordering::Relaxed)),
@@ -74,76 +74,76 @@ impl Counter {
     }
 }
 
-/// What the transmit worker counts for one class, on cache lines of its own.
+/// The transmit worker's counters of one class, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct ClassCounters {
-    /// Fetched from the rings, as the rings held them (super-packets whole).
+    /// Packets fetched from the rings, as the rings held them (super-packets whole).
     pub fetched: Counter,
-    /// Sent completely, counted as they were fetched.
+    /// Packets sent completely, counted as they were fetched.
     pub sent: Counter,
-    /// Refused by the uplink, counted as they were fetched.
+    /// Packets refused by the uplink, counted as they were fetched.
     pub refused: Counter,
-    /// Found in the rings when the NIC stopped: fetched by nobody.
+    /// Packets found in the rings when the NIC stopped.
     pub held: Counter,
-    /// Put on the wire: MTU-size frames and their wire bytes (preamble, FCS and gap included).
+    /// MTU-size frames sent, and their wire bytes (preamble, FCS and gap included).
     pub wire: Counter,
 }
 
-/// What the whole NIC counts.
+/// The counters of the whole NIC.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// By class.
     pub classes: Vec<ClassCounters>,
-    /// Writes to the uplink and the frame bytes in them.
+    /// Writes to the uplink, and their frame bytes.
     pub uplink_writes: Counter,
-    /// Writes that the uplink did not take, and their frame bytes: it had no room yet, or refused.
+    /// Failed writes to the uplink, and their frame bytes: no room yet, or refused.
     pub uplink_failed: Counter,
-    /// Times that the worker waited for room in the uplink.
+    /// Waits of the worker for room in the uplink.
     pub uplink_waits: Counter,
-    /// The other direction: read from the uplink and written to the port.
+    /// Packets read from the uplink (rx).
     pub reverse: Counter,
-    /// The other direction: written to the port, by what the writes say.
+    /// Packets written to the port (rx), by the result of the writes.
     pub reverse_passed: Counter,
-    /// The other direction: refused by the port.
+    /// Packets refused by the port (rx).
     pub reverse_refused: Counter,
-    /// Fetches that found the ring empty although its doorbell had posted: the doorbell was ahead of its packet.
+    /// Fetches that found a posted ring empty: the doorbell was ahead of its packet.
     pub doorbell_ahead: Counter,
-    /// Packets whose doorbell had posted and that never came: dropped between doorbell and ring.
+    /// Packets posted and lost: dropped between doorbell and ring.
     pub lost: Counter,
-    /// Packets found in a ring of which no doorbell has spoken, before or after (counted into their class as well).
+    /// Packets found in a ring without a doorbell, before or after (also counted in their class).
     pub strays: Counter,
-    /// Times that the worker slept waiting for a doorbell.
+    /// Sleeps of the worker that waited for a doorbell.
     pub sleeps: Counter,
-    /// Sleeps that ended by time although a doorbell had posted since and nobody had taken the wake-up: the wake-up was lost.
+    /// Sleeps that timed out although a doorbell was posted and its wake-up was not received.
     pub wakeups_lost: Counter,
-    /// The longest sleep that was begun while a ring's doorbell was ahead of its packet, in nanoseconds.
+    /// The longest sleep requested while a ring was late, in nanoseconds.
     pub late_sleep_max: Gauge,
     /// Scheduling decisions.
     pub turns: Counter,
-    /// The part of its time in which the worker does not sleep, in thousandths, over the last tenths of a second.
+    /// The fraction of time in which the worker does not sleep, in thousandths, over the last tenths of a second.
     pub worker_busy: Gauge,
-    /// Processor time that the worker has used, in nanoseconds.
+    /// The processor time of the worker, in nanoseconds.
     pub worker_cpu: Gauge,
-    /// Link time lost because the worker did not run for longer than the catch-up, in nanoseconds.
+    /// The link time lost because the worker did not run for longer than the catch-up, in nanoseconds.
     pub link_lost: Gauge,
-    /// Changes of weights that a multiqueue NIC has taken from its page.
+    /// Weight changes taken by a multiqueue NIC from its page.
     pub weights_taken: Gauge,
-    /// The sum of their ages when they were taken, in nanoseconds.
+    /// The sum of the ages of these changes, in nanoseconds.
     pub weights_age: Gauge,
-    /// The greatest of their ages, in nanoseconds.
+    /// The greatest age of these changes, in nanoseconds.
     pub weights_age_max: Gauge,
-    /// Flows that the NIC has learnt of by a metadata record.
+    /// The number of flows known by a metadata record.
     pub flows: Gauge,
 }
 
 impl Counters {
-    /// Counters for `classes` classes.
+    /// Creates counters for `classes` classes.
     pub fn new(classes: usize) -> Self {
         Self { classes: (0..classes).map(|_| ClassCounters::default()).collect(), ..Self::default() }
     }
 
-    /// The sum over the classes of one of their counters.
+    /// The sum of one counter over the classes.
     pub fn total(&self, pick: impl Fn(&ClassCounters) -> &Counter) -> Count {
         self.classes.iter().map(|c| pick(c).get()).fold(Count::default(), Count::plus)
     }

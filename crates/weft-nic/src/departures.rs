@@ -1,28 +1,30 @@
-//! The departure log: what left when, packet by packet or piece by piece, in the link's time.
+//! The departure log: the departures in the link's time, packet by packet or chunk by chunk.
 //!
-//! The worker fills chunks that were made, and touched, before it started, and hands a full one over a channel, which takes
-//! no lock that a reader could hold. A log that grows beyond its estimate goes on in chunks that are made then.
+//! The worker fills buffers that were allocated and touched before it started, and passes a full one through a channel,
+//! so no reader can block it. A log that exceeds its estimate allocates further buffers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_units::{Bytes, FlowKey, Instant, LoggedFlowId, TxQueueId};
 
-/// Departures in a chunk: 100 KB, below the 128 KB from which glibc's allocator maps each block anew (M_MMAP_THRESHOLD).
+/// The departures in a buffer: 100 KB, below the 128 KB from which on glibc's allocator maps each block anew
+/// (M_MMAP_THRESHOLD).
 const CHUNK: usize = 3200;
 
-/// A packet, or a piece of one, on the wire. Its segments follow one another without a gap: segment i of n leaves at about
-/// `start + (end - start) * (i + 1) / n`.
+/// A packet, or a chunk of one, on the wire. Its segments follow one another without a gap: segment i of n leaves at
+/// about `start + (end - start) * (i + 1) / n`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// When its first bit was sent, on the link's clock (the kernel's monotonic clock, but see [`crate::link`]).
+    /// The time of its first bit, on the link's clock (the kernel's monotonic clock, except as [`crate::link`]
+    /// describes).
     pub start: Instant,
-    /// When its last bit was sent.
+    /// The time of its last bit.
     pub end: Instant,
-    /// The hardware queue; without hardware queues the ring.
+    /// The hardware queue, or the ring where there are no hardware queues.
     pub queue: TxQueueId,
-    /// The flow, by its place in [`DepartureLog::flows`].
+    /// The flow, as an index of [`DepartureLog::flows`].
     pub flow: LoggedFlowId,
-    /// Frames of MTU size.
+    /// The number of MTU-size frames.
     pub segments: u32,
     /// Bytes on the wire, preamble, check sequence and gap included.
     wire: u32,
@@ -35,10 +37,11 @@ impl Departure {
     }
 }
 
-/// All departures of a run, in their order.
+/// All departures of a run, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DepartureLog {
-    /// The five-tuples, in the order of their first departures; `None` for all that is not IP. Fragments have no ports.
+    /// The five-tuples, in the order of their first departures; `None` for all packets that are not IP. Fragments have
+    /// no ports.
     pub flows: Vec<Option<FlowKey>>,
     /// The departures.
     pub departures: Vec<Departure>,
@@ -50,13 +53,13 @@ impl DepartureLog {
         self.departures.iter().map(Departure::wire).sum()
     }
 
-    /// The place of a flow in [`flows`](Self::flows).
+    /// The index of a flow in [`flows`](Self::flows).
     pub fn flow(&self, key: &FlowKey) -> Option<LoggedFlowId> {
         self.flows.iter().position(|known| known.as_ref() == Some(key)).map(LoggedFlowId::from_index)
     }
 }
 
-/// What the worker hands over.
+/// A message of the worker to the log.
 #[derive(Debug)]
 enum Handed {
     Chunk(Vec<Departure>),
@@ -86,14 +89,14 @@ const NONE: Departure = Departure {
     wire: 0,
 };
 
-/// A chunk whose memory is there.
+/// Allocates a buffer and touches its memory.
 fn chunk() -> Vec<Departure> {
     let mut chunk = vec![NONE; CHUNK];
     chunk.clear();
     chunk
 }
 
-/// A log with room for `expected` departures; more is no error.
+/// Creates a log with room for `expected` departures; more are no error.
 pub(crate) fn departures(expected: usize) -> (Recorder, Departures) {
     let (out, end) = channel();
     let spare = core::iter::repeat_with(chunk).take(expected.div_ceil(CHUNK)).collect();
@@ -102,7 +105,7 @@ pub(crate) fn departures(expected: usize) -> (Recorder, Departures) {
 }
 
 impl Recorder {
-    /// The number of a flow. The first packet of each may allocate.
+    /// The number of a flow. The first packet of a flow may allocate.
     pub(crate) fn flow(&mut self, key: Option<FlowKey>) -> LoggedFlowId {
         let flows = &mut self.flows;
         *self.numbers.entry(key).or_insert_with(|| {
@@ -111,7 +114,7 @@ impl Recorder {
         })
     }
 
-    /// Writes a departure down.
+    /// Records a departure.
     pub(crate) fn record(
         &mut self,
         (start, end): (Instant, Instant),
@@ -129,14 +132,14 @@ impl Recorder {
         }
     }
 
-    /// Nobody listening is no error: the NIC goes on.
+    /// A missing reader is no error: the NIC continues.
     fn hand(&self, what: Handed) {
         let _ = self.out.send(what);
     }
 }
 
 impl Drop for Recorder {
-    /// Hands over what is left.
+    /// Passes the remaining departures.
     fn drop(&mut self) {
         let (rest, flows) = (core::mem::take(&mut self.open), core::mem::take(&mut self.flows));
         self.hand(Handed::Chunk(rest));
@@ -145,7 +148,7 @@ impl Drop for Recorder {
 }
 
 impl Departures {
-    /// All of the log: what was handed over up to now, and that is all when the recorder is gone.
+    /// Collects the log: all buffers passed so far, which are complete when the recorder was dropped.
     pub(crate) fn collect(&self) -> DepartureLog {
         let mut log = DepartureLog::default();
         for handed in self.0.try_iter() {

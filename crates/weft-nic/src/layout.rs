@@ -1,67 +1,67 @@
-//! What the eBPF program and the transmit worker share: `bpf/doorbell.h` in Rust. Both sides assert the sizes.
+//! The data shared by the eBPF program and the transmit worker: `bpf/doorbell.h` in Rust. Both sides assert the sizes.
 
 use crate::sync::{AtomicU32, AtomicU64};
 use core::net::IpAddr;
 use weft_host::bpf::SharedLayout;
 use weft_units::{FlowKey, Protocol};
 
-/// Most queues of one macvtap (`TAP_MAX_QUEUES`, drivers/net/tap.c).
+/// The maximum number of queues of one macvtap (`TAP_MAX_QUEUES`, drivers/net/tap.c).
 pub const RINGS: usize = 256;
-/// Most lanes of a policy.
+/// The maximum number of lanes of a policy.
 pub const LANES: usize = 512;
-/// Most classes of a policy.
+/// The maximum number of classes of a policy.
 pub const CLASSES: usize = 256;
 
-/// One descriptor ring's doorbell: a cache line of its own, since any core may ring it.
+/// The doorbell of one descriptor ring, in its own cache line since any core may post it.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct RingBell {
     /// Packets posted.
     pub packets: AtomicU64,
-    /// Places taken in the ring, where it has a bound: packets posted, and for a moment those that are about to be posted or
-    /// refused.
+    /// Places taken in a ring with a bound: packets posted, and briefly those about to be posted or refused.
     pub taken: AtomicU64,
-    /// Packets that the NIC has taken off the ring for good.
+    /// Packets completed by the NIC.
     pub done: AtomicU64,
-    /// When a multiqueue NIC's ring had its last packet, in nanoseconds of the kernel's monotonic clock: for the choice of a new flow's ring.
+    /// The time of the last packet of a multiqueue NIC's ring, in nanoseconds of the kernel's monotonic clock, for the
+    /// choice of a new flow's ring.
     pub last: AtomicU64,
-    /// All that was posted before this time of the kernel's monotonic clock is done; in nanoseconds.
+    /// The time before which all posted packets are done, in nanoseconds of the kernel's monotonic clock.
     pub passed: AtomicU64,
     pad: [AtomicU64; 3],
 }
 
-/// What a class has posted, whatever the ring, and in a cache line of its own what it was refused.
+/// The packets posted for a class, whatever the ring, and in a separate cache line those refused.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ClassBell {
-    /// Packets posted; for a moment also one that is about to be refused.
+    /// Packets posted; briefly includes a packet about to be refused.
     pub packets: AtomicU64,
     /// Frame bytes posted.
     pub bytes: AtomicU64,
-    /// Packets of the class's own rings that are gone for good: the sum of their [`RingBell::done`].
+    /// Completed packets of the class's own rings: the sum of their [`RingBell::done`].
     pub done: AtomicU64,
     pad0: [AtomicU64; 5],
     /// Packets of flows beyond the lane's flow bound.
     pub untracked: AtomicU64,
-    /// Refused because as many wait as the class may have: packets, frame bytes.
+    /// Packets refused because the class had reached its packet bound: packets, frame bytes.
     pub bound: [AtomicU64; 2],
-    /// Refused because their ring was full.
+    /// Packets refused because their ring was full: packets, frame bytes.
     pub full: [AtomicU64; 2],
-    /// Refused because their flow waited for what it had left in another ring.
+    /// Packets refused because their flow had packets left in another ring: packets, frame bytes.
     pub moving: [AtomicU64; 2],
     pad1: AtomicU64,
 }
 
-/// The flows of a lane.
+/// The flow state of a lane.
 #[repr(C)]
 #[derive(Debug)]
 pub struct LaneFlows {
-    /// Tracked now.
+    /// The number of tracked flows.
     pub flows: AtomicU32,
-    /// Where the next new flow goes.
+    /// The ring of the next new flow.
     pub next: AtomicU32,
-    /// When the last packet of a flow beyond the bound was placed, in nanoseconds of the kernel's monotonic clock; 0 when
-    /// none of them can be waiting. Until then all new flows of the lane go by hash.
+    /// The time of the last packet of a flow beyond the bound, in nanoseconds of the kernel's monotonic clock; 0 when
+    /// none of them can be waiting. While it is set, all new flows of the lane are placed by hash.
     pub untracked: AtomicU64,
 }
 
@@ -69,29 +69,29 @@ pub struct LaneFlows {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Shared {
-    /// Bit q: ring q was posted since the NIC last looked.
+    /// Bit q: ring q was posted since the NIC last took the bits.
     pub ready: [AtomicU64; RINGS / 64],
     pad0: [AtomicU64; 4],
-    /// 1: the NIC wants one wake-up.
+    /// 1: the NIC requests one wake-up.
     pub sleeping: AtomicU32,
     pad1: [AtomicU32; 15],
     /// Wake-ups sent.
     pub wakeups: AtomicU64,
     /// Metadata records sent.
     pub records: AtomicU64,
-    /// Metadata records that found the record ring full (they are sent again with the flow's next packet).
+    /// Metadata records that found the record ring full. They are sent again with the flow's next packet.
     pub records_lost: AtomicU64,
     pad2: [AtomicU64; 5],
-    /// One doorbell for each ring.
+    /// The doorbells, by ring.
     pub rings: [RingBell; RINGS],
-    /// One count for each class.
+    /// The counts, by class.
     pub classes: [ClassBell; CLASSES],
-    /// One count for each lane.
+    /// The flow states, by lane.
     pub lanes: [LaneFlows; LANES],
 }
 
 impl Default for Shared {
-    /// A page on which nothing has been posted, for a ringing side in this process.
+    /// Creates a page without posted packets, for a posting side in this process.
     fn default() -> Self {
         fn zeros<const N: usize>() -> [AtomicU64; N] {
             core::array::from_fn(|_| AtomicU64::new(0))
@@ -140,14 +140,14 @@ const _: () = assert!(size_of::<Shared>() == 64 * 3 + 64 * RINGS + 128 * CLASSES
 // sides assert the sizes, and a test on real packets reads what the program wrote).
 unsafe impl SharedLayout for Shared {}
 
-/// How the flows of a lane are spread over its rings.
+/// The placement of a lane's flows in its rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// Each new flow goes to the next ring.
+    /// Each new flow is placed in the next ring.
     RoundRobin,
     /// By a hash of the five-tuple, as RSS and `skb_tx_hash` do.
     Hash,
-    /// The packet's hash says the hardware queue; the flows of a queue are spread over its rings.
+    /// The packet's hash selects the hardware queue; the flows of a queue are spread over its rings.
     Queues,
 }
 
@@ -162,24 +162,24 @@ impl Spread {
     }
 }
 
-/// A lane as the program sees it (`struct weft_lane`).
+/// A lane as the program reads it (`struct weft_lane`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneEntry {
-    /// The class that its packets count for.
+    /// The class of its packets.
     pub class: u16,
-    /// The first of its rings.
+    /// The first ring.
     pub first_ring: u16,
-    /// How many rings it has, at least one.
+    /// The number of rings, at least one.
     pub rings: u16,
-    /// How its flows are spread.
+    /// The placement of its flows.
     pub spread: Spread,
-    /// How many flows are tracked at most; those beyond share the rings by hash.
+    /// The maximum number of tracked flows; further flows share the rings by hash.
     pub flow_bound: u32,
-    /// When not zero: the class of a qdisc on the port (`skb->priority`); the doorbell is then posted behind the qdisc.
+    /// The class of a qdisc on the port (`skb->priority`), after which the doorbell is posted; 0 without one.
     pub qdisc_class: u32,
-    /// How many packets of its class may be in the NIC, whatever the lane; 0: any number.
+    /// The maximum number of packets of the class in the NIC, over all lanes; 0 for no bound.
     pub packet_bound: u64,
-    /// How many packets each of its rings holds; beyond them packets are refused at the port. 0: the kernel drops them.
+    /// The packets that each ring holds; the port refuses further ones. 0: the kernel drops them instead.
     pub ring_bound: u64,
 }
 
@@ -202,9 +202,9 @@ impl LaneEntry {
 /// A metadata record (`struct weft_record`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// What it tells.
+    /// The kind of the record.
     pub kind: RecordKind,
-    /// The flow; `None` for what is not IP.
+    /// The flow; `None` for packets that are not IP.
     pub key: Option<FlowKey>,
     /// Its lane.
     pub lane: u16,
@@ -214,18 +214,18 @@ pub struct Record {
     pub class: u16,
 }
 
-/// What a record tells.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
-    /// A flow that the NIC does not know.
+    /// A flow unknown to the NIC.
     New,
     /// A known flow whose metadata has changed.
     Changed,
-    /// A flow that was taken off the table.
+    /// A flow that was removed from the table.
     Expired,
 }
 
-/// Reads sixteen bytes in network order; IPv4 comes as `::ffff:a.b.c.d`.
+/// Reads sixteen bytes in network order; IPv4 is encoded as `::ffff:a.b.c.d`.
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     let octets: [u8; 16] = bytes.try_into().ok()?;
     Some(core::net::Ipv6Addr::from(octets).to_canonical())
@@ -236,7 +236,7 @@ fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
 }
 
 impl Record {
-    /// Reads a record; `None` for anything that is not one.
+    /// Parses a record; `None` if the bytes are invalid.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let kind = match u16_at(bytes, 62)? {
             0 => RecordKind::New,
@@ -254,7 +254,7 @@ impl Record {
     }
 }
 
-/// Reads a `struct weft_flow_key`; `None` for what is not IP.
+/// Parses a `struct weft_flow_key`; `None` for packets that are not IP.
 pub fn flow_key(bytes: &[u8]) -> Option<FlowKey> {
     if *bytes.get(37)? == 0 {
         return None;

@@ -9,8 +9,8 @@
 //!    +-- bit and count in a shared page --------+
 //! ```
 //!
-//! A packet stays in its ring, charged to its socket, until the worker has decided that it is its turn: the fetch is the
-//! completion that TCP small queues waits for. [`nic`] puts the stages together; [`worker`] is the loop.
+//! A packet stays in its ring, charged to its socket, until its turn: the fetch is the completion that TCP small queues
+//! waits for. [`nic`] assembles the stages; [`worker`] is the loop.
 
 pub mod counters;
 pub mod departures;

@@ -1,40 +1,48 @@
-//! The link's own clock.
+//! The link's clock: the time up to which the emulated link is busy.
 //!
-//! The engine's time is the time on the wire, not on the wall: a packet's departure is when the link has sent it. When the
-//! worker was kept from running while packets waited, the link's clock lags, and the worker catches up by sending without
-//! pause until it is level again; limits and shares are then exact in the link's time. What lies further back than the
-//! catch-up is lost link time and is counted.
+//! The engine's time is the time on the wire, not the wall clock. A packet departs when the link has sent it. The clock
+//! advances in three ways:
+//! 1. [`Link::send`] adds the transmission time of a chunk, exact to the fraction of a nanosecond.
+//! 2. [`Link::idle_until`] skips time in which no packet could be sent.
+//! 3. [`Link::follow`] skips time that exceeds the catch-up.
+//!
+//! If the worker did not run while packets waited, the clock lags behind the wall clock. The worker then sends without
+//! pause until both are level again, so limits and shares stay exact in the link's time. A lag beyond the catch-up is
+//! lost link time. It is counted ([`Link::lost`], reported as `link_lost`).
+//!
+//! The clock belongs to the transmit worker. It never decreases. It is ahead of the wall clock by at most one chunk,
+//! and then the link is busy.
 
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
-/// How long what waits below the NIC may keep an urgent packet waiting, where the rate is high enough that pieces do not decide.
+/// The delay that the queue below the NIC may add to an urgent packet, on links fast enough that chunks are short.
 const BELOW: Nanos = Nanos::from_micros(200);
-/// A super-packet, whole.
+/// The size of a whole super-packet in bytes.
 pub(crate) const WHOLE: u64 = 65_536;
 
-/// How much may wait below the NIC, in bytes of kernel memory, when chunks of at most `piece` bytes leave at `rate`: two, so
-/// that the device below never runs dry between one and the next, and no more, since a packet of the top class waits behind all of
-/// it. Two pieces of a fast link are so little time that the worker would be late: there, what leaves in 200 us, up to two
-/// whole super-packets (measured with pieces of 12 KB at 300 Mb/s behind a queue: a wait of 0.44 ms in the median with two
-/// pieces, of 3.7 ms with the kernel's default).
+/// The bound of the queue below the NIC, in bytes of kernel memory, for chunks of at most `piece` bytes at `rate`. Two
+/// chunks, so that the device below never runs dry between them, and no more, since a packet of the top class waits
+/// behind all of them. On a fast link two chunks take less time than the worker needs to respond: there the bound is
+/// the bytes of 200 us, up to two whole super-packets. Measured with chunks of 12 KB at 300 Mb/s above a queue: a
+/// median wait of 0.44 ms with two chunks, and of 3.7 ms with the kernel's default.
 pub fn queue_below(rate: BitsPerSec, piece: Bytes) -> Bytes {
     let piece = piece.get().min(WHOLE);
     Bytes(rate.bytes_in(BELOW).get().clamp(2 * piece, 2 * WHOLE))
 }
 
-/// A link of a certain rate.
+/// A link of a fixed rate.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// The rate, and the fraction of a nanosecond that `free_at` is behind: keeps long runs exact.
+    /// The rate, with the fraction of a nanosecond missing from `free_at`, which keeps long runs exact.
     exact: ExactRate,
     catch_up: Nanos,
-    /// The link's clock: everything up to here is either sent or known to have been idle.
+    /// The link's clock: until then the link has been busy or known to be idle.
     free_at: Instant,
     lost: Nanos,
 }
 
 impl Link {
-    /// A link that is free from `now` on.
+    /// Creates a link that is free from `now` on.
     pub fn new(rate: BitsPerSec, catch_up: Nanos, now: Instant) -> Self {
         Self { exact: ExactRate::at_least_one(rate), catch_up, free_at: now, lost: Nanos::ZERO }
     }
@@ -44,7 +52,7 @@ impl Link {
         self.free_at
     }
 
-    /// Link time that was lost because the worker did not run for longer than the catch-up.
+    /// The link time lost because the worker did not run for longer than the catch-up.
     pub fn lost(&self) -> Nanos {
         self.lost
     }
@@ -54,7 +62,7 @@ impl Link {
         self.exact.rate()
     }
 
-    /// Lets the link's clock follow the wall clock as far as the catch-up demands. Call before scheduling.
+    /// Advances the link's clock to the wall clock less the catch-up, if it is behind. Called before scheduling.
     pub fn follow(&mut self, wall: Instant) {
         let earliest = wall.saturating_sub(self.catch_up);
         if self.free_at < earliest {
@@ -63,17 +71,17 @@ impl Link {
         }
     }
 
-    /// Nothing could be sent before `until`: the link was idle.
+    /// Records that no packet could be sent before `until`: the link was idle.
     pub fn idle_until(&mut self, until: Instant) {
         self.free_at = self.free_at.max(until);
     }
 
-    /// Whether the link is free at `wall`; otherwise when it will be.
+    /// The time at which the link will be free, or `None` if it is free at `wall`.
     pub fn busy_until(&self, wall: Instant) -> Option<Instant> {
         (self.free_at > wall).then_some(self.free_at)
     }
 
-    /// Puts `bytes` on the wire. Returns the departure: when the last bit is sent.
+    /// Sends `bytes`. Returns the departure: the time of the last bit.
     pub fn send(&mut self, bytes: Bytes) -> Instant {
         self.free_at += self.exact.take(bytes);
         self.free_at

@@ -1,4 +1,4 @@
-//! A multiqueue NIC in a testbed: what experiments with queue assignment start.
+//! A multiqueue NIC in a testbed, for experiments with queue assignment.
 
 use crate::nic::{NicConfig, NicError, NicPlan, SoftwareNic};
 use crate::plan::Mode;
@@ -8,56 +8,57 @@ use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::queues::{Inner, Service};
 use weft_units::{BitsPerSec, Nanos};
 
-/// What the NIC is to be.
+/// The configuration of the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multiqueue {
-    /// Hardware queues, 1 to 256.
+    /// The number of hardware queues, 1 to 256.
     pub queues: u16,
-    /// What takes turns inside a queue.
+    /// The service order of the flows in a queue.
     pub inner: Inner,
-    /// How the queues are served while no weights are asked for.
+    /// The service order of the queues while no weights are requested.
     pub service: Service,
     /// The link's rate.
     pub rate: BitsPerSec,
-    /// Packets that a ring holds; one more is dropped.
+    /// The capacity of a ring in packets; one more is dropped.
     pub ring_packets: u32,
     /// As in [`NicConfig`].
     pub departures: Option<usize>,
 }
 
 impl Multiqueue {
-    /// Eight first-in first-out queues in turns, each of 1000 packets (the kernel's default `txqueuelen`), without a log.
+    /// Configures eight first-in first-out queues served in turns, each of 1000 packets (the kernel's default
+    /// `txqueuelen`), without a log.
     pub fn new(rate: BitsPerSec) -> Self {
         let (inner, service) = (Inner::Fifo, Service::RoundRobin);
         Self { queues: 8, inner, service, rate, ring_packets: 1000, departures: None }
     }
 }
 
-/// Why it could not be started.
+/// Errors from starting the NIC.
 #[derive(Debug, thiserror::Error)]
 pub enum MultiqueueError {
-    /// A device or an address.
+    /// A device or an address failed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// The NIC.
+    /// The NIC failed.
     #[error(transparent)]
     Nic(#[from] NicError),
-    /// The policy of one class was refused: a defect of the compiler.
-    #[error("the policy of a NIC without one does not compile: {0}")]
+    /// The policy of one class was rejected: a bug of the compiler.
+    #[error("the built-in policy of a NIC without classes does not compile: {0}")]
     Policy(String),
 }
 
-/// All traffic is one class: the NIC knows queues only.
+/// The policy: all traffic is one class, since the NIC knows queues only.
 const POLICY: &str = "root = fair of default";
 
-/// How far the link's clock may lag; also the length of the windows of samples.
+/// The maximum lag of the link's clock, and the length of the sample windows.
 const CATCH_UP: Nanos = Nanos::from_millis(50);
 
-/// Starts the NIC between the sender and the receiver, with their addresses, and waits until packets pass. A flow's packets
-/// keep their order also when it sends from several cores.
+/// Starts the NIC between the sender and the receiver, with their addresses, and waits until packets pass. A flow keeps
+/// its packet order even if it sends from several cores.
 ///
 /// # Errors
-/// When a device cannot be made, the kernel refuses the eBPF program, or a thread cannot be started.
+/// When a device cannot be created, the kernel rejects the eBPF program, or a thread cannot be started.
 pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, MultiqueueError> {
     let compiled = compile(Source { name: "multiqueue", text: POLICY }, &CompileOptions::default());
     let said = || MultiqueueError::Policy(format!("{:?}", compiled.diagnostics));

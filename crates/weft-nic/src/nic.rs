@@ -1,4 +1,26 @@
-//! The software NIC as a whole: a port, an uplink, a policy, three threads: one sends, one receives, one tidies the flow table.
+//! The software NIC: a port, an uplink, a policy, and three threads.
+//!
+//! [`SoftwareNic::start`], in this order:
+//! 1. The plan fixes which lane has which rings. [`NicPlan`] holds policy, configuration and rings together, so they
+//!    cannot disagree.
+//! 2. The engine is built with one flow per ring.
+//! 3. The eBPF programs are loaded and attached: at the port's egress, and at the far end's ingress, which drops
+//!    packets that bypassed the egress.
+//! 4. The queue below the NIC is bounded, and the uplink's counters are read as a baseline.
+//! 5. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
+//! 6. The port is brought up. Until then no packet enters, so none passes uncounted.
+//!
+//! [`SoftwareNic::stop`], in this order:
+//! 1. The port is taken down.
+//! 2. The worker sends the packets that have entered, for at most the grace period.
+//! 3. The threads stop and are joined. The worker counts the packets left in the rings as held.
+//! 4. The totals are read. They are exact from then on.
+//!
+//! Ownership: the worker owns the rings, the engine and the link; each counter has one writing thread; `SoftwareNic`
+//! owns the devices and reads the counters. Dropping it removes the devices.
+//!
+//! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A worker
+//! that ended early is reported by [`SoftwareNic::is_running`], and its error by [`SoftwareNic::stop`].
 
 mod plan;
 mod threads;
@@ -31,46 +53,46 @@ use weft_sched::{PolicyTree, QueueScheduler};
 use weft_titan::page::QueuePage;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, RingId, TxQueueId, Weight};
 
-/// How the NIC is to run.
+/// The configuration of a NIC.
 #[derive(Clone, Debug)]
 pub struct NicConfig {
-    /// How it schedules.
+    /// The scheduling mode.
     pub mode: Mode,
-    /// The rate of the link that it emulates, or keeps to.
+    /// The rate of the emulated link, or the rate limit of the real one.
     pub rate: BitsPerSec,
-    /// How super-packets are cut, except by [`Mode::Multiqueue`].
+    /// The unit of segmentation, except in [`Mode::Multiqueue`].
     pub segments_per_turn: SegmentsPerTurn,
-    /// How far the link's clock may lag behind the wall clock before link time is lost.
+    /// The maximum lag of the link's clock behind the wall clock before link time is lost.
     pub catch_up: Nanos,
-    /// Length of the windows of [`Sample`]s.
+    /// The length of the windows of [`Sample`]s.
     pub window: Nanos,
-    /// The policy's cgroups, resolved; `None` for one that does not exist.
+    /// The policy's cgroups, resolved; `None` for a cgroup that does not exist.
     pub cgroups: Vec<Option<CgroupEntry>>,
-    /// Expected number of flows by class, for [`Mode::Qpf`].
+    /// The expected number of flows by class, for [`Mode::Qpf`].
     pub flows: Vec<u32>,
-    /// Ring budget of the port.
+    /// The maximum number of the port's rings.
     pub rings: usize,
-    /// Whether a log of all departures is kept, and how many to make room for before the start: about the link's rate over
-    /// the size of a packet as the host sends it, for as long as it runs. More are no error.
+    /// The departure log, if any, with its expected number of departures: the link's rate over the size of a packet as
+    /// the host sends it, times the duration. More departures are no error.
     pub departures: Option<usize>,
 }
 
-/// Why the NIC could not start or go on.
+/// Errors from starting or running the NIC.
 #[derive(Debug, thiserror::Error)]
 pub enum NicError {
-    /// The policy does not fit the match table.
+    /// The policy exceeds the match table.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The policy does not fit the rings.
+    /// The policy exceeds the rings.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The eBPF program.
+    /// The eBPF program failed to load or attach.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// A device.
+    /// A device failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The engine refuses the program: a defect of the compiler, reported rather than run.
+    /// The engine rejects the program: a bug of the compiler, reported instead of executed.
     #[error("the engine refuses the policy: {0}")]
     Engine(String),
     /// The rate is zero.
@@ -91,7 +113,7 @@ pub struct SoftwareNic {
     uplink_device: UplinkWatch,
     samples: Receiver<Sample>,
     departures: Option<Departures>,
-    /// The kernel's counters as they were read last.
+    /// The last reading of the kernel's counters.
     readings: LastReadings,
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<Result<(), Errno>>>,
@@ -100,14 +122,14 @@ pub struct SoftwareNic {
     plan: RingPlan,
 }
 
-/// The table of a running NIC's cgroups.
+/// The cgroup table of a running NIC.
 #[derive(Clone, Debug)]
 pub struct CgroupTable {
     doorbells: Arc<Doorbells>,
 }
 
 impl CgroupTable {
-    /// Says where cgroup `index` of the policy is now: a service that starts again gets another cgroup of the same path.
+    /// Sets cgroup `index` of the policy: a restarted service has a new cgroup of the same path.
     ///
     /// # Errors
     /// When the policy has no such cgroup.
@@ -116,7 +138,7 @@ impl CgroupTable {
     }
 }
 
-/// The uplink's device after its descriptor has gone to the worker.
+/// The uplink's device, whose descriptor belongs to the worker.
 #[derive(Debug)]
 struct UplinkWatch {
     device: Uplink,
@@ -124,7 +146,7 @@ struct UplinkWatch {
     before: Count,
 }
 
-/// Descriptor rings as the plan wants them, with the engine's flows: `add_flow` makes that of a ring.
+/// Creates the descriptor rings of the plan. `add_flow` adds a ring's flow to the engine.
 pub(crate) fn make_rings<E: core::fmt::Display>(
     plan: &RingPlan,
     fds: Vec<OwnedFd>,
@@ -144,13 +166,13 @@ pub(crate) fn make_rings<E: core::fmt::Display>(
     Ok((rings, ring_of_flow))
 }
 
-/// What decides whose turn it is.
+/// The scheduler of a mode.
 enum Scheduler {
     Policy(PolicyTree),
     Queues(QueueScheduler),
 }
 
-/// The scheduler of the plan, with a flow for each ring.
+/// Creates the scheduler of the plan, with a flow per ring.
 fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<RingId>), NicError> {
     if let Some(queues) = plan.queues {
         let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
@@ -166,7 +188,7 @@ fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Rin
     Ok((Scheduler::Policy(tree), rings, ring_of_flow))
 }
 
-/// The page of the queues, kept in memory by the doorbells.
+/// The page of the queues, which the doorbells keep mapped.
 struct SharedQueues(Arc<Doorbells>);
 
 impl Deref for SharedQueues {
@@ -176,14 +198,14 @@ impl Deref for SharedQueues {
     }
 }
 
-/// Loads the doorbell's program and attaches it to the port.
+/// Loads the eBPF programs and attaches them to the port.
 fn attach_doorbells(config: &NicConfig, plan: &RingPlan, port: &Port) -> Result<Arc<Doorbells>, NicError> {
     let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
     doorbells.guard().set_link_rate(config.rate);
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let ifindex = port.index()?;
     port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
-    // A plain multiqueue NIC knows no classes that a packet could escape from.
+    // A plain multiqueue NIC has no classes, so no packet can escape its class.
     if plan.queues.is_none() {
         let behind = port.peer_index()?;
         port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??;
@@ -192,7 +214,7 @@ fn attach_doorbells(config: &NicConfig, plan: &RingPlan, port: &Port) -> Result<
 }
 
 impl SoftwareNic {
-    /// Starts the NIC of `plan` on `port`, which has as many rings, and `uplink`, and brings the port up.
+    /// Starts the NIC of `plan` on `port`, which has the plan's number of rings, and `uplink`. Brings the port up.
     ///
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
@@ -257,18 +279,17 @@ impl SoftwareNic {
         })
     }
 
-    /// Lets the port, and the uplink's own device, follow what the interface behind them has now: its largest packet, and whether
-    /// packets can be sent through it.
+    /// Applies the MTU and the carrier of the interface behind the uplink to the port and the uplink's device.
     ///
     /// # Errors
-    /// When the port is gone.
+    /// When the port no longer exists.
     pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
-        // The kernel lowers that of a macvlan with its parent's, and never raises it.
+        // The kernel lowers a macvlan's MTU with its parent's and never raises it.
         let _ = self.uplink_device.device.set_mtu(mtu);
         Ok(self.port.follow(mtu, carrier)?)
     }
 
-    /// Windows of the link's time, as they close.
+    /// The samples of the link's time, one per window.
     pub fn samples(&self) -> &Receiver<Sample> {
         &self.samples
     }
@@ -278,17 +299,18 @@ impl SoftwareNic {
         &self.port
     }
 
-    /// The table of the policy's cgroups, which may be written while the NIC runs.
+    /// The cgroup table of the policy, which may be written while the NIC runs.
     pub fn cgroups(&self) -> CgroupTable {
         CgroupTable { doorbells: Arc::clone(&self.doorbells) }
     }
 
-    /// The page of doorbells: what was posted for each ring and what of it is done.
+    /// The doorbell page: posted and done counts per ring.
     pub fn doorbells(&self) -> &Shared {
         self.doorbells.shared()
     }
 
-    /// The page of its queues: what a program that assigns queues writes and reads. Only [`Mode::Multiqueue`] looks at it.
+    /// The page of the hardware queues, written and read by a program that assigns queues. Used only by
+    /// [`Mode::Multiqueue`].
     pub fn queue_page(&self) -> &QueuePage {
         self.doorbells.queues()
     }
@@ -298,7 +320,7 @@ impl SoftwareNic {
         &self.plan
     }
 
-    /// How many flows of each class the NIC tracks now.
+    /// The number of tracked flows by class.
     pub fn flows_by_class(&self) -> Vec<u32> {
         let mut flows = vec![0; self.counters.classes.len()];
         for (lane, tracked) in self.plan.lanes.iter().zip(&self.doorbells.shared().lanes) {
@@ -309,20 +331,20 @@ impl SoftwareNic {
         flows
     }
 
-    /// Processor time that the worker has used so far, at most 20 ms old.
+    /// The processor time of the worker so far, at most 20 ms old.
     pub fn worker_cpu(&self) -> Nanos {
         Nanos(self.counters.worker_cpu.get())
     }
 
-    /// Whether the worker is still at work; it ends early only when the port's devices are taken away.
+    /// Whether the worker still runs; it ends early only when the port's devices are deleted.
     pub fn is_running(&self) -> bool {
         self.worker.as_ref().is_some_and(|w| !w.is_finished())
     }
 
-    /// The totals now.
+    /// The current totals.
     ///
     /// # Errors
-    /// None at present: a counter that cannot be read stands as it was read last, and [`Totals::unread`] says so.
+    /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
     pub fn totals(&self) -> Result<Totals, NicError> {
         let shared = self.doorbells.shared();
         let pair = |count: &[AtomicU64; 2]| Count {
@@ -388,19 +410,19 @@ impl SoftwareNic {
         })
     }
 
-    /// Takes the port down, lets what has entered leave for at most `grace`, stops the threads, and counts what is left
-    /// as held.
+    /// Takes the port down, sends the packets that have entered for at most `grace`, and stops the threads. The packets
+    /// left count as held.
     ///
     /// # Errors
-    /// When the worker had failed before, with the reason.
+    /// When the worker failed before, with the reason.
     pub fn stop(self, grace: Nanos) -> Result<Totals, NicError> {
         self.stop_with_log(grace).map(|(totals, _)| totals)
     }
 
-    /// As [`stop`](Self::stop), with the departure log; an empty one where the configuration asks for none.
+    /// Stops the NIC as [`stop`](Self::stop), and returns the departure log; an empty one if none was configured.
     ///
     /// # Errors
-    /// When the worker had failed before, with the reason.
+    /// When the worker failed before, with the reason.
     pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
         let _ = self.port.down();
         let until = clock::now() + grace;
@@ -435,7 +457,7 @@ impl SoftwareNic {
         }
     }
 
-    /// The uplink's descriptor, for tests that put packets in by hand.
+    /// The uplink's descriptor, for tests that inject packets.
     pub fn uplink_fd(&self) -> &OwnedFd {
         &self.uplink
     }

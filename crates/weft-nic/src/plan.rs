@@ -1,8 +1,8 @@
-//! The plan of a port's rings: which lane's packets lie in which descriptor rings, and what the engine makes of them.
+//! The plan of a port's rings: the rings of each lane, and the engine's program for them.
 //!
-//! In Loom's mode a ring holds packets of one lane only, so that a doorbell out of step with its ring can never be charged to
-//! the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues filled by
-//! hash, a queue for each flow, all served in turns without regard to the policy.
+//! In Loom's mode a ring holds packets of one lane only, so a doorbell out of step with its ring can never be charged
+//! to the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues
+//! filled by hash, or a queue per flow, all served in turns without regard to the policy.
 
 use crate::layout::{LaneEntry, RINGS, Spread};
 use weft_policy::{BOUND_DEFAULT, CompiledPolicy, INFRASTRUCTURE};
@@ -10,28 +10,28 @@ use weft_sched::queues::{Inner, Service};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
 use weft_units::{ClassId, LaneId, LeafId, NodeId, Packets};
 
-/// How the NIC schedules.
+/// The scheduling mode of a NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
     /// One transmit queue, first in first out.
     Sq,
-    /// Some queues, flows spread by hash, served in turns: a turn is what is cut at a time, whatever its size.
+    /// A number of queues, flows spread by hash, served in turns. A turn is one chunk, whatever its size.
     Mq {
         /// Number of queues.
         queues: u16,
     },
-    /// A queue for each flow as far as the port has queues, served in turns.
+    /// A queue per flow, as far as the port has queues, served in turns.
     Qpf,
     /// The policy.
     Loom,
-    /// The multiqueue NIC of Titan and Loom (ATC 2017, NSDI 2019): hardware queues, into which a packet goes by its hash;
-    /// super-packets go whole. It can be asked for weights and pieces in the page of its queues.
+    /// The multiqueue NIC of Titan and Loom (ATC 2017, NSDI 2019): hardware queues, selected by the packet's hash, and
+    /// whole super-packets. Weights and segmentation may be requested in the page of its queues.
     Multiqueue {
         /// Number of queues, 1 to 256.
         queues: u16,
-        /// What takes turns inside a queue.
+        /// The service order of the flows in a queue.
         inner: Inner,
-        /// How the queues are served while no weights are asked for.
+        /// The service order of the queues while no weights are requested.
         service: Service,
     },
 }
@@ -49,19 +49,19 @@ impl Mode {
     }
 }
 
-/// Why a policy does not fit the port's rings.
+/// Errors of a policy that exceeds the port's rings.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
-    /// More lanes than rings.
+    /// The policy has more lanes than the port has rings.
     #[error(
         "the policy has {lanes} lanes (a class for each limit it passes, and infrastructure), and a port has {rings} \
          descriptor rings; \
          each lane needs one of its own: merge classes, or split the policy over two ports"
     )]
     Lanes {
-        /// Lanes of the policy.
+        /// The number of lanes of the policy.
         lanes: usize,
-        /// Rings of the port.
+        /// The number of rings of the port.
         rings: usize,
     },
 }
@@ -69,43 +69,43 @@ pub enum PlanError {
 /// A descriptor ring of the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingSpec {
-    /// The engine's lane that it feeds.
+    /// The engine's lane of the ring.
     pub lane: LaneId,
     /// The class of all its packets; `None` where classes share the ring.
     pub class: Option<ClassId>,
 }
 
-/// The plan, with the policy that it follows from, so that nobody has to pass the two side by side.
+/// The plan, with the policy from which it was derived, so that the two cannot disagree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingPlan {
     policy: CompiledPolicy,
-    /// The match table's lanes, as the eBPF program places them.
+    /// The match table's lanes, as the eBPF program uses them.
     pub lanes: Vec<LaneEntry>,
-    /// The rings; queue q of the port is number q.
+    /// The rings; queue q of the port is ring q.
     pub rings: Vec<RingSpec>,
-    /// What the engine runs.
+    /// The program of the engine.
     pub program: Program,
-    /// A multiqueue NIC has this engine instead.
+    /// The hardware queues of a multiqueue NIC, which replace the program.
     pub queues: Option<QueuePlan>,
-    /// The lane of ARP, neighbour discovery, DHCP and the like, which goes before all others: the last of the lanes. `None`
-    /// where the policy has a class of that name, and in modes that know no policy.
+    /// The lane of ARP, neighbour discovery, DHCP and similar packets, which precedes all others: the last of the
+    /// lanes. `None` where the policy has a class of that name, and in modes without a policy.
     pub infrastructure: Option<LaneId>,
 }
 
 /// The hardware queues of a multiqueue NIC. Queue q has the rings from q * `rings` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuePlan {
-    /// How many there are.
+    /// The number of queues.
     pub queues: usize,
-    /// The rings of each.
+    /// The number of rings per queue.
     pub rings: usize,
-    /// What takes turns inside a queue.
+    /// The service order of the flows in a queue.
     pub inner: Inner,
-    /// How the queues are served while no weights are asked for.
+    /// The service order of the queues while no weights are requested.
     pub service: Service,
 }
 
-/// The flow table that the lanes of a port divide between them (`flows` in bpf/doorbell.bpf.c).
+/// The size of the flow table that the lanes of a port share (`flows` in bpf/doorbell.bpf.c).
 const FLOW_TABLE: u32 = 65_536;
 
 impl RingPlan {
@@ -137,7 +137,7 @@ impl RingPlan {
                 } else {
                     with_infrastructure(loom(policy, budget - 1))
                 };
-                // The program's lanes are the plan's, in the same order; infrastructure has the bound of any class.
+                // The program's lanes are the plan's, in the same order. Infrastructure has the bound of any class.
                 for (entry, lane) in plan.lanes.iter_mut().zip(&plan.program.lanes) {
                     entry.packet_bound =
                         if lane.packet_bound == Packets::MAX { 0 } else { lane.packet_bound.get() };
@@ -152,20 +152,20 @@ impl RingPlan {
         &self.policy
     }
 
-    /// How many classes its packets may have: the policy's, and infrastructure.
+    /// The number of classes of its packets: the policy's, and infrastructure.
     pub fn classes(&self) -> usize {
         self.policy.classes.len() + usize::from(self.infrastructure.is_some())
     }
 }
 
-/// The policy's lanes, each with rings of its own.
+/// Plans the policy's lanes, each with its own rings.
 fn loom(policy: &CompiledPolicy, budget: usize) -> RingPlan {
     let wanted: Vec<usize> = policy.program.lanes.iter().map(|l| loom_demand(policy, l)).collect();
     own_rings(policy, &divide(&wanted, budget), policy.program.clone(), |lane| lane)
 }
 
-/// Adds a lane for infrastructure, of a class of its own behind the policy's, with one ring, above the whole tree. It needs no
-/// limit there: the program at the egress lets no more into it than its share.
+/// Adds a lane for infrastructure with its own class, numbered after the policy's, and one ring, above the whole tree.
+/// It needs no limit there, since the egress program admits only its share.
 fn with_infrastructure(mut plan: RingPlan) -> RingPlan {
     let class = ClassId::from_index(plan.policy.classes.len());
     let leaf = LeafId::from_index(plan.program.leaves.len());
@@ -204,8 +204,9 @@ fn with_infrastructure(mut plan: RingPlan) -> RingPlan {
 }
 
 impl RingPlan {
-    /// Lanes whose classes have a bound refuse at the port what their rings, of `packets` packets each, cannot hold: so no
-    /// packet that was let in is dropped behind the doorbell, and the count of what is done never lags.
+    /// Sets the ring bound of lanes whose classes have a packet bound to the capacity `packets` of a ring. The port
+    /// then refuses packets that the ring cannot hold. No admitted packet is dropped after its doorbell, and the count
+    /// of completed packets never lags.
     pub(crate) fn bound_rings(&mut self, packets: u32) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.packet_bound > 0) {
             lane.ring_bound = u64::from(packets);
@@ -213,8 +214,8 @@ impl RingPlan {
     }
 }
 
-/// A lane of a FIFO leaf has one ring, since the order of arrival holds only within a ring; a lane of a fair leaf takes
-/// what it can get.
+/// The number of rings that a lane can use. A FIFO leaf uses one per lane, since the order of arrival holds only within
+/// a ring; a fair leaf uses all it can get.
 fn loom_demand(policy: &CompiledPolicy, lane: &LaneSpec) -> usize {
     match policy.program.leaves[lane.leaf.index()].discipline {
         LeafDiscipline::Fifo => 1,
@@ -222,8 +223,8 @@ fn loom_demand(policy: &CompiledPolicy, lane: &LaneSpec) -> usize {
     }
 }
 
-/// Divides `budget` rings by max-min fairness: nobody gets more than it wants, and what one does not want the others share.
-/// Everybody gets one; the budget covers that.
+/// Divides `budget` rings by max-min fairness: no lane gets more than it wants, and the others share the surplus. Every
+/// lane gets at least one; the budget must cover that.
 fn divide(wanted: &[usize], budget: usize) -> Vec<usize> {
     let mut given = vec![1; wanted.len()];
     let mut left = budget - wanted.len();
@@ -245,7 +246,7 @@ fn flow_bound(policy: &CompiledPolicy) -> u32 {
     FLOW_TABLE / policy.program.lanes.len().max(1) as u32
 }
 
-/// Every lane has rings of its own.
+/// Plans lanes with their own rings.
 fn own_rings(
     policy: &CompiledPolicy,
     given: &[usize],
@@ -271,7 +272,7 @@ fn own_rings(
     RingPlan { policy: policy.clone(), lanes, rings, program, queues: None, infrastructure: None }
 }
 
-/// All lanes share all rings.
+/// Plans lanes that share all rings.
 fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
     let entry = |lane: &LaneSpec| LaneEntry {
         class: lane.class.0 as u16,
@@ -293,11 +294,11 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
     }
 }
 
-/// The most rings of a fair queue: flows that are active in one queue at the same time are few, and each ring has a buffer
-/// of 70 KB.
+/// The maximum number of rings of a fair queue: few flows are active in one queue at the same time, and each ring has a
+/// buffer of 70 KB.
 const FAIR_RINGS: usize = 32;
 
-/// Hardware queues, each with one ring or, if its flows share it, with as many as the budget has.
+/// Plans hardware queues, each with one ring or, if its flows share it, with as many as the budget allows.
 fn multiqueue(
     policy: &CompiledPolicy,
     queues: usize,
@@ -313,8 +314,8 @@ fn multiqueue(
     RingPlan { queues: Some(queues_plan), ..shared(policy, queues * rings, Spread::Queues) }
 }
 
-/// A NIC that knows no policy: one leaf whose queues are served in turns. FIFO over queues is round robin: a queue that has
-/// had its turn, or has just become busy, is last.
+/// A program without policy: one leaf whose queues are served in turns. FIFO over queues is round robin, since a queue
+/// is appended after its turn or when it becomes busy.
 fn turns_program(policy: &CompiledPolicy) -> Program {
     let default = ClassId::from_index(policy.classes.len().saturating_sub(1));
     Program {

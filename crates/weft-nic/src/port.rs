@@ -1,7 +1,22 @@
-//! The port as applications see it, and the uplink behind the NIC.
+//! The port of the applications, and the uplink of the NIC.
 //!
-//! A port is a veth whose far end carries a macvtap in passthru mode: what leaves through the near end waits in the
-//! macvtap's queues, still charged to its socket, until the NIC reads it.
+//! A port is a veth pair. The far end carries a macvtap in passthru mode: packets sent through the near end wait in the
+//! macvtap's queues, still charged to their sockets, until the NIC reads them.
+//!
+//! Creation ([`Port::create`]), in an order that leaves no packet uncounted:
+//! 1. The veth pair is created, down; the far end is in the NIC's namespace, without IPv6.
+//! 2. Receive packet steering by hash is set on the far end, if one backlog per flow is required.
+//! 3. The far end's MTU is set to the maximum and the far end is brought up.
+//! 4. The macvtap is created, its queues (the rings) are opened, and only then is it brought up. A packet that found
+//!    the link up without a queue would enter the stack of the namespace.
+//! 5. The caller attaches the doorbell and calls [`Port::up`], which waits for the carrier of all three devices.
+//!
+//! Ownership: the port owns its devices and deletes them when it is dropped. The rings' descriptors move to the
+//! transmit worker. Devices are addressed by index, since names may change.
+//!
+//! Drops in this path are counted by the kernel and read by [`Port::drops`]: a full backlog (`tx_dropped` of the near
+//! end) and a full ring (`rx_dropped` of the macvtap). The kernel does not count a UDP GSO packet dropped at a full
+//! ring. Setting `disable_ipv6` may fail without a counter: a kernel without IPv6 needs it not.
 
 mod backlog;
 mod uplink;
@@ -16,7 +31,7 @@ use weft_host::netns::NetNs;
 use weft_host::sysctl;
 use weft_host::tap::TapError;
 
-/// Why a port or an uplink could not be made.
+/// Errors from creating a port or an uplink.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// A link.
@@ -28,10 +43,10 @@ pub enum PortError {
     /// The TAP of an uplink.
     #[error(transparent)]
     Tap(#[from] TapError),
-    /// The backlogs between the ends of a port.
+    /// The receive backlogs between the ends of a port.
     #[error(transparent)]
     Backlog(#[from] BacklogError),
-    /// Two devices on one interface cannot have one hardware address.
+    /// Two devices on one interface cannot share a hardware address.
     #[error(
         "the hardware address {mac} is in use on {parent}, by itself or by another port on it; give another with --mac, or none"
     )]
@@ -43,28 +58,28 @@ pub enum PortError {
     },
 }
 
-/// What a port is made of.
+/// The configuration of a port.
 #[derive(Clone, Debug)]
 pub struct PortConfig<'a> {
-    /// Where applications see it.
+    /// The namespace of the applications.
     pub app: &'a NetNs,
-    /// Where its far end and the rings are.
+    /// The namespace of the far end and the rings.
     pub nic: &'a NetNs,
-    /// Its name in `app`.
+    /// The name of the near end in `app`.
     pub name: &'a str,
-    /// Its MAC address.
+    /// The MAC address of the near end.
     pub mac: Mac,
-    /// Number of descriptor rings, at most 256.
+    /// The number of descriptor rings, at most 256.
     pub rings: u32,
-    /// Packets that a ring holds; one more is dropped. At least two for each flow that may share the ring, since TCP small
-    /// queues lets a flow have two.
+    /// The capacity of a ring in packets; one more is dropped. At least two per flow that may share the ring, since TCP
+    /// small queues allows a flow two.
     pub ring_packets: u32,
-    /// Whether the packets of a flow pass the veth through one core's backlog, whichever core sends them. Without it, a
-    /// flow that sends from two cores may be reordered on its way to the ring, and when it changes rings.
+    /// Whether all packets of a flow pass the veth through one core's backlog, whichever core sends them. Otherwise a
+    /// flow may be reordered when it sends from two cores, or when it changes rings.
     pub single_backlog: bool,
 }
 
-/// A port. Its devices go when it is dropped.
+/// A port. Its devices are deleted when it is dropped.
 #[derive(Debug)]
 pub struct Port {
     app: NetNs,
@@ -73,41 +88,41 @@ pub struct Port {
     behind: Numbered,
     tap: Option<Numbered>,
     pub(crate) rings: Vec<OwnedFd>,
-    /// Packets that a ring holds.
+    /// The capacity of a ring in packets.
     pub(crate) ring_packets: u32,
 }
 
-/// What the kernel dropped between the port's egress and its rings.
+/// Packets dropped by the kernel between the port's egress and its rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortDrops {
-    /// The receive backlog between the ends of the veth was full: what the near end counts as dropped on transmission.
-    /// (The far end counts the same packets once more, and others that never were for a ring.)
+    /// Packets dropped at a full receive backlog between the ends of the veth: `tx_dropped` of the near end. (The far
+    /// end counts the same packets again, with others that were not for a ring.)
     pub backlog: u64,
-    /// A ring was full: what the macvtap counts as dropped on reception (`tap_handle_frame`, drivers/net/tap.c). Of a UDP
-    /// GSO packet that the ring had no room for, the kernel counts nothing.
+    /// Packets dropped at a full ring: `rx_dropped` of the macvtap (`tap_handle_frame`, drivers/net/tap.c). The kernel
+    /// does not count a UDP GSO packet for which the ring had no room.
     pub ring_full: u64,
 }
 
-/// How long the links of a port may take to come up.
+/// The time allowed for the links of a port to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
-/// The far end takes packets of any length, so that the near end's MTU alone decides (`is_skb_forwardable` in net/core/dev.c
-/// drops what is longer than the receiving end's). The most that a veth has (`ETH_MAX_MTU`).
+/// The MTU of the far end: the maximum of a veth (`ETH_MAX_MTU`), so that only the near end's MTU applies.
+/// `is_skb_forwardable` in net/core/dev.c drops packets above the receiving end's MTU.
 const FAR_MTU: u32 = 65_535;
-/// The longest segment that the near end may be handed, in bytes: what the length fields of IP hold, so that the NIC can cut
-/// it. The kernel's own default; above it is BIG TCP.
+/// The longest segment that the near end accepts, in bytes: the range of IP's length fields, so that the NIC can cut
+/// it. The kernel's own default; anything larger is BIG TCP.
 pub const SEGMENT_MAX: u32 = 65_536;
 
-/// Keeps the namespace's own stack from speaking through a link of ours: router and neighbour discovery would reach the
-/// applications, and its loopback the rings. A kernel without IPv6 says nothing.
+/// Disables IPv6 on a link of the NIC. The namespace's stack would otherwise send router and neighbour discovery to the
+/// applications, and its loopback traffic to the rings. A kernel without IPv6 sends neither, so an error is ignored.
 fn disable_ipv6(ns: &NetNs, link: &str) {
     let _ = sysctl::set(ns, &format!("net/ipv6/conf/{link}/disable_ipv6"), "1");
 }
 
 impl Port {
-    /// Makes the port. It is down: attach the doorbell first, so that no packet passes uncounted.
+    /// Creates the port. Its near end is down: attach the doorbell first, so that no packet passes uncounted.
     ///
     /// # Errors
-    /// When a device cannot be made, with the device's name.
+    /// When a device cannot be created, with the device's name.
     pub fn create(config: &PortConfig<'_>) -> Result<Self, PortError> {
         let app = config.app.handle().map_err(LinkError::from)?;
         let nic = config.nic.handle().map_err(LinkError::from)?;
@@ -135,7 +150,7 @@ impl Port {
         let mode = MacvtapMode::Passthru;
         macvtap::create(&port.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
         disable_ipv6(&port.nic, &tap);
-        // Rings first: a packet that finds the link up and no ring would go to the stack of this namespace.
+        // Rings first: a packet that finds the link up and no ring would enter the stack of this namespace.
         port.rings = macvtap::open_queues(&port.nic, &tap, config.rings)?;
         link::set_all_multicast(&port.nic, &tap)?;
         let device = Numbered::named(&port.nic, &tap)?;
@@ -147,7 +162,7 @@ impl Port {
     /// The interface number of the near end.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the device no longer exists.
     pub fn index(&self) -> Result<u32, PortError> {
         Ok(self.near.show()?.index)
     }
@@ -155,7 +170,7 @@ impl Port {
     /// The interface number of the far end, in the NIC's namespace.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the device no longer exists.
     pub fn peer_index(&self) -> Result<u32, PortError> {
         Ok(self.behind.show()?.index)
     }
@@ -170,16 +185,16 @@ impl Port {
         &self.app
     }
 
-    /// The name that the near end was given; whatever it is called now, it is the same device.
+    /// The name that the near end was created with. The device may have been renamed since.
     pub fn name(&self) -> &str {
         self.near.first_name()
     }
 
-    /// Brings the near end up, and waits until packets pass in both directions: what is sent before the kernel has noticed
-    /// that the links have a carrier is dropped without a word.
+    /// Brings the near end up and waits until packets pass in both directions. Before the kernel reports a carrier on
+    /// the links it drops packets without counting them.
     ///
     /// # Errors
-    /// When it is gone, or its links do not come up.
+    /// When the device no longer exists, or its links do not come up.
     pub fn up(&self) -> Result<(), PortError> {
         self.near.set_up()?;
         for link in [Some(&self.near), Some(&self.behind), self.tap.as_ref()].into_iter().flatten() {
@@ -188,20 +203,20 @@ impl Port {
         Ok(())
     }
 
-    /// Takes the near end down: nothing enters any more. Where it has been moved to another namespace, it loses its carrier
-    /// instead.
+    /// Takes the near end down, so that no further packet enters. Where the near end was moved to another namespace,
+    /// its carrier is turned off instead.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the device no longer exists.
     pub fn down(&self) -> Result<(), PortError> {
         Ok(self.near.set_down().or_else(|_| self.behind.set_down())?)
     }
 
-    /// Lets the near end have the MTU and the carrier of what is behind its uplink, and no segments that the NIC cannot cut
-    /// ([`SEGMENT_MAX`]), whatever was set meanwhile. A veth has a carrier while its other end is up.
+    /// Applies the MTU and the carrier of the interface behind the uplink to the near end, and limits its segments to
+    /// those that the NIC can cut ([`SEGMENT_MAX`]). A veth has a carrier while its other end is up.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the device no longer exists.
     pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), PortError> {
         let near = self.near.show()?;
         if near.mtu != mtu {
@@ -214,13 +229,13 @@ impl Port {
         Ok(())
     }
 
-    /// What the kernel has dropped so far, by its own counters.
+    /// The packets dropped by the kernel so far, from its own counters.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// When a device no longer exists.
     pub fn drops(&self) -> Result<PortDrops, PortError> {
         let near = self.near.show()?.stats;
-        // What the macvtap drops on transmission is the other direction.
+        // The macvtap's drops on transmission belong to the other direction.
         let ring = self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats;
         Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: ring.rx_dropped.get() })
     }
@@ -229,8 +244,7 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         self.rings.clear();
-        // Both ends of the veth and the macvtap go with the end that nobody else has; an error means that they are gone
-        // already.
+        // Deleting the far end deletes the near end and the macvtap. An error means that they no longer exist.
         let _ = self.behind.delete();
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's counters of the NIC's devices and program, as they were read last.
+//! The last readings of the kernel's counters, for the NIC's devices and programs.
 
 use crate::counters::Count;
 use crate::doorbell::Doorbells;
@@ -9,30 +9,30 @@ use weft_host::bpf::RunStats;
 /// Readings of the kernel's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readings {
-    /// Dropped between the port's egress and its rings.
+    /// Packets dropped between the port's egress and its rings.
     pub(crate) drops: PortDrops,
-    /// What the uplink's device counts as arrived and as dropped.
+    /// Packets that the uplink's device counts as arrived and as dropped.
     pub(crate) arrived: (Count, u64),
-    /// Cost of the program at the egress.
+    /// The run-time cost of the program at the egress.
     pub(crate) bpf: RunStats,
-    /// Cost of the program at the port's far end.
+    /// The run-time cost of the program at the port's far end.
     pub(crate) guard: RunStats,
-    /// Readings that failed so far.
+    /// The number of failed readings.
     pub(crate) failed: u64,
 }
 
-/// The readings of a NIC. One that fails leaves the last in place: a counter that cannot be read is no reason to stop
-/// carrying packets.
+/// The last readings of a NIC. A failed reading keeps the previous one, since an unreadable counter is no reason to
+/// stop carrying packets.
 #[derive(Debug)]
 pub(crate) struct LastReadings(Mutex<Readings>);
 
 impl LastReadings {
-    /// None but what the uplink's device counted `before`.
+    /// Starts without readings, except the baseline `before` of the uplink's device.
     pub(crate) fn new(before: Count) -> Self {
         Self(Mutex::new(Readings { arrived: (before, 0), ..Readings::default() }))
     }
 
-    /// Reads all.
+    /// Reads all counters.
     pub(crate) fn read(&self, port: &Port, uplink: &Uplink, doorbells: &Doorbells) -> Readings {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Readings { drops, arrived, bpf, guard, failed } = &mut *last;

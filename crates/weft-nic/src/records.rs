@@ -1,4 +1,4 @@
-//! Metadata records as the worker takes them.
+//! The metadata records, as the worker receives them.
 
 use crate::doorbell::{Record, RecordKind};
 use std::collections::HashMap;
@@ -6,9 +6,9 @@ use std::os::fd::BorrowedFd;
 use weft_host::bpf::Records;
 use weft_units::{ClassId, FlowKey};
 
-/// Where metadata records and wake-ups come from.
+/// The source of metadata records and wake-ups.
 pub(crate) trait RecordSource {
-    /// Hands on the records that are there, without waiting.
+    /// Processes the pending records without waiting.
     fn consume(&self);
     /// Becomes readable at a wake-up, until the records are consumed.
     fn wake_fd(&self) -> BorrowedFd<'_>;
@@ -23,7 +23,7 @@ impl RecordSource for Records<'_> {
     }
 }
 
-/// Which class a flow belongs to, where a ring does not tell.
+/// The classes of flows, for rings shared by classes.
 #[derive(Debug, Default)]
 pub(crate) struct FlowClasses {
     classes: HashMap<FlowKey, ClassId>,
@@ -31,8 +31,8 @@ pub(crate) struct FlowClasses {
 }
 
 impl FlowClasses {
-    /// Takes a metadata record. What it keeps are the flows of the flow table, whose size is bounded: one that is taken off
-    /// the table is forgotten here.
+    /// Processes a metadata record. The map holds the flows of the flow table, whose size is bounded: a flow removed
+    /// from the table is also removed here.
     pub(crate) fn learn(&mut self, record: Record, keep: bool) {
         if record.kind == RecordKind::New {
             self.known += 1;
@@ -46,12 +46,12 @@ impl FlowClasses {
         }
     }
 
-    /// The class of a flow, if its record has come.
+    /// The class of a flow, if its record has arrived.
     pub(crate) fn class_of(&self, flow: &FlowKey) -> Option<ClassId> {
         self.classes.get(flow).copied()
     }
 
-    /// Flows that were announced.
+    /// The number of flows announced so far.
     pub(crate) fn known(&self) -> u64 {
         self.known
     }
@@ -102,7 +102,8 @@ mod tests {
         assert_eq!((flows.known(), flows.classes.len()), (1000, 0));
     }
 
-    /// Two hundred thousand destinations through the program, of which the NIC forgets those that the table forgets.
+    /// Sends to two hundred thousand destinations through the program. The NIC removes the flows that the table
+    /// removes.
     #[test]
     fn destinations_without_end_leave_no_more_than_the_table_holds() {
         if !weft_host::testing::privileged("destinations_without_end_leave_no_more_than_the_table_holds") {
@@ -128,9 +129,9 @@ mod tests {
         let records = doorbells.records(|record| flows.borrow_mut().learn(record, true)).expect("records");
         let (shared, table) = (doorbells.shared(), doorbells.flow_table().expect("table"));
         let mut most = 0;
-        // A socket is a thousandth of the destinations: it sends to as many ports.
+        // A socket covers a thousandth of the destinations: it sends to that number of ports.
         for _ in 0..20 {
-            // Open until the end of the round, so that each has a port of its own.
+            // Open until the end of the round, so that each has its own port.
             let mut sockets = Vec::new();
             for _ in 0..10 {
                 let bind = || UdpSocket::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
@@ -145,7 +146,7 @@ mod tests {
             for ring in &shared.rings {
                 ring.done.store(ring.packets.load(Ordering::SeqCst), Ordering::SeqCst);
             }
-            // As if they had been silent for long.
+            // As if they had been silent for a long time.
             let later = clock::now() + crate::doorbell::FLOW_IDLE + Nanos::from_secs(1);
             let tidied = table.expire(later).expect("tidied");
             records.consume();

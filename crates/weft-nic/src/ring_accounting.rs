@@ -1,39 +1,53 @@
-//! What a ring was posted for, and what has come of it.
+//! The accounting of one ring: packets posted by doorbells against packets found in the ring.
 //!
-//! A doorbell may be ahead of its packet (it is posted before), the packet of a doorbell may have been dropped on its way, and a
-//! packet may be one that no doorbell spoke of (the kernel cut a packet into more pieces than the program foresaw). The accounting
-//! keeps the count of what is done within what was posted, whichever comes first, so that a ring that was out of step once
-//! is in step again afterwards.
+//! The two may differ for three reasons:
+//! * the doorbell is ahead of its packet, since it is posted first;
+//! * a posted packet was dropped before the ring;
+//! * a packet arrived without a doorbell, because the kernel cut a packet into more pieces than the program predicted.
+//!
+//! Steps:
+//! 1. A fetched packet ([`RingAccounting::came`]) is announced if `done < posted`. Otherwise it is matched with a
+//!    packet given up before, or counted as a stray.
+//! 2. A packet that was sent completely ([`RingAccounting::gone`]) increments `done` if it was announced.
+//! 3. An empty ring ([`RingAccounting::empty`]) first matches strays with doorbells posted since. If packets are still
+//!    missing, a shortage begins. After [`NEVER_CAME`] its minimum is given up as lost and added to `done`.
+//! 4. At the end ([`RingAccounting::close`]) all missing packets are lost.
+//!
+//! Invariant: `done` never exceeds the posted count, in whatever order doorbells and packets arrive. A ring that was
+//! out of step is therefore in step again afterwards. The state belongs to the transmit worker, one instance per ring.
+//! Every rare branch returns a value that the worker counts: [`Arrival::GivenUp`] (undoes `lost`), [`Arrival::Stray`]
+//! (`strays`), [`RingAccounting::matched`] (undoes `strays`), [`Empty::Short`] (`doorbell_ahead`), [`Empty::Lost`]
+//! (`lost`).
 
 use weft_units::{Instant, Nanos};
 
-/// For how long a ring may be short of packets that were posted before they count as dropped between doorbell and ring. Far
-/// above any stall of the kernel's receive backlog; a packet that comes later still is found and taken back.
+/// The time for which a ring may be short of posted packets before they count as dropped between doorbell and ring. Far
+/// above any stall of the kernel's receive backlog. A packet that arrives later is still found, and the loss is undone.
 pub(crate) const NEVER_CAME: Nanos = Nanos::from_millis(200);
 
-/// What a packet that was found in a ring is to the accounting.
+/// The accounting's classification of a fetched packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// Its doorbell had posted.
+    /// Its doorbell was posted.
     Announced,
-    /// It had been given up before.
+    /// It was counted as lost before.
     GivenUp,
-    /// No doorbell has spoken of it, so far.
+    /// Its doorbell has not been posted, so far.
     Stray,
 }
 
-/// What it means that a ring is empty.
+/// The accounting's finding for an empty ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Empty {
-    /// Nothing is missing.
+    /// No packet is missing.
     InStep,
-    /// Packets that were posted are still to come.
+    /// Posted packets have not arrived yet.
     Short,
-    /// So many packets have not come for [`NEVER_CAME`].
+    /// The number of packets that have been missing for [`NEVER_CAME`].
     Lost(u64),
 }
 
-/// A time of being short: since when, and by how many packets at least.
+/// A shortage: its start, and the minimum of missing packets since.
 #[derive(Clone, Copy, Debug)]
 struct Shortage {
     since: Instant,
@@ -44,23 +58,23 @@ struct Shortage {
 #[derive(Debug, Default)]
 pub(crate) struct RingAccounting {
     done: u64,
-    /// Whether the packet that is being sent had been posted.
+    /// Whether the packet being sent was announced.
     open: bool,
     given_up: u64,
     strays: u64,
     last_stray: Instant,
-    /// Strays whose doorbells have posted since, until they are asked for.
+    /// Strays whose doorbells were posted later, until the next call of [`Self::matched`].
     matched: u64,
     shortage: Option<Shortage>,
 }
 
 impl RingAccounting {
-    /// Packets done with, of those that were posted: never more.
+    /// The number of posted packets that are done; never more than were posted.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
-    /// A packet was taken out of the ring, of which `posted` had been posted by then.
+    /// Classifies a fetched packet, when `posted` packets had been posted.
     pub(crate) fn came(&mut self, posted: u64, now: impl FnOnce() -> Instant) -> Arrival {
         self.open = self.done < posted;
         if self.open {
@@ -78,17 +92,17 @@ impl RingAccounting {
         Arrival::Stray
     }
 
-    /// The packet that came last has been sent to its end.
+    /// Completes the last fetched packet.
     pub(crate) fn gone(&mut self) {
         self.done += u64::from(core::mem::take(&mut self.open));
     }
 
-    /// The ring was found empty when `posted` had been posted.
+    /// Settles an empty ring, when `posted` packets had been posted.
     pub(crate) fn empty(&mut self, posted: u64, now: Instant) -> Empty {
         if now.saturating_since(self.last_stray) > NEVER_CAME {
             self.strays = 0;
         }
-        // The doorbell of a stray that was behind its packet.
+        // Doorbells that were posted after their packets had counted as strays.
         let late_doorbells = self.strays.min(posted.saturating_sub(self.done));
         self.strays -= late_doorbells;
         self.matched += late_doorbells;
@@ -110,7 +124,7 @@ impl RingAccounting {
         Empty::Lost(lost)
     }
 
-    /// At the end, when the ring has been emptied: how many packets were posted and never came.
+    /// Closes the accounting of an emptied ring. Returns the number of packets posted and lost.
     pub(crate) fn close(&mut self, posted: u64) -> u64 {
         let missing = posted.saturating_sub(self.done);
         let late_doorbells = self.strays.min(missing);
@@ -120,7 +134,7 @@ impl RingAccounting {
         missing - late_doorbells
     }
 
-    /// How many packets that came as [`Arrival::Stray`] were none, by doorbells that have been found since the last call.
+    /// The number of strays since the last call whose doorbells were found after all.
     pub(crate) fn matched(&mut self) -> u64 {
         core::mem::take(&mut self.matched)
     }

@@ -1,4 +1,4 @@
-//! What left when, and what waited: bytes by class in windows of the link's time.
+//! Samples of departures and backlogs: bytes by class in windows of the link's time.
 
 use std::sync::mpsc::Sender;
 use weft_units::{Bytes, ClassId, Instant, Nanos};
@@ -6,28 +6,28 @@ use weft_units::{Bytes, ClassId, Instant, Nanos};
 /// One window of the link's time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Its start, on the kernel's monotonic clock.
+    /// The start of the window, on the kernel's monotonic clock.
     pub start: Instant,
-    /// Its length.
+    /// The length of the window.
     pub window: Nanos,
-    /// Wire bytes that departed in it, by class.
+    /// Wire bytes that departed in the window, by class.
     pub wire: Vec<Bytes>,
-    /// Bytes that stood in the NIC at its end, by class: posted, and not yet sent.
+    /// Bytes posted and not yet sent at the end of the window, by class.
     pub standing: Vec<Bytes>,
-    /// Rings with something in them at its end.
+    /// The number of backlogged rings at the end of the window.
     pub backlogged_rings: u32,
-    /// Whether the NIC could have sent a packet of the class at any time of the window, by class: it had one throughout.
+    /// Whether the NIC had a packet of the class to send throughout the window, by class.
     pub waited: Vec<bool>,
-    /// The longest that a packet which left in it had waited at the head of its ring, by class, in the link's time.
+    /// The longest wait at the head of a ring among the packets that left in the window, by class, in the link's time.
     pub longest_wait: Vec<Nanos>,
-    /// Link time of the window that was lost: the worker had not run for longer than the catch-up.
+    /// Link time of the window that was lost because the worker did not run for longer than the catch-up.
     pub lost: Nanos,
 }
 
-/// How things stand when a window closes.
+/// The backlog of the NIC when a window closes.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Rings with something in them.
+    /// The number of backlogged rings.
     pub backlogged_rings: u32,
     /// Bytes posted and not yet sent, by class.
     pub bytes: Vec<Bytes>,
@@ -37,22 +37,22 @@ pub struct Standing {
     pub lost: Nanos,
 }
 
-/// Cuts departures into windows.
+/// The sampler, which divides departures into windows.
 #[derive(Debug)]
 pub struct Sampler {
     window: Nanos,
     start: Instant,
     wire: Vec<Bytes>,
-    /// Classes of which the NIC has had nothing to send at some time of the window that is open.
+    /// Classes without a packet to send at some time of the open window.
     dry: Vec<bool>,
     longest_wait: Vec<Nanos>,
-    /// Lost link time that windows have been charged with.
+    /// The lost link time charged to windows so far.
     lost: Nanos,
     out: Sender<Sample>,
 }
 
 impl Sampler {
-    /// Windows of length `window` from `start` on; the samples go to `out`.
+    /// Creates windows of length `window` from `start` on; the samples are sent to `out`.
     pub fn new(window: Nanos, start: Instant, classes: usize, out: Sender<Sample>) -> Self {
         Self {
             window,
@@ -65,33 +65,33 @@ impl Sampler {
         }
     }
 
-    /// Whether the window that is open ends at or before `now`.
+    /// Whether the open window ends at or before `now`.
     pub fn due(&self, now: Instant) -> bool {
         now >= self.start + self.window
     }
 
-    /// Counts a departure in the window that is open; ask [`due`](Self::due) first.
+    /// Counts a departure in the open window. The caller must check [`due`](Self::due) first.
     pub fn count(&mut self, class: ClassId, wire: Bytes) {
         if let Some(sum) = self.wire.get_mut(class.index()) {
             *sum += wire;
         }
     }
 
-    /// A packet of `class` has left that had waited for `wait` at the head of its ring.
+    /// Records that a packet of `class` has left after a wait of `wait` at the head of its ring.
     pub fn waited(&mut self, class: ClassId, wait: Nanos) {
         if let Some(longest) = self.longest_wait.get_mut(class.index()) {
             *longest = wait.max(*longest);
         }
     }
 
-    /// The NIC has nothing of `class` that it could send.
+    /// Records that the NIC has no packet of `class` to send.
     pub fn ran_dry(&mut self, class: ClassId) {
         if let Some(dry) = self.dry.get_mut(class.index()) {
             *dry = true;
         }
     }
 
-    /// Closes the windows that end at or before `now`. `standing` tells how things stand.
+    /// Closes the windows that end at or before `now`. `standing` returns the current backlog.
     pub fn close(&mut self, now: Instant, standing: impl FnOnce() -> Standing) {
         if !self.due(now) {
             return;
@@ -99,7 +99,7 @@ impl Sampler {
         let standing = standing();
         while self.due(now) {
             let classes = self.wire.len();
-            // Link time is lost in one piece, before whatever made the windows due was sent.
+            // Link time is lost at once, before the packets that made the windows due were sent.
             let lost = standing.lost.saturating_sub(self.lost).min(self.window);
             self.lost += lost;
             let sample = Sample {
@@ -115,7 +115,7 @@ impl Sampler {
             for (dry, ready) in self.dry.iter_mut().zip(&standing.ready) {
                 *dry = !ready;
             }
-            // Nobody listening is no error: the NIC goes on.
+            // A missing reader is no error: the NIC continues.
             let _ = self.out.send(sample);
             self.start += self.window;
         }

@@ -1,5 +1,6 @@
-//! A sender, a NIC and a receiver, each a network namespace of this run: where experiments and tests put a software NIC
-//! between real TCP stacks. Nothing outside is touched, and all of it goes when the value is dropped.
+//! A testbed of sender, NIC and receiver, each in a network namespace of this run. Experiments and tests place a
+//! software NIC between real TCP stacks. Nothing outside is changed, and everything is removed when the value is
+//! dropped.
 
 use crate::port::{Port, PortConfig, PortError, Uplink};
 use core::net::{IpAddr, Ipv4Addr};
@@ -15,25 +16,25 @@ pub const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 2));
 /// Two more addresses of the receiver: the destinations of Loom's Figure 11.
 pub const DESTINATIONS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 99, 1, 1)), IpAddr::V4(Ipv4Addr::new(10, 99, 1, 2))];
-/// All of them lie in one network.
+/// The prefix length of the network that contains all of them.
 const PREFIX: u8 = 16;
-/// The port's name in the sender.
+/// The name of the port in the sender.
 pub const PORT: &str = "port0";
-/// How long the links may take to come up.
+/// The time allowed for the links to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
-/// The wire's end in the receiver.
+/// The name of the wire's end in the receiver.
 const WIRE: &str = "wire0";
 
-/// Why the testbed could not be made.
+/// Errors from creating the testbed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// A namespace.
+    /// A namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A link or an address.
+    /// A link or an address failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The port or the uplink.
+    /// The port or the uplink failed.
     #[error(transparent)]
     Port(#[from] PortError),
 }
@@ -41,44 +42,44 @@ pub enum TestbedError {
 /// The three namespaces.
 #[derive(Debug)]
 pub struct Testbed {
-    /// Where the applications send from.
+    /// The namespace of the sending applications.
     pub sender: NetNs,
-    /// Where the rings are.
+    /// The namespace of the rings.
     pub nic: NetNs,
-    /// Where they send to.
+    /// The namespace of the receiving applications.
     pub receiver: NetNs,
 }
 
 impl Testbed {
-    /// Makes the namespaces `weft-…-ROLEsnd`, `-ROLEnic` and `-ROLErcv`.
+    /// Creates the namespaces `weft-…-ROLEsnd`, `-ROLEnic` and `-ROLErcv`.
     ///
     /// # Errors
-    /// Without the rights for network namespaces.
+    /// Without the privilege to create network namespaces.
     pub fn create(role: &str) -> Result<Self, TestbedError> {
         let run = RunId::current();
         let make = |part: &str| NetNs::create(&run.name(&format!("{role}{part}")));
         let testbed = Self { sender: make("snd")?, nic: make("nic")?, receiver: make("rcv")? };
         for ns in [&testbed.sender, &testbed.receiver] {
-            // Router and neighbour discovery would be packets that no tenant has sent. A kernel without IPv6 sends none.
+            // Router and neighbour discovery would be packets that no tenant sent. A kernel without IPv6 sends none.
             let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
             let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
         }
         Ok(testbed)
     }
 
-    /// Makes a port with `rings` rings of `ring_packets` packets in the sender, and an uplink into the receiver: for a NIC that
-    /// receives. One that sends wants a single backlog.
+    /// Creates a port with `rings` rings of `ring_packets` packets in the sender, and an uplink into the receiver, for
+    /// a NIC that receives. A NIC that sends needs a single backlog.
     ///
     /// # Errors
-    /// When a device cannot be made.
+    /// When a device cannot be created.
     pub fn devices(&self, rings: u32, ring_packets: u32) -> Result<(Port, Uplink), TestbedError> {
         self.devices_with(rings, ring_packets, false)
     }
 
-    /// As [`devices`](Self::devices); with `single_backlog` as in [`PortConfig`].
+    /// Creates the devices as [`devices`](Self::devices), with `single_backlog` as in [`PortConfig`].
     ///
     /// # Errors
-    /// When a device cannot be made, or the backlog not be set.
+    /// When a device cannot be created, or the backlog cannot be set.
     pub fn devices_with(
         &self,
         rings: u32,
@@ -92,11 +93,11 @@ impl Testbed {
         Ok((port, uplink))
     }
 
-    /// Gives both ends their addresses and tells each where the other is, so that no ARP crosses the NIC. Call when the
+    /// Gives both ends their addresses and static neighbour entries, so that no ARP crosses the NIC. Call it after the
     /// NIC has brought the port up.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// When a device no longer exists.
     pub fn connect(&self) -> Result<(), TestbedError> {
         link::set_up(&self.receiver, WIRE)?;
         let port_mac = Mac::local(1);
@@ -113,7 +114,7 @@ impl Testbed {
     /// Waits until packets pass from end to end.
     ///
     /// # Errors
-    /// When a device is gone or does not come up.
+    /// When a device no longer exists or does not come up.
     pub fn wait_running(&self) -> Result<(), TestbedError> {
         for (ns, name) in [(&self.sender, PORT), (&self.receiver, WIRE)] {
             link::wait_running(ns, name, PATIENCE)?;

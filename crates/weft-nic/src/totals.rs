@@ -1,4 +1,4 @@
-//! What a NIC has done, stage by stage.
+//! The totals of a NIC, stage by stage.
 
 use crate::counters::Count;
 use crate::port::PortDrops;
@@ -6,93 +6,93 @@ use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
 use weft_units::{Nanos, Packets};
 
-/// What a class has gone through, stage by stage.
+/// The totals of a class, stage by stage.
 #[derive(Clone, Debug, Default)]
 pub struct ClassTotals {
-    /// Posted at the port's egress.
+    /// Packets posted at the port's egress.
     pub posted: Count,
-    /// Fetched from the rings.
+    /// Packets fetched from the rings.
     pub fetched: Count,
-    /// Sent.
+    /// Packets sent.
     pub sent: Count,
-    /// Refused by the uplink.
+    /// Packets refused by the uplink.
     pub refused: Count,
-    /// Left in the rings at the end.
+    /// Packets left in the rings at the end.
     pub held: Count,
     /// MTU-size frames and wire bytes.
     pub wire: Count,
     /// Packets of flows beyond the flow bound.
     pub untracked: Packets,
-    /// Refused at the port's egress, before anything rang: as many packets wait as the class may have.
+    /// Packets refused at the port's egress, before their doorbell: the class had reached its packet bound.
     pub bound: Count,
-    /// Refused at the port's egress: the ring was full.
+    /// Packets refused at the port's egress because the ring was full.
     pub full: Count,
-    /// Refused at the port's egress: the flow waited for what it had left in the ring of another class.
+    /// Packets refused at the port's egress because their flow had packets left in the ring of another class.
     pub moving: Count,
 }
 
-/// The NIC's totals, read at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
+/// The totals of a NIC at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// By class.
     pub classes: Vec<ClassTotals>,
-    /// Dropped by the kernel between egress and ring, by its own counters.
+    /// Packets dropped by the kernel between egress and ring, from its own counters.
     pub drops: PortDrops,
-    /// Cost of the program at the egress.
+    /// The run-time cost of the program at the egress.
     pub bpf: RunStats,
-    /// Wake-ups sent by the ringing side.
+    /// Wake-ups sent by the posting side.
     pub wakeups: u64,
     /// Metadata records.
     pub records: u64,
     /// Writes to the uplink.
     pub uplink_writes: Count,
-    /// Writes that the uplink did not take: it had no room yet, and the chunk was kept, or it refused.
+    /// Failed writes to the uplink: no room yet, so that the chunk was kept, or refused.
     pub uplink_failed: Count,
-    /// Times that the worker waited for room in the uplink.
+    /// Waits of the worker for room in the uplink.
     pub uplink_waits: u64,
-    /// What the uplink device counts as arrived.
+    /// Packets that the uplink device counts as arrived.
     pub uplink_arrived: Count,
-    /// Dropped by the uplink device.
+    /// Packets dropped by the uplink device.
     pub uplink_dropped: u64,
-    /// The other direction, as it was read from the uplink.
+    /// Packets read from the uplink (rx).
     pub reverse: Count,
-    /// The other direction, as it was written to the port.
+    /// Packets written to the port (rx).
     pub reverse_passed: Count,
-    /// The other direction, refused by the port.
+    /// Packets refused by the port (rx).
     pub reverse_refused: Count,
     /// Fetches that found the doorbell ahead of its packet.
     pub doorbell_ahead: u64,
-    /// Packets whose doorbell rang and that never came.
+    /// Packets posted and lost before their ring.
     pub lost: u64,
-    /// Packets that came without a doorbell.
+    /// Packets found without a doorbell.
     pub strays: u64,
-    /// Packets dropped because they went around the program at the egress, so that no doorbell announced them.
+    /// Packets dropped because they bypassed the program at the egress, so that no doorbell announced them.
     pub unannounced_drops: u64,
-    /// Packets dropped because their class cannot be told: a fragment whose first fragment has not passed, or more headers
-    /// than are read.
+    /// Packets dropped because their class cannot be determined: a fragment whose first fragment has not passed, or
+    /// more headers than the program parses.
     pub obscured_drops: u64,
-    /// Packets of infrastructure beyond its share, which went as any other.
+    /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub infrastructure_excess: u64,
-    /// Cost of the program at the port's far end.
+    /// The run-time cost of the program at the port's far end.
     pub guard: RunStats,
-    /// Readings of the kernel's counters that failed; the last that did not stands in their place.
+    /// Failed reads of the kernel's counters. The last successful reading is reported instead.
     pub unread: u64,
     /// Sleeps that waited for a doorbell.
     pub sleeps: u64,
-    /// Wake-ups that were lost: the sleeper found the doorbell when its time was up.
+    /// Wake-ups lost: the sleeper found the doorbell when its sleep timed out.
     pub wakeups_lost: u64,
     /// Scheduling decisions.
     pub turns: u64,
-    /// The part of its time in which the worker did not sleep of late, in thousandths. Near 1000 it, and not the link, is what runs
-    /// short.
+    /// The fraction of time in which the worker did not sleep recently, in thousandths. Near 1000 the worker, not the
+    /// link, is the bottleneck.
     pub worker_busy: u64,
-    /// Processor time of the worker.
+    /// The processor time of the worker.
     pub worker_cpu: Nanos,
-    /// Link time lost.
+    /// The link time lost.
     pub link_lost: Nanos,
-    /// Flows known.
+    /// The number of known flows.
     pub flows: u64,
-    /// How old changes of weights were when a multiqueue NIC took them.
+    /// The ages of weight changes when a multiqueue NIC applied them.
     pub staleness: Staleness,
 }
 

@@ -1,4 +1,30 @@
-//! The transmit worker: takes doorbells, asks the engine, fetches, segments, sends.
+//! The transmit worker: one thread that takes doorbells, runs the engine, fetches, segments and sends.
+//!
+//! One iteration of the loop ([`Worker::run`]):
+//! 1. The link's clock catches up with the wall clock; time beyond the catch-up is lost and counted ([`Link`]).
+//! 2. The engine polls its control page (multiqueue mode only).
+//! 3. Up to 256 chunks are sent while the link is free (`send_while_free`). For each chunk: take the posted doorbells,
+//!    ask the engine for a turn, fetch a packet if the ring has none in progress, write one chunk to the uplink, charge
+//!    the engine.
+//! 4. Housekeeping: retries of late rings, and every [`SWEEP`] the metadata records, the sweep over all rings, and the
+//!    gauges.
+//! 5. The worker sleeps until a doorbell, a release time, a free link or room in the uplink (`sleep_until_work`).
+//!
+//! Ownership: the worker alone owns the engine, the rings with their buffers and accounting, and the link's clock. The
+//! doorbell page is shared with the eBPF programs; `doorbell/protocol.rs` has the order of its accesses. The counters
+//! have one writer, this thread.
+//!
+//! Rules:
+//! * A packet is fetched only for its turn, since the fetch frees it and lets its sender continue. A late ring is the
+//!   exception: its retry is the fetch.
+//! * The engine is charged after a write, never before. A blocked chunk is kept, its turn is abandoned, and the engine
+//!   decides anew.
+//! * The engine's time is the link's time. It never runs ahead of the wall clock except by the frame being sent.
+//!
+//! Rare branches and their counters: no room (`uplink_waits`, `uplink_failed`), refused packet (`refused` of the
+//! class), doorbell ahead of its packet (`doorbell_ahead`), packet lost (`lost`), stray (`strays`), lost wake-up
+//! (`wakeups_lost`), stalled worker (`link_lost`). A failed fetch ends the worker with its error. A posted bit without
+//! a ring needs no counter: the program posts only rings of the plan.
 
 mod engine;
 mod out_of_step;
@@ -29,31 +55,31 @@ use weft_packet::segment::ChunkHeader;
 use weft_packet::tap::TapPacket;
 use weft_units::{Bytes, ClassId, Instant, Nanos, RingId};
 
-/// How soon a ring whose doorbell is ahead is looked at again; each time twice as long, up to [`LATE_RETRY_MAX`], until another
-/// doorbell rings.
+/// The first retry of a ring whose doorbell is ahead of its packet. Each retry doubles the interval up to
+/// [`LATE_RETRY_MAX`], until another doorbell of the ring is posted.
 const LATE_RETRY: Nanos = Nanos::from_micros(30);
 const LATE_RETRY_MAX: Nanos = Nanos::from_micros(250);
-/// How often all rings are looked at whatever their doorbells say.
+/// The interval of polls over all rings, whatever their doorbells.
 const SWEEP: Nanos = Nanos::from_millis(20);
-/// The longest sleep: bounds how late a stop or a sample is noticed.
+/// The longest sleep, which bounds the delay of a stop or a sample.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// While the link is busy the worker sleeps at least this long and then sends what has become due: a wake-up for every frame
-/// costs more processor than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
+/// The shortest sleep while the link is busy. The worker then sends all packets that are due, since a wake-up per frame
+/// costs more processor time than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
 pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
-/// A wait shorter than this is spun through: a timer is later than that.
+/// The longest wait that is spent spinning, since a timer would be later.
 const SPIN: Nanos = Nanos::from_micros(3);
 
-/// How the worker cuts super-packets.
+/// The unit in which the worker cuts super-packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentsPerTurn {
-    /// At most this many MTU-size segments of one ring, then another ring may go (TSO interleaving).
+    /// At most this many MTU-size segments of one ring; then another ring may send (TSO interleaving).
     AtMost(core::num::NonZeroU32),
-    /// Super-packets whole.
+    /// Whole super-packets.
     Whole,
 }
 
 impl SegmentsPerTurn {
-    /// The longest chunk that leaves at once, in bytes of frames, where packets have `mtu` bytes.
+    /// The longest chunk that leaves at once, in frame bytes, for packets of `mtu` bytes.
     pub(crate) fn longest_chunk(self, mtu: Bytes) -> Bytes {
         match self {
             Self::Whole => Bytes(WHOLE),
@@ -62,10 +88,10 @@ impl SegmentsPerTurn {
     }
 }
 
-/// What the worker is made of.
+/// The parts of a worker.
 pub(crate) struct WorkerParts {
     pub(crate) rings: Vec<Ring>,
-    /// Ring number by engine flow.
+    /// The ring of each engine flow.
     pub(crate) ring_of_flow: Vec<RingId>,
     pub(crate) uplink: Arc<OwnedFd>,
     pub(crate) link: Link,
@@ -73,9 +99,10 @@ pub(crate) struct WorkerParts {
     pub(crate) counters: Arc<Counters>,
     pub(crate) sampler: Sampler,
     pub(crate) default_class: ClassId,
-    /// Whether the kernel cuts what is above [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) before the uplink's device counts it.
+    /// Whether the kernel cuts packets above [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) before the uplink's device
+    /// counts them.
     pub(crate) cut_below: bool,
-    /// The departure log, if there is to be one.
+    /// The departure log, if configured.
     pub(crate) departures: Option<Recorder>,
 }
 
@@ -93,17 +120,18 @@ pub(crate) struct Worker<'a, R, E> {
     late_step: Nanos,
     next_sweep: Instant,
     pace: pace::Pace,
-    /// Writes that failed for want of memory since one that did not.
+    /// Consecutive writes that failed for lack of memory.
     refusals: u32,
-    /// Packets that were posted and never came, by class, as far as rings have one.
+    /// Packets posted and lost, by class, for rings with a class of their own.
     lost: Vec<u64>,
 }
 
-/// A NIC does not wait for the host's processors, so the threads that stand in for one go before what they serve; without
-/// the right to that they are as nice as anybody. Not a real-time class: that starves the applications.
+/// The niceness of the threads that emulate a NIC. A NIC does not compete for the host's processors, so these threads
+/// run before the applications that they serve. Without the privilege they keep the default. A real-time class would
+/// starve the applications.
 const NICENESS: i32 = -10;
 
-/// Sets [`NICENESS`] for the calling thread.
+/// Sets [`NICENESS`] for the calling thread. A refusal is ignored: the NIC works at the default niceness.
 pub(crate) fn raise_thread_priority() {
     let _ = rustix::process::setpriority_process(None, NICENESS);
 }
@@ -114,24 +142,24 @@ fn thread_cpu() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// What serving the engine came to.
+/// The outcome of serving the engine.
 enum Served {
-    /// A chunk was sent, or a ring put aside.
+    /// A chunk was sent, or a ring was marked as late.
     Progress,
     /// The uplink has no room.
     Blocked(Room),
-    /// All that waits may not go before this time.
+    /// All backlogged rings are rate-limited until this time.
     Wait(Instant),
-    /// Nothing waits.
+    /// No ring is backlogged.
     Idle,
 }
 
-/// What the uplink has no room in.
+/// The exhausted resource of the uplink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// The queue below it: it says when there is room again.
+    /// The queue below it, which becomes writable when there is room again.
     Queue,
-    /// The kernel's memory, which says nothing.
+    /// The kernel's memory, which sends no notification.
     Memory,
 }
 
@@ -162,9 +190,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
     }
 
-    /// Runs until `stop` says so, then counts what is left in the rings as held.
+    /// Runs until `stop` returns true, then counts the packets left in the rings as held.
     pub(crate) fn run(mut self, stop: impl Fn() -> bool) -> Result<(), Errno> {
-        // Timers as exact as the machine has them; without it a sleep may end 50 us late.
+        // Exact timers: without them a sleep may end 50 us late.
         let _ = clock::set_timer_slack();
         raise_thread_priority();
         while !stop() {
@@ -174,7 +202,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             let wait = self.send_while_free(wall)?;
             let found = self.housekeeping(wall);
             self.sleep_until_work(match wait {
-                // What was found cannot be sent either.
+                // The packets just found are blocked, too.
                 Served::Blocked(room) => Served::Blocked(room),
                 _ if found => Served::Progress,
                 wait => wait,
@@ -184,9 +212,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         Ok(())
     }
 
-    /// Sends until the link is busy or nothing may be sent. Returns what to wait for.
+    /// Sends until the link is busy or no packet may be sent. Returns the event to wait for.
     fn send_while_free(&mut self, mut wall: Instant) -> Result<Served, Errno> {
-        // After so many chunks the wall clock is read again, and housekeeping gets its turn.
+        // After 256 chunks the wall clock is read again and housekeeping runs.
         for _ in 0..256 {
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {
@@ -199,7 +227,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 Served::Progress => {}
                 Served::Blocked(room) => return Ok(Served::Blocked(room)),
                 Served::Wait(until) => {
-                    // The link's clock goes to the release, not to when we noticed: a late timer costs no rate.
+                    // The link's clock advances to the release time, not to the time it was noticed: a late timer costs
+                    // no rate.
                     self.parts.link.idle_until(until.min(wall));
                     if until > wall {
                         return Ok(Served::Wait(until));
@@ -214,7 +243,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         Ok(Served::Progress)
     }
 
-    /// Makes the rings that were posted known to the engine.
+    /// Activates the posted rings in the engine.
     fn take_doorbells(&mut self) {
         for (word, ready) in self.shared.ready.iter().enumerate() {
             let mut bits = protocol::take(ready);
@@ -230,7 +259,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
     }
 
-    /// One scheduling decision and what follows from it.
+    /// Executes one scheduling decision.
     fn serve(&mut self) -> Result<Served, Errno> {
         let now = self.parts.link.now();
         let (flow, turn) = match self.engine.next(now) {
@@ -242,7 +271,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let number = self.parts.ring_of_flow[flow.index()].index();
         let sent = match self.serve_ring(number)? {
             Ok(sent) => sent,
-            // The turn is not finished: the engine charges nothing and may choose another when there is room.
+            // The turn is not finished: the engine charges nothing and may choose another flow when there is room.
             Err(room) => return Ok(Served::Blocked(room)),
         };
         let ring = &self.parts.rings[number];
@@ -258,7 +287,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.shared.rings[number].packets.load(Ordering::Acquire)
     }
 
-    /// Sends the next chunk of ring `number`; returns its bytes on the wire.
+    /// Sends the next chunk of ring `number`. Returns its bytes on the wire.
     fn serve_ring(&mut self, number: usize) -> Result<Result<Bytes, Room>, Errno> {
         if self.parts.rings[number].fetched.is_some() {
             return Ok(self.send_chunk(number));
@@ -284,7 +313,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         Ok(sent)
     }
 
-    /// Says of a packet that was fetched and not sent to its end whose it is, and only then that nothing is being fetched.
+    /// Records the flow of a packet that was fetched and not sent completely, and only then clears the fetch in
+    /// progress.
     fn fetch_ends(&mut self, number: usize) {
         let ring = &mut self.parts.rings[number];
         if let Some(fetched) = ring.fetched.as_mut() {
@@ -293,7 +323,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.engine.fetch_ends();
     }
 
-    /// Takes a fetched packet into account.
+    /// Accounts for a fetched packet.
     fn accept(&mut self, number: usize, packet: TapPacket) {
         let posted = self.posted(number);
         let arrival = self.parts.rings[number].accounting.came(posted, clock::now);
@@ -312,11 +342,11 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         ring.fetched = Some(Fetched { packet, next_segment: 0, class, held: None, flow: None });
     }
 
-    /// The class of the packet in the buffer of a ring that classes share, by its flow's record.
+    /// The class of the packet in a ring shared by classes, from the record of its flow.
     fn class_of_packet(&self, number: usize, packet: &TapPacket) -> ClassId {
         let flow = packet.flow_key(&self.parts.rings[number].buffer);
         let known = || self.flows.borrow().class_of(&flow?);
-        // The record is written before the doorbell, so it is there, read or not.
+        // The record is written before the doorbell, so it has arrived, whether read or not.
         let read = || {
             self.records.consume();
             known()
@@ -331,7 +361,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
     }
 
-    /// What is not needed for every packet: records, late rings, the sweep, samples. Returns whether it has found packets.
+    /// Runs the periodic work: records, late rings, the sweep, samples. Returns whether it found packets.
     fn housekeeping(&mut self, wall: Instant) -> bool {
         let mut found = !self.late.is_empty() && wall >= self.next_late && self.retry_late(wall);
         if wall < self.next_sweep {
@@ -352,7 +382,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         found
     }
 
-    /// Sleeps as long as there is nothing to do.
+    /// Sleeps until there is work.
     fn sleep_until_work(&mut self, wait: Served) {
         if matches!(wait, Served::Progress) {
             return;
@@ -366,7 +396,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let (until, for_doorbells) = match wait {
             Served::Progress => return,
             Served::Blocked(room) => return self.wait_for_room(room, now),
-            // While the link is busy a doorbell cannot change anything: no wake-up is asked for.
+            // While the link is busy a doorbell changes nothing, so no wake-up is requested.
             Served::Wait(until) => (until, self.parts.link.busy_until(now).is_none()),
             Served::Idle => (now + SLEEP_MAX, true),
         };
@@ -402,7 +432,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.records.consume();
     }
 
-    /// Counts the packet that ring `number` has fetched as held.
+    /// Counts the packet in progress of ring `number` as held.
     fn hold(&mut self, number: usize) {
         let ring = &mut self.parts.rings[number];
         if let Some(fetched) = ring.fetched.take() {
@@ -413,7 +443,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
     }
 
-    /// At the end: what still lies in the rings is held, and counted by taking it out.
+    /// Counts the packets left in the rings at the end as held, by fetching them.
     fn hold_the_rest(&mut self) {
         self.records.consume();
         for number in 0..self.parts.rings.len() {

@@ -1,4 +1,4 @@
-//! The bound of a class holds to the packet, at the port: what is beyond is refused there, and counted.
+//! The packet bound of a class holds exactly, at the port: further packets are refused there, and counted.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -18,7 +18,7 @@ use weft_units::Nanos;
 
 const POLICY: &str = "class bulk = port 6000\nbound 5 packets of bulk\nroot = fair of bulk";
 
-/// The most packets of `class` that stand in the NIC at any time until `stop`.
+/// The largest number of packets of `class` in the NIC until `stop`.
 fn most_standing(doorbells: &Shared, plan: &RingPlan, class: usize, stop: &AtomicBool) -> u64 {
     let mut most = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -28,11 +28,11 @@ fn most_standing(doorbells: &Shared, plan: &RingPlan, class: usize, stop: &Atomi
     most
 }
 
-/// Sends packets on four sockets from processor `cpu` as fast as it can for `span`; returns how many.
+/// Sends packets on four sockets from processor `cpu` as fast as it can for `span`. Returns their number.
 fn flood(bed: &Testbed, cpu: usize, span: Duration) -> u64 {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // On a machine of one processor both threads share it.
+    // On a machine with one processor both threads share it.
     let _ = sched_setaffinity(None, &set);
     let sockets: Vec<_> = (0..4).map(|_| bench::socket(&bed.sender, bench::unspecified(false))).collect();
     sockets.iter().for_each(|socket| setsockopt(socket, sockopt::SndBufForce, &(8 << 20)).expect("buffer"));
@@ -123,7 +123,7 @@ fn tcp_is_held_back_by_a_bound_and_loses_nothing() {
     assert_eq!((bulk.posted, totals.lost, totals.strays), (bulk.fetched, 0, 0));
 }
 
-/// Two cores and a NIC that takes packets one by one: a place that comes back is given away, once.
+/// Two cores and a NIC that takes packets one by one: a returned place is given to one packet only.
 #[test]
 fn no_place_is_given_twice_and_none_is_lost() {
     if !weft_host::testing::privileged("no_place_is_given_twice_and_none_is_lost") {
@@ -156,7 +156,7 @@ fn no_place_is_given_twice_and_none_is_lost() {
             assert!(posted() <= taken - 1 + 5, "{} posted, {taken} taken", posted());
             class.done.store(taken, Ordering::SeqCst);
         }
-        // Nothing is taken any more: the places fill up.
+        // The NIC takes no more packets: the places fill up.
         while posted() < 5005 && Instant::now() < until {
             std::thread::yield_now();
         }
@@ -171,7 +171,7 @@ fn no_place_is_given_twice_and_none_is_lost() {
     assert_eq!(class.bound[1].load(Ordering::SeqCst), (sent - 5005) * 92);
 }
 
-/// A super-packet counts as what the ring will hold of it, and is let in whole or not at all.
+/// A super-packet counts as the number of its packets in the ring, and is admitted whole or refused whole.
 #[test]
 fn a_udp_super_packet_takes_a_place_for_each_segment() {
     if !weft_host::testing::privileged("a_udp_super_packet_takes_a_place_for_each_segment") {

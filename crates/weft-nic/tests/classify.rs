@@ -1,4 +1,4 @@
-//! What the program at the port's egress makes of a policy: the same as the compiler's own reading of it.
+//! The classification of packets by the egress program: the same as the compiler's own evaluation of the policy.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -15,7 +15,7 @@ use weft_nic::doorbell::CgroupEntry;
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::{FlowKey, Nanos, PacketMeta, Protocol};
 
-/// Each class of the random policies has one of these conditions.
+/// The conditions of the random policies' classes.
 const CONDITIONS: [&str; 16] = [
     "udp and dport 2000..2999",
     "udp and port 1000",
@@ -82,7 +82,7 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
         assert_eq!(fetched, posted(&totals), "{text}");
         assert_eq!(fetched[..8], expected[..8], "{text}");
-        // The stack says something of its own now and then (multicast listener reports).
+        // The stack occasionally sends packets of its own (multicast listener reports).
         assert!(
             (expected[8]..expected[8] + 10).contains(&fetched[8]),
             "{expected:?}, but {fetched:?}: {text}"
@@ -90,7 +90,7 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
     }
 }
 
-/// Sends one packet of a flow of its own. Returns what the policy may look at.
+/// Sends one packet of a new flow. Returns the properties that the policy may test.
 fn send_one(bench: &Bench, rng: &mut TestRng) -> PacketMeta {
     let v4 = ["10.50.1.7", "10.50.1.8", "10.50.2.7", "10.99.0.2"];
     let v6 = ["fd01::7", "fd01::8", "fd01:0:0:1::7", "fd00::2"];
@@ -143,8 +143,7 @@ fn cgroups_count_with_all_that_lies_below_them() {
     conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
 }
 
-/// A service that starts again has another cgroup, and a socket that was there before the table knew its cgroup is classified
-/// again.
+/// A restarted service has another cgroup, and a socket older than the cgroup's table entry is classified again.
 #[test]
 fn a_socket_follows_the_table_of_cgroups() {
     if !weft_host::testing::privileged("a_socket_follows_the_table_of_cgroups") {
@@ -155,9 +154,9 @@ fn a_socket_follows_the_table_of_cgroups() {
     let text = "class service = cgroup \"/service\"\nroot = priority { service, default }";
     let config = weft_nic::nic::NicConfig { cgroups: vec![None], ..config(100) };
     let bench = Bench::start("tbl", text, &config, 1000, |_| ());
-    // A refusal by the receiver would keep the sender's next packet.
+    // An ICMP error from the receiver would block the sender's next packet.
     let _sink = bench::socket(&bench.bed.receiver, std::net::SocketAddr::new(RECEIVER, 6000));
-    // One socket; a packet for each line that it reads.
+    // One socket; a packet for each line on its standard input.
     let script = format!("exec 3>/dev/udp/{RECEIVER}/6000; while read line; do echo $line >&3; done");
     let spawn = Spawn::new("bash").args(["-c", &script]).netns(&bench.bed.sender).cgroup(&cgroup);
     let mut process = spawn.stdin_piped().start().expect("bash");
@@ -185,7 +184,7 @@ fn a_socket_follows_the_table_of_cgroups() {
     counted(0, 1);
     bench.nic.cgroups().set(0, Some(known)).expect("set");
     counted(1, 1);
-    // As it is in a cgroup namespace, from which the root cannot be seen.
+    // As in a cgroup namespace, from which the root is not visible.
     bench.nic.cgroups().set(0, Some(CgroupEntry { level: CgroupEntry::ANY_LEVEL, ..known })).expect("set");
     counted(2, 1);
     bench.nic.cgroups().set(0, None).expect("set");
@@ -206,7 +205,7 @@ fn one_five_tuple_from_two_cgroups_is_two_flows() {
     let groups = ["a", "b"].map(|name| outer.child(name).expect("cgroup"));
     let entry = |g: &weft_host::Cgroup| Some(CgroupEntry { id: g.id().expect("id"), level: g.level() });
     let text = "class a = cgroup \"a\"\nclass b = cgroup \"b\"\nroot = wfq { a: 1, b: 1 }";
-    // Slow enough that packets of both wait all the time.
+    // Slow enough that packets of both are always waiting.
     let mut config = config(1);
     config.cgroups = groups.iter().map(entry).collect();
     let bench = Bench::start("two", text, &config, 1000, |_| ());
@@ -223,8 +222,9 @@ fn one_five_tuple_from_two_cgroups_is_two_flows() {
     conserved(&bench.nic.stop(Nanos::from_secs(5)).expect("stop"));
 }
 
-/// Fragments go by the ports of their datagram where rings have classes, ARP goes before all; in a shared ring, where the policy
-/// is not known, a fragment has no ports and ARP no place, and a packet still counts for its class.
+/// Fragments are classified by the ports of their datagram where rings have classes, and ARP precedes all. In a shared
+/// ring, where the policy is unknown, a fragment has no ports and ARP no priority, and each packet still counts in its
+/// class.
 #[test]
 fn fragments_and_arp_in_every_kind_of_ring() {
     if !weft_host::testing::privileged("fragments_and_arp_in_every_kind_of_ring") {
@@ -256,13 +256,13 @@ fn fragments_and_arp_in_every_kind_of_ring() {
     }
 }
 
-/// Makes the sender ask for an address that nobody has.
+/// Makes the sender ask for an address that no host has.
 fn arp(_sender: &NetNs, socket: &UdpSocket) {
     socket.send_to(&[0], ("10.99.77.77", 1)).expect("send");
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// Neighbour discovery is multicast: without it a port with IPv6 reaches nobody.
+/// Neighbour discovery is multicast: without it a port with IPv6 reaches no host.
 #[test]
 fn multicast_reaches_the_ring() {
     if !weft_host::testing::privileged("multicast_reaches_the_ring") {
@@ -302,7 +302,7 @@ fn a_flow_whose_mark_changes_changes_class_without_overtaking() {
         }
     };
     send(1, 20);
-    // These would overtake if they changed at once: "fast" goes first.
+    // These would overtake if they changed class at once: "fast" is served first.
     send(2, 20);
     bench.settle(Duration::from_secs(1));
     send(2, 20);

@@ -147,7 +147,7 @@ fn udp_segmentation_offload_counts_segment_by_segment() {
         for _ in 0..50 {
             socket.send_to(&[3; 10_500], to).expect("send");
         }
-        // One that is not cut, and one of exactly two segments.
+        // A packet that is not cut, and one of exactly two segments.
         socket.send_to(&[3; 700], to).expect("send");
         socket.send_to(&[3; 2000], to).expect("send");
         let headers = if ipv6 { 62 } else { 42 };

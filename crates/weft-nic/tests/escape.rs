@@ -1,5 +1,5 @@
-//! Ways around the classes, on real packets: whatever is tried, what a receiver takes for a packet of the limited class is
-//! scheduled as one, or dropped and counted.
+//! Attempts to escape the classes, on real packets. Whatever is tried, every packet that a receiver accepts for the
+//! limited class is scheduled in that class, or dropped and counted.
 
 #[path = "../../weft-packet/tests/common/mod.rs"]
 mod common;
@@ -20,13 +20,13 @@ use weft_host::link;
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
-/// What is limited goes by its ports. Above it, everything; below it, the rest.
+/// A policy that limits a class of ports, with unlimited classes before and after it.
 const POLICY: &str = "class top = tcp and port 22\nclass bulk = udp and port 9999\nclass deep = protocol 4\n\
                       capped = limit 20mbps of bulk\nroot = priority { top, capped, deep, default }";
-/// The frames of one way.
+/// The frames of one attempt.
 const FRAMES: u64 = 20;
 
-/// A raw packet socket on the port. `protocol` is what it says its frames are (`sll_protocol`).
+/// A raw packet socket on the port. `protocol` is the declared protocol of its frames (`sll_protocol`).
 struct Raw {
     fd: OwnedFd,
     to: libc::sockaddr_ll,
@@ -72,19 +72,19 @@ impl Raw {
             libc::sendto(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0, to, length)
         };
         let error = std::io::Error::last_os_error();
-        // So a sender learns that the egress has dropped its packet.
+        // So that a sender sees drops of its packets at the egress.
         let refused = sent < 0 && error.raw_os_error() == Some(libc::ENOBUFS);
         assert!(refused || sent == frame.len() as isize, "{sent}: {error}");
     }
 }
 
-/// What must become of all the frames of a way.
+/// The expected fate of all frames of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Class(&'static str),
-    /// Dropped at the egress, since its class cannot be told.
+    /// Dropped at the egress, since the class cannot be determined.
     Obscured,
-    /// Dropped at the far end, since nobody has announced it.
+    /// Dropped at the far end, since the packet was not announced.
     Unannounced,
 }
 
@@ -96,7 +96,7 @@ fn bulk(below: &Below) -> Vec<u8> {
     frame(below, &UDP, &[7; 400])
 }
 
-/// An IPv6 packet to UDP port 9999 behind `count` destination options.
+/// An IPv6 packet to UDP port 9999 after `count` destination options.
 fn behind_headers(count: usize) -> Vec<u8> {
     let plain = bulk(&Below { v6: true, ..Below::default() });
     let (head, rest) = plain.split_at(14 + 40);
@@ -122,7 +122,7 @@ fn fragments(v6: bool, id: u16) -> [Vec<u8>; 2] {
     [part(0, true, &first), part(50, false, &[7; 408])]
 }
 
-/// Frames that a sender with CAP_NET_RAW sends through the qdisc, each with the type that it claims, and their fate.
+/// Frames that a sender with CAP_NET_RAW sends through the qdisc, each with its declared type and its expected fate.
 fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
     let mut ways = Vec::new();
     let mut way = |name: &str, claimed: u16, frames: Vec<Vec<u8>>, fate| {
@@ -132,7 +132,7 @@ fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
     for claimed in [0x0800_u16, 0, 3, 0x0806, 0x86dd, 0x8137, 0x8100] {
         way(&format!("type {claimed:#x} claimed"), claimed, vec![bulk(&plain)], BULK);
     }
-    // The two bytes of a tag are priority, which is of no account, and VLAN.
+    // The two bytes of a tag are priority, which does not matter, and VLAN.
     for (name, vlans) in
         [("a tag", vec![10]), ("a tag of priority 7", vec![0xe00a]), ("two tags", vec![10, 20])]
     {
@@ -169,9 +169,9 @@ fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
     foreign[6..12].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
     way("another's hardware address", 0x0800, vec![foreign], BULK);
     way("another's address", 0x0800, vec![bulk(&Below { hosts: (9, 9), ..Below::default() })], BULK);
-    // What no receiver takes for a packet to the port: as good as another port.
+    // Not accepted by any receiver as a packet to the port: equivalent to another port.
     way("a header cut off", 0x0800, vec![bulk(&plain)[..14 + 20 + 2].to_vec()], Fate::Class("default"));
-    // A tunnel's outer header is what counts.
+    // A tunnel's outer header counts.
     let tunnel = frame(&plain, &Transport::Raw(4, bulk(&plain)[14..].to_vec()), &[]);
     way("IPv4 in IPv4", 0x0800, vec![tunnel], Fate::Class("deep"));
     way(
@@ -189,7 +189,7 @@ fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
     ways
 }
 
-/// What has become of packets between two readings of the totals.
+/// The fates of packets between two readings of the totals.
 fn fates(bench: &Bench, before: &weft_nic::nic::Totals, after: &weft_nic::nic::Totals) -> Vec<(Fate, u64)> {
     let classes = ["top", "bulk", "deep", "default"];
     let posted =
@@ -201,7 +201,7 @@ fn fates(bench: &Bench, before: &weft_nic::nic::Totals, after: &weft_nic::nic::T
     fates
 }
 
-/// Sends by `send`, and says where `expected` packets have gone.
+/// Sends by `send`, and returns the fates of `expected` packets.
 fn tried(bench: &Bench, expected: u64, send: impl FnOnce()) -> Vec<(Fate, u64)> {
     let before = bench.settle(Duration::from_secs(5));
     send();
@@ -239,7 +239,7 @@ fn no_frame_escapes_from_its_class() {
     conserved_to_the_uplink(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
 }
 
-/// The ways around the program at the egress; nothing of what such a sender can set is taken for an announcement.
+/// Attempts to bypass the egress program. No field that such a sender can set is accepted as an announcement.
 #[test]
 fn what_goes_around_the_egress_is_dropped_and_counted() {
     if !weft_host::testing::privileged("what_goes_around_the_egress_is_dropped_and_counted") {
@@ -263,7 +263,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
             assert_eq!(found, [(Fate::Unannounced, FRAMES)], "{name} {what}");
         }
     }
-    // AF_XDP, where the kernel has it.
+    // AF_XDP, if the kernel has it.
     let index = link::index(&bench.bed.sender, "port0").expect("port");
     let has_xdp =
         rustix::net::socket(rustix::net::AddressFamily::XDP, rustix::net::SocketType::RAW, None).is_ok();
@@ -279,7 +279,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
             "no AF_XDP sockets: that way is not tried",
         );
     }
-    // Among announced packets of the same flow: each is told from the other.
+    // Among announced packets of the same flow, each is distinguished from the other.
     let found = tried(&bench, 2 * FRAMES, || {
         for _ in 0..FRAMES {
             known.send(&udp);
@@ -292,7 +292,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
     conserved(&totals);
 }
 
-/// Datagrams above the MTU need no rights: all their fragments go by the ports, and the limit holds.
+/// Datagrams above the MTU need no privilege: all their fragments are classified by the ports, and the limit holds.
 #[test]
 fn datagrams_above_the_mtu_keep_to_the_limit_of_their_port() {
     if !weft_host::testing::privileged("datagrams_above_the_mtu_keep_to_the_limit_of_their_port") {
@@ -319,7 +319,7 @@ fn datagrams_above_the_mtu_keep_to_the_limit_of_their_port() {
             "{found:?}"
         );
     }
-    // 0.6 MB, of which the limit lets a quarter pass in a second.
+    // 0.6 MB, a quarter of which the limit passes in a second.
     let socket = bench.sender(false);
     let before = bench.of(&bench.settle(Duration::from_secs(5)), "bulk").wire.bytes.get();
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! Flows: their order in every mode, the bound on how many are tracked, and how their packets are cut and interleaved.
+//! Flows: their order in every mode, the bound on tracked flows, and the segmentation and interleaving of their
+//! packets.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -26,7 +27,7 @@ const POLICY: &str = "class u = udp\nclass t = tcp\nroot = wfq { fair of u: 1, f
 fn numbered(bed: &Testbed, flows: usize, packets: u32, cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // On a machine of one processor both threads share it.
+    // On a machine with one processor both threads share it.
     let _ = sched_setaffinity(None, &set);
     let sockets: Vec<_> = (0..flows).map(|_| bench::socket(&bed.sender, bench::unspecified(false))).collect();
     for number in 0..packets {
@@ -68,7 +69,7 @@ fn no_mode_reorders_a_flow() {
     }
 }
 
-/// The byte at `i` of what is transferred.
+/// The byte at position `i` of a transfer.
 fn pattern(i: usize) -> u8 {
     (i ^ (i >> 8) ^ (i >> 16)) as u8
 }
@@ -93,7 +94,7 @@ fn transfer(bed: &Testbed, port: u16, bytes: usize) {
     });
 }
 
-/// A socket that sees the frames of the wire.
+/// A socket that captures the frames of the wire.
 fn tap_wire(bench: &Bench) -> OwnedFd {
     let open = || {
         let (family, kind) = (AddressFamily::Packet, SockType::Raw);
@@ -127,7 +128,7 @@ fn super_packets_are_cut_and_interleave() {
         return;
     }
     let segments_per_turn = |n| NonZeroU32::new(n).map_or(SegmentsPerTurn::Whole, SegmentsPerTurn::AtMost);
-    // In the middle of the transfer both flows have packets waiting: after each segments_per_turn the other one goes.
+    // In the middle of the transfer both flows have waiting packets: after each turn the other flow sends.
     for (name, segments) in [("one", 1), ("four", 4), ("whole", 0)] {
         let config = NicConfig { segments_per_turn: segments_per_turn(segments), ..config(100) };
         let bench = Bench::start(&format!("grn{name}"), POLICY, &config, 8000, |_| ());
@@ -201,7 +202,7 @@ fn flows_beyond_the_bound_share_rings_and_harm_nobody() {
     assert_eq!((totals.classes[0].posted, totals.strays), (totals.classes[0].fetched, 0));
 }
 
-/// A flow that was beyond the bound keeps its ring when there is room for it: what it sent before is still there.
+/// A flow that was beyond the bound keeps its ring when it becomes tracked, since its earlier packets are still there.
 #[test]
 fn a_flow_that_is_tracked_late_does_not_overtake_itself() {
     if !weft_host::testing::privileged("a_flow_that_is_tracked_late_does_not_overtake_itself") {
@@ -222,7 +223,7 @@ fn a_flow_that_is_tracked_late_does_not_overtake_itself() {
     assert_eq!(tracked(), 1);
     let table = doorbells.flow_table().expect("table");
     for (i, first) in first.into_iter().enumerate().skip(1) {
-        // The flow that is tracked has been silent for long, and its packet is gone: there is room for one.
+        // The tracked flow has been silent for long, and its packets have left: there is room for another.
         packets().iter().zip(&shared.rings).for_each(|(&n, ring)| ring.done.store(n, Ordering::SeqCst));
         table.expire(weft_units::Instant::MAX).expect("tidied");
         assert_eq!(tracked(), 0);
@@ -251,7 +252,7 @@ fn idle_flows_expire_once_their_packets_are_gone() {
     let later = now + FLOW_IDLE + Nanos::from_secs(1);
     table.expire(later).expect("tidied");
     assert_eq!(flows(), 10, "a flow of which a packet waits would overtake it in another ring");
-    // Of one ring all is done; of another, which is never empty, all that was posted before a time long after.
+    // One ring is done completely. The other is never empty, but all packets posted until a much later time are done.
     let mut posted = shared.rings.iter().filter(|ring| ring.packets.load(Ordering::SeqCst) > 0);
     let (one, another) = (posted.next().expect("a ring"), posted.next().expect("another ring"));
     one.done.store(one.packets.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -278,7 +279,7 @@ fn a_flow_is_looked_at_however_many_there_are() {
     (0..50).for_each(|i| _ = send(i));
     std::thread::sleep(Duration::from_millis(300));
     let silent_since = weft_host::clock::now();
-    // Half of them go on sending; the others are to be found among them.
+    // Half of them continue to send; the others must be found among them.
     (0..25).for_each(|i| _ = send(i));
     for ring in &shared.rings {
         ring.done.store(ring.packets.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -296,14 +297,14 @@ fn flood(socket: &UdpSocket, port: u16, to: core::net::IpAddr, stop: &AtomicBool
     }
 }
 
-/// Neither what comes in nor what overflows a ring keeps silent flows in the table.
+/// Neither received traffic nor traffic that overflows a ring keeps silent flows in the table.
 #[test]
 fn silent_flows_expire_during_floods_of_both_directions() {
     if !weft_host::testing::privileged("silent_flows_expire_during_floods_of_both_directions") {
         return;
     }
     let bench = Bench::start("exf", "class u = udp\nroot = u", &config(20), 50, |_| ());
-    // Open together, so that each has a port of its own.
+    // Open at the same time, so that each has its own port.
     let silent: Vec<_> = (0..100).map(|_| bench.sender(false)).collect();
     silent.iter().for_each(|socket| _ = socket.send_to(&[0; 50], (RECEIVER, 6000)).expect("send"));
     let (out, back) = (bench.sender(false), bench.receiver(false, 0));
@@ -328,7 +329,7 @@ fn silent_flows_expire_during_floods_of_both_directions() {
     conserved(&totals);
 }
 
-/// A thread that sends from one core and then from the other keeps its packets in order, whatever the cores are busy with.
+/// A thread that sends alternately from two cores keeps its packets in order, whatever the load of the cores.
 #[test]
 fn a_thread_that_changes_cores_is_not_reordered() {
     if !weft_host::testing::privileged("a_thread_that_changes_cores_is_not_reordered") {
@@ -365,7 +366,8 @@ fn a_thread_that_changes_cores_is_not_reordered() {
     conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
 }
 
-/// A class that had more flows than it may have sends new flows by hash, and no longer than those may wait.
+/// A class with more flows than its bound places new flows by hash, and only while packets of the excess flows may
+/// wait.
 #[test]
 fn a_class_returns_from_hashing_when_the_crowd_has_left() {
     if !weft_host::testing::privileged("a_class_returns_from_hashing_when_the_crowd_has_left") {
@@ -404,8 +406,8 @@ fn a_class_returns_from_hashing_when_the_crowd_has_left() {
     assert_eq!(each, vec![1; usize::from(rings)], "each new flow in a ring of its own");
 }
 
-/// Flows that two cores send on while their marks change, and that are taken off the table meanwhile: the lanes' counts stay those of
-/// the table.
+/// Two cores send on flows whose marks change, while flows are removed from the table: the lanes' counts stay
+/// consistent with the table.
 #[test]
 fn moves_and_expiry_at_once_keep_the_counts_of_the_lanes() {
     if !weft_host::testing::privileged("moves_and_expiry_at_once_keep_the_counts_of_the_lanes") {
@@ -433,7 +435,7 @@ fn moves_and_expiry_at_once_keep_the_counts_of_the_lanes() {
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // A NIC that takes all at once.
+                // A NIC that takes all packets at once.
                 for ring in &shared.rings {
                     ring.done.store(ring.packets.load(Ordering::SeqCst), Ordering::SeqCst);
                 }

@@ -1,4 +1,4 @@
-//! ARP, neighbour discovery and the like, which no policy starves and no flood of theirs serves.
+//! ARP, neighbour discovery and the like: no policy starves them, and no flood of them gains priority.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -12,7 +12,7 @@ use weft_host::{NetNs, Spawn};
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::Nanos;
 
-/// A policy that forgot them: all of UDP goes first.
+/// A policy without infrastructure: all of UDP is served first.
 const POLICY: &str = "class first = udp\nroot = priority { first, default }";
 
 /// Runs `ip` with `args` in `ns`.
@@ -21,7 +21,7 @@ fn ip(ns: &NetNs, args: &[&str]) {
     assert!(ended.success(), "ip {args:?}");
 }
 
-/// Sends UDP through the port as fast as it takes it, by eight sockets, while `work` runs.
+/// Sends UDP through the port as fast as possible, by eight sockets, while `work` runs.
 fn under_load<T>(bench: &Bench, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     let sockets: Vec<_> = (0..8).map(|_| bench.sender(false)).collect();
@@ -71,13 +71,13 @@ fn the_peer_finds_us_whatever_the_policy_forgot() {
     conserved(&totals);
 }
 
-/// What goes first is no way to go first: beyond its share a flood of DHCP is UDP like any other.
+/// A flood of DHCP gains no priority: beyond the share of infrastructure it is UDP like any other.
 #[test]
 fn a_flood_of_infrastructure_has_no_more_than_its_share() {
     if !weft_host::testing::privileged("a_flood_of_infrastructure_has_no_more_than_its_share") {
         return;
     }
-    // The share of a link of 20 Mb/s.
+    // The share on a link of 20 Mb/s.
     const SHARE: f64 = 1e6 / 8.0;
     let policy = "class dhcp = udp port 67\nroot = priority { default, dhcp }";
     let bench = Bench::start("flo", policy, &config(20), 2000, |_| ());
@@ -96,12 +96,12 @@ fn a_flood_of_infrastructure_has_no_more_than_its_share() {
     conserved(&totals);
 }
 
-/// The number of a class of the policy above, of which `dhcp` is the first and infrastructure the last.
+/// The number of a class of the policy above, where `dhcp` is the first and infrastructure the last.
 fn bench_class(totals: &weft_nic::nic::Totals, name: &str) -> usize {
     if name == "dhcp" { 0 } else { totals.classes.len() - 1 }
 }
 
-/// A policy that names the class keeps what it says.
+/// A policy that defines the class keeps its definition.
 #[test]
 fn a_policy_may_place_infrastructure_itself() {
     let named =

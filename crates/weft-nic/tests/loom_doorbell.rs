@@ -1,12 +1,12 @@
-//! The protocol of the doorbell under every interleaving of two ringing threads and the NIC, as far as three preemptions
-//! make them:
+//! The protocol of the doorbell under every interleaving of two posting threads and the NIC, with up to three
+//! preemptions:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p weft-nic --test loom_doorbell --target-dir target-loom
 //! ```
 //!
-//! A doorbell or a wake-up that is lost leaves the NIC asleep for ever, which loom reports as a deadlock. Each rule of the
-//! protocol has a twin here that breaks it: the model must find that out, or it checks nothing.
+//! A lost doorbell or wake-up leaves the NIC asleep for ever, which loom reports as a deadlock. Each rule of the
+//! protocol has a twin here that breaks it: the model must detect it, or the test is worthless.
 #![cfg(loom)]
 
 use loom::sync::Notify;
@@ -23,7 +23,7 @@ mod sync {
 #[path = "../src/doorbell/protocol.rs"]
 mod protocol;
 
-/// The part of the shared page that one ring touches, and what stands for the kernel's wake-up.
+/// The part of the shared page that one ring uses, and the model of the kernel's wake-up.
 struct Page {
     packets: AtomicU64,
     ready: [AtomicU64; 1],
@@ -34,7 +34,7 @@ struct Page {
 }
 
 type Ring = fn(&AtomicU64, u64, &AtomicU64, u32, &AtomicU32) -> bool;
-/// Takes the bits and reads the count: what it returns has been seen.
+/// Takes the bits and reads the count, up to which all packets have been seen.
 type Look = fn(&Page) -> Option<u64>;
 type Sleep = fn(&[AtomicU64], &AtomicU32) -> bool;
 
@@ -42,7 +42,7 @@ fn look(page: &Page) -> Option<u64> {
     (protocol::take(&page.ready[0]) != 0).then(|| page.packets.load(Ordering::Relaxed))
 }
 
-/// Two threads ring `doorbells` times each; the NIC must come to know of all of them, and sleeps when it sees nothing.
+/// Two threads post `doorbells` times each; the NIC must see all of them, and sleeps when it sees none.
 fn model(doorbells: u64, ring: Ring, look: Look, sleep: Sleep) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -77,7 +77,7 @@ fn model(doorbells: u64, ring: Ring, look: Look, sleep: Sleep) {
     });
 }
 
-/// The NIC: until it has seen `all` packets it looks, and sleeps when there is nothing.
+/// The NIC: polls until it has seen `all` packets, and sleeps when it sees none.
 fn serve(page: &Page, all: u64, look: Look, sleep: Sleep) {
     let mut seen = 0;
     while seen < all {
@@ -168,7 +168,8 @@ fn the_model_notices_a_flag_that_every_thread_takes_for_its_own() {
     assert!(fails(1, all_wake, look, protocol::prepare_sleep));
 }
 
-/// Two threads want a place each, twice, while the NIC lets one go: whoever is let in finds no more than `bound` in.
+/// Two threads take a place each, twice, while the NIC returns one: the number of admitted packets never exceeds
+/// `bound`.
 fn places(take: fn(&AtomicU64, &AtomicU64, u64, u64) -> bool) {
     const BOUND: u64 = 2;
     let mut builder = loom::model::Builder::new();
@@ -177,7 +178,7 @@ fn places(take: fn(&AtomicU64, &AtomicU64, u64, u64) -> bool) {
         let counts = Arc::new((AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(1)));
         let enter = move |counts: &(AtomicU64, AtomicU64, AtomicU64)| {
             if take(&counts.0, &counts.1, BOUND, 1) {
-                // What was ever let in, for good; and what of that was gone by then at most.
+                // The packets ever admitted, and the most that were completed by then.
                 let entered = counts.2.fetch_add(1, Ordering::SeqCst) + 1;
                 let gone = counts.1.load(Ordering::SeqCst);
                 assert!(entered - gone <= BOUND, "{entered} let in, {gone} gone");
@@ -199,7 +200,7 @@ fn places(take: fn(&AtomicU64, &AtomicU64, u64, u64) -> bool) {
             counts.2.load(Ordering::SeqCst),
             "what was refused is taken back"
         );
-        // All is quiet: what is left is given away, and no more.
+        // At rest: exactly the remaining places can be taken.
         while take(&counts.0, &counts.1, BOUND, 1) {}
         assert_eq!(counts.0.load(Ordering::SeqCst) - counts.1.load(Ordering::SeqCst), BOUND);
     });
@@ -224,8 +225,8 @@ fn the_model_notices_a_place_that_is_looked_at_and_then_taken() {
 
 type Relocate = fn(&AtomicU32, u32, u32, &AtomicU32, &AtomicU32) -> bool;
 
-/// Two threads move a flow from lane 0 to lane 1 and to lane 2 at once; a third may take it off the table. The lanes'
-/// counts are those of where it is.
+/// Two threads move a flow from lane 0 to lanes 1 and 2 at the same time; a third may remove it from the table. The
+/// lanes' counts agree with its place.
 fn lanes(relocate: Relocate) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -238,7 +239,7 @@ fn lanes(relocate: Relocate) {
                 let (flow, counts) = (Arc::clone(&flow), Arc::clone(&counts));
                 thread::spawn(move || {
                     let from = flow.load(Ordering::SeqCst);
-                    // Lane 3 stands for the flows that are off the table.
+                    // Lane 3 represents the flows that are not in the table.
                     if from != 3 {
                         relocate(&flow, from, to, &counts[from as usize], &counts[to as usize]);
                     }
@@ -271,7 +272,8 @@ fn the_model_notices_a_mover_that_did_not_decide_and_counts() {
     assert!(std::panic::catch_unwind(|| lanes(all_count)).is_err());
 }
 
-/// A sender rings for the old ring while another core moves the flow: one of the two sees the other and lets the flow wait.
+/// A sender posts to the old ring while another core moves the flow: one of the two sees the other and keeps the flow
+/// waiting.
 fn moved_meanwhile(look_again: bool) {
     loom::model(move || {
         let page = Arc::new((AtomicU32::new(0), AtomicU64::new(0), AtomicU32::new(0)));
@@ -290,7 +292,7 @@ fn moved_meanwhile(look_again: bool) {
                 true
             }
         });
-        // The ring was empty when the mover looked.
+        // The ring was empty when the mover checked.
         let lanes = [1, 0].map(AtomicU32::new);
         assert!(protocol::relocate(&page.0, 0, 1, &lanes[0], &lanes[1]));
         fence(Ordering::SeqCst);

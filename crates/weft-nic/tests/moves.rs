@@ -1,5 +1,5 @@
-//! A flow whose mark or priority changes moves to its new class in bounded time, and its packets stay in order, although
-//! it is never silent and its old ring never empty.
+//! A flow whose mark or priority changes moves to its new class in bounded time, with its packets in order, although it
+//! is never silent and its old ring never empty.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -15,13 +15,13 @@ use weft_host::netns::NetNs;
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
-/// What is not marked is slow: a flow that left its packets behind there would overtake them.
+/// A policy in which unmarked packets are slow: a flow that left packets in its old ring would overtake them.
 const POLICY: &str = "class fast = mark 7 or priority 3\nclass slow = any\n\
                       root = priority { fair of fast, limit 20mbps of fair of slow }";
-/// A flow has moved when so many of its packets were posted in the new class.
+/// The number of packets posted in the new class from which on a flow counts as moved.
 const MOVED: u64 = 20;
 
-/// Waits until `packets` more packets of class `name` were posted; how long that took.
+/// Waits until `packets` more packets of class `name` were posted. Returns the time taken.
 fn until_posted(bench: &Bench, name: &str, packets: u64) -> Option<Duration> {
     let posted = || bench.of(&bench.nic.totals().expect("totals"), name).posted.packets.get();
     let (before, started) = (posted(), Instant::now());
@@ -45,7 +45,7 @@ fn out_of_order(ns: &NetNs) -> u64 {
     value.parse().expect("a number")
 }
 
-/// Saturates the slow class by TCP, then `change`s the socket.
+/// Saturates the slow class by TCP, then applies `change` to the socket.
 fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
     let bench = Bench::roomy(role, POLICY, 100);
     let address = SocketAddr::new(RECEIVER, 5000);
@@ -102,7 +102,7 @@ fn saturating_tcp_moves_when_its_priority_changes() {
     saturating_tcp("mvp", |stream| setsockopt(stream, sockopt::Priority, &3).expect("priority"));
 }
 
-/// Sends numbered packets, `pause` apart, until `stop`.
+/// Sends numbered packets at intervals of `pause` until `stop`.
 fn send_numbered(socket: &UdpSocket, to: u16, pause: Duration, stop: &AtomicBool) {
     for number in 0_u32.. {
         if stop.load(Ordering::Relaxed) {
@@ -145,7 +145,7 @@ fn a_udp_flood_moves_in_order() {
     conserved(&totals);
 }
 
-/// A flood that overflows its ring leaves the ring's other flows as they were: they move.
+/// A flood that overflows its ring does not affect the ring's other flows: they move.
 #[test]
 fn a_flow_moves_out_of_a_ring_that_overflows() {
     if !weft_host::testing::privileged("a_flow_moves_out_of_a_ring_that_overflows") {
@@ -155,7 +155,7 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
     // A class without `fair` has one ring.
     let bench = Bench::start("mvo", policy, &config(20), 50, |_| ());
     let sink = bench.receiver(false, 6000);
-    // Longer than nothing of the flow may come through the full ring.
+    // Longer than the longest gap in the flow's packets through the full ring.
     sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
     let (stop, socket) = (AtomicBool::new(false), bench.sender(false));
     let (stop, moving) = (&stop, &socket);
@@ -173,7 +173,7 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
         stop.store(true, Ordering::Relaxed);
         let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
         assert!(took < Duration::from_secs(1), "{took:?}");
-        // Of what it sent into the full ring before, nothing need have come.
+        // The packets that it sent into the full ring before may all be lost.
         assert!(received.join().expect("in order") >= MOVED as usize);
     });
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");

@@ -21,13 +21,13 @@ use weft_sched::queues::{Inner, Service};
 use weft_titan::page::{Load, held_slot};
 use weft_units::{BitsPerSec, Bytes, Instant, LoggedFlowId, Nanos, TxQueueId};
 
-/// A worker, senders and receivers are enough for two cores: one test at a time.
+/// The worker, the senders and the receivers use both of two cores: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops the NIC and checks its accounting and those of the log.
+/// Stops the NIC and checks its accounting and that of the log.
 fn finish(nic: SoftwareNic) -> (Totals, DepartureLog) {
     let (totals, log) = nic.stop_with_log(Nanos::from_secs(1)).expect("stop");
     conserved(&totals);
@@ -40,7 +40,7 @@ fn finish(nic: SoftwareNic) -> (Totals, DepartureLog) {
     (totals, log)
 }
 
-/// Bytes of the first three queues that left between two times.
+/// The bytes of the first three queues that left between two times.
 fn by_queue(log: &DepartureLog, from: Instant, to: Instant) -> [u64; 3] {
     let mut bytes = [0; 3];
     for d in log.departures.iter().filter(|d| d.start >= from && d.end < to) {
@@ -95,7 +95,8 @@ fn tcp_flows_keep_the_accounting_and_their_queues() {
     }
 }
 
-/// Connects until there are `each` flows in each of `count` hardware queues of one ring; returns them with their queues.
+/// Connects until there are `each` flows in each of `count` hardware queues of one ring. Returns them with their
+/// queues.
 fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec<(Idle, TxQueueId)> {
     let acceptor = Acceptor::open(bed);
     let posted =
@@ -110,7 +111,7 @@ fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec
         if found.get(&queue).map_or(0, Vec::len) < room {
             found.entry(queue).or_default().push(idle);
         } else {
-            // Kept open until the end: what closing it sends would look like the next one.
+            // Kept open until the end: packets from closing it could be mistaken for the next connection's.
             others.push(idle);
         }
         if found.len() == count && found.values().all(|flows| flows.len() == each) {
@@ -137,7 +138,7 @@ fn weights_of_the_page_are_shares_of_the_link() {
     let rate = BitsPerSec(150_000_000);
     let wanted = Multiqueue { queues: 3, departures: Some(50_000), ..Multiqueue::new(rate) };
     let nic = start(&bed, &wanted).expect("nic");
-    // Three flows in a queue, so that it is backlogged also when one of them is kept from running.
+    // Three flows in a queue, so that it stays backlogged when one of them does not run.
     let (idle, places): (Vec<Idle>, Vec<TxQueueId>) = in_queues(&bed, &nic, 3, 3).into_iter().unzip();
     let queues = [TxQueueId(0), TxQueueId(1), TxQueueId(2)];
     nic.queue_page().update_interval_ns.store(2_000_000, Ordering::SeqCst);
@@ -173,7 +174,7 @@ fn weights_of_the_page_are_shares_of_the_link() {
     for (key, queue) in keys.iter().zip(&places) {
         assert_eq!(queue_of(&log, log.flow(key).expect("logged")), *queue);
     }
-    // A weight of 1 is a change too, and of the second weights all differ from the first.
+    // A weight of 1 is a change too, and all second weights differ from the first.
     assert_eq!(totals.staleness.count, 6);
     let (mean, max) = (totals.staleness.mean(), totals.staleness.max);
     assert!(mean > Nanos::ZERO && mean <= max && max < Nanos::from_millis(100), "{:?}", totals.staleness);
@@ -206,10 +207,10 @@ fn queues_with_several_flows_send_pieces_when_asked_to() {
         std::thread::sleep(Duration::from_micros(200));
     }
     assert!(seen > 20, "held while its pieces wait: {seen}");
-    // A packet that came behind its doorbell is held until its turn.
+    // A packet that arrived after its doorbell is held until its turn.
     assert!(seen_whole * 5 < seen, "the other sends whole packets: {seen_whole} against {seen}");
     page.segment_bytes.store(0, Ordering::SeqCst);
-    // The link's clock may be 50 ms behind; a packet that had been begun may follow.
+    // The link's clock may be 50 ms behind, and a packet in progress may follow.
     let (until, changed) = (until - Nanos::from_millis(60), clock::now() + Nanos::from_millis(20));
     std::thread::sleep(Duration::from_millis(200));
     streams.close();
@@ -235,7 +236,7 @@ fn queues_with_several_flows_send_pieces_when_asked_to() {
     assert!(most(&keys[1], false) > 11 && most(&keys[0], true) > 11, "whole where nobody asks otherwise");
 }
 
-/// Compiles the programs before and behind the doorbell; the crate's build has the same compiler.
+/// Compiles the programs before and after the doorbell, with the compiler of the crate's build.
 fn hash_programs(wanted: u32) -> weft_host::bpf::Object {
     let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hash.bpf.o");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/hash.bpf.c");
@@ -261,13 +262,13 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
         let wanted = Multiqueue { queues, inner, departures: Some(1000), ..Multiqueue::new(rate) };
         let nic = start(&bed, &wanted).expect("nic");
         let rings = nic.ring_plan().rings.len() as u32;
-        // The tag above, and below it a number from 1024 to 1279 that leaves the queue as remainder.
+        // The tag in the upper bits, and in the lower ones a number from 1024 to 1279 whose remainder is the queue.
         let tag = 0xabcd_e000;
         let hash = (1024..1280).map(|low| tag | low).find(|h| h % u32::from(queues) == queue).expect("one");
         let programs = hash_programs(hash);
         let near = nic.port().index().expect("near");
         let behind = nic.port().peer_index().expect("behind");
-        // Of filters without a priority the last one comes first (tcf_auto_prio, net/sched/cls_api.c).
+        // Of filters without a priority the last one runs first (tcf_auto_prio, net/sched/cls_api.c).
         bed.sender.run(|| programs.attach_egress("before", near)).expect("ns").expect("before");
         bed.nic.run(|| programs.attach_ingress("behind", behind)).expect("ns").expect("behind");
         let mut streams = Streams::open(&bed, 3);
@@ -286,7 +287,7 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
             assert_eq!(hash % rings / per_queue, queue, "{hash:#x} of {queues} queues");
         }
         assert!(log.departures.iter().all(|d| d.queue == TxQueueId(queue)));
-        // Three flows at a time have rings of their own.
+        // Three flows at a time have their own rings.
         assert_eq!(seen.len(), if inner == Inner::Fair { 3 } else { 1 }, "{seen:x?}");
     }
 }
@@ -304,7 +305,7 @@ fn a_new_flow_leaves_the_ring_of_one_that_pauses_alone() {
     let _sink = bench::socket(&bed.receiver, to);
     let rings = || nic.doorbells().rings.iter();
     let posted = || -> Vec<u64> { rings().map(|ring| ring.packets.load(Ordering::SeqCst)).collect() };
-    // One datagram, which leaves at once; the ring that it took.
+    // One datagram, which leaves at once; returns the ring that it took.
     let send = |flow: &UdpSocket| -> usize {
         let before = posted();
         flow.send_to(&[1; 100], to).expect("sent");
@@ -320,7 +321,7 @@ fn a_new_flow_leaves_the_ring_of_one_that_pauses_alone() {
     send(&flow());
     let pausing = flow();
     let own = send(&pausing);
-    // Several times as many as a queue has rings: by turns it would be its ring's turn.
+    // Several times as many flows as a queue has rings: in round robin order its ring would be next.
     for number in 0..200 {
         assert_ne!(send(&flow()), own, "flow {number}");
         assert_eq!(send(&pausing), own, "a flow stays in its ring");

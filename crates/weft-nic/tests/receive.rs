@@ -19,8 +19,8 @@ fn budget(rate: u32, burst: u32) -> Budget {
     Budget { packets_per_s: some(rate), burst: some(burst) }
 }
 
-/// A model in a few lines: UDP to port 7001 goes to queue 3, to port 7002 nowhere, to port 7003 to a queue that there is not;
-/// all else by its hash over the first three queues.
+/// A model in a few lines: UDP to port 7001 is steered to queue 3, port 7002 is dropped, port 7003 to a missing queue,
+/// and all other packets by their hash over the first three queues.
 fn steer(headers: &HeaderMatch) -> Option<RxQueueId> {
     let toeplitz = Toeplitz::new(&RssKey::default());
     match headers.get(Field::DstPort).0 {
@@ -63,7 +63,7 @@ fn each_flow_is_counted_at_the_queue_that_the_model_says() {
     let special: Vec<_> = (7001..=7003).map(|port| socket(&testbed.receiver, RECEIVER, port)).collect();
     let toeplitz = Toeplitz::new(&RssKey::default());
     let mut expected = [0; QUEUES as usize];
-    // Kept open: a reply to a closed one would be answered by ICMP, which is a packet too.
+    // Kept open: a reply to a closed one would cause an ICMP error, which is a packet too.
     let mut clients = Vec::new();
     for flow in 0..40u16 {
         let client = socket(&testbed.sender, SENDER, 20_000 + flow);
@@ -104,7 +104,7 @@ fn a_queue_serves_its_budget_and_its_ring_drops_the_rest() {
     if !testing::privileged("a_queue_serves_its_budget_and_its_ring_drops_the_rest") {
         return;
     }
-    // 50 packets a second: within the test's time no more than the burst and a few leave.
+    // 50 packets a second: within the test's time no more than the burst and a few packets leave.
     let config = ReceiveConfig { queues: QUEUES, ring_packets: 10, budget: budget(50, 2) };
     let (testbed, nic) = start(&config, |_| Some(RxQueueId(1)));
     let client = socket(&testbed.sender, SENDER, 20_000);
@@ -118,7 +118,7 @@ fn a_queue_serves_its_budget_and_its_ring_drops_the_rest() {
     let queue = totals.queues[1];
     assert_eq!(queue.arrived.packets, Packets(100));
     assert_eq!(queue.most_held, Packets(10));
-    // The thread may serve between two packets of the burst; a served packet makes room for one more.
+    // The thread may serve between two packets of the burst; a served packet frees a place for one more.
     let served = queue.served().packets.get();
     assert!(served + queue.dropped.packets.get() == 100 && served >= 12, "{queue:?}");
     assert!(took >= Duration::from_millis(20 * (served - 3)), "{served} packets in {took:?}");
@@ -155,7 +155,7 @@ fn what_the_host_refuses_is_counted() {
     }
     let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(10_000, 64) };
     let (testbed, nic) = start(&config, |_| Some(RxQueueId(0)));
-    // A TAP that is down refuses what is written to it.
+    // A TAP that is down refuses writes.
     link::set_down(&testbed.receiver, nic.host().name()).expect("down");
     let client = socket(&testbed.sender, SENDER, 20_000);
     for _ in 0..9 {

@@ -1,4 +1,4 @@
-//! What the receive side sees of a frame, against etherparse.
+//! The receive side's parser of frames, compared with etherparse.
 
 #[path = "../../weft-packet/tests/common/mod.rs"]
 mod common;
@@ -38,7 +38,7 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-/// The header match as etherparse's view of the frame gives it.
+/// The header match of a frame, built from etherparse's view of it.
 fn expected(frame: &[u8]) -> HeaderMatch {
     let sliced = SlicedPacket::from_ethernet(frame).expect("etherparse reads its own frames");
     let tag = sliced.link_exts.first().map_or(0, |tag| match tag {

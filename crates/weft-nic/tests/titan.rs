@@ -1,4 +1,4 @@
-//! Queue assignment at the port of a multiqueue NIC: real TCP, exact counts, nothing left behind.
+//! Queue assignment at the port of a multiqueue NIC: real TCP, exact counts, and no remains after detaching.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -54,7 +54,7 @@ fn flows_spread_over_the_queues_and_every_queue_reads_zero_at_the_end() {
     let bed = &bed;
     let seen = std::thread::scope(|scope| {
         let load = scope.spawn(|| iperf(bed, 12, 3));
-        // On a machine that others use some flows have nothing under way at times: looks with all of them count.
+        // On a shared machine some flows are idle at times: only samples in which all are active count.
         let mut seen = Vec::new();
         while !load.is_finished() {
             std::thread::sleep(Duration::from_millis(20));
@@ -72,7 +72,7 @@ fn flows_spread_over_the_queues_and_every_queue_reads_zero_at_the_end() {
     std::thread::sleep(Duration::from_millis(500));
     let accounting = watch.titan().accounting().expect("accounting");
     assert!(accounting.faults().is_empty(), "{:#?}, {accounting:?}", accounting.faults());
-    // Where the kernel did not report a departure of this host, it may have been one of these.
+    // If the kernel did not report a departure on this host, it may have been one of these.
     if accounting.missed == 0 {
         let page = watch.titan().page();
         for (number, queue) in page.queues.iter().enumerate().take(8) {

@@ -1,5 +1,5 @@
-//! Sockets that several cores send from at once: what was counted in is exactly what is counted out, also of flows that Titan
-//! leaves alone.
+//! Sockets that several cores send from at once: increments and decrements of the counts are equal, including flows
+//! that Titan passes.
 
 #[path = "common/assigned.rs"]
 mod assigned;
@@ -15,8 +15,8 @@ use weft_nic::multiqueue::Multiqueue;
 use weft_titan::settings::Settings;
 use weft_units::BitsPerSec;
 
-/// Two threads, each on a core of its own (the same, where there is one), that send from all `flows` as fast as they can while
-/// `middle` runs.
+/// Two threads, each on its own core (or the same if there is one), that send from all `flows` as fast as they can
+/// while `middle` runs.
 fn blast(flows: &[Flow], middle: impl FnOnce()) {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let stop = AtomicBool::new(false);
@@ -30,7 +30,7 @@ fn blast(flows: &[Flow], middle: impl FnOnce()) {
                         break;
                     }
                     flows[round % flows.len()].send(1);
-                    // At times all of a flow leaves, and it may begin anew.
+                    // Occasionally all packets of a flow leave, so that it may start anew.
                     if round % 512 == 0 {
                         std::thread::sleep(Duration::from_micros(500));
                     }
@@ -42,7 +42,7 @@ fn blast(flows: &[Flow], middle: impl FnOnce()) {
     });
 }
 
-/// Stops the senders when it goes, also when something has failed: the scope waits for them.
+/// A guard that stops the senders when it is dropped, even after a failure, since the scope waits for them.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -51,17 +51,18 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A flow that never has much waiting, so that what it sent last has left soon.
+/// A flow with few waiting packets, so that its last packet leaves soon.
 fn flow(assigned: &Assigned) -> Flow {
     let flow = assigned.flow();
     setsockopt(&flow.socket, sockopt::SndBuf, &(64 << 10)).expect("buffer");
     flow
 }
 
-/// Titan comes in the middle of the traffic, stays for a while and goes, again and again; after each round all counts are exact.
+/// Titan is attached in the middle of the traffic and detached again, repeatedly; after each round all counts are
+/// exact.
 fn comes_while_two_cores_send(role: &str, sockets: usize, settings: &Settings, rounds: usize) {
     let _alone = alone();
-    // As much as two cores send, so that flows are busy or quiet by turns.
+    // As much as two cores send, so that flows alternate between busy and idle.
     let wanted = Multiqueue { ring_packets: 8000, ..Multiqueue::new(BitsPerSec(300_000_000)) };
     let mut assigned = Assigned::without(role, &wanted);
     let flows: Vec<Flow> = (0..sockets).map(|_| flow(&assigned)).collect();

@@ -1,4 +1,4 @@
-//! All that was counted in is counted out: also what is dropped, cut or reset, and what belonged to a process that is gone.
+//! Every counted packet is counted out: also those dropped, cut or reset, and those of a terminated process.
 
 #[path = "common/assigned.rs"]
 mod assigned;
@@ -48,7 +48,7 @@ fn a_packet_that_is_cut_is_counted_piece_by_piece() {
         return;
     }
     let _alone = alone();
-    // With room for all, and with rings that have none for most.
+    // With room for all, and with rings too small for most.
     for ring_packets in [4000, 3] {
         let wanted = Multiqueue { ring_packets, ..slow(40_000) };
         let assigned = Assigned::start("teg", &wanted, &Settings::default());
@@ -68,7 +68,7 @@ fn a_packet_that_is_cut_is_counted_piece_by_piece() {
         let delivered = assigned.delivered() as u64;
         if ring_packets == 3 {
             assert!(delivered < packets, "{delivered}");
-            // Accounting of dropped super-packets do not balance in the kernel's own counters; not our matter here.
+            // The kernel's own counters do not balance for dropped super-packets, which this test does not check.
         } else {
             assert_eq!(delivered, packets);
             assigned.finish();
@@ -123,8 +123,8 @@ fn a_reset_that_the_kernel_answers_with_is_no_packet_of_the_flow() {
     let assigned = Assigned::start("ter", &slow(2000), &Settings::default());
     for _ in 0..5 {
         let (mut out, mut end) = connect(&assigned);
-        // Closed with much to send: what the other end says now is answered with a reset, which carries the socket and is
-        // not charged to it (skb_set_owner_edemux in ip_send_unicast_reply, net/ipv4/ip_output.c).
+        // Closed with much unsent data: packets from the other end are answered with a reset, which carries the socket
+        // and is not charged to it (skb_set_owner_edemux in ip_send_unicast_reply, net/ipv4/ip_output.c).
         out.write_all(&[5; 60_000]).expect("written");
         std::thread::sleep(Duration::from_millis(30));
         drop(out);
@@ -150,7 +150,7 @@ fn a_reset_behind_a_waiting_fin_counts_nothing_out() {
         return;
     }
     let _alone = alone();
-    // 280 ms for a datagram: what comes behind one waits.
+    // 280 ms per datagram: later packets wait.
     let assigned = Assigned::start("tew", &slow(30), &Settings::default());
     for _ in 0..3 {
         let (out, mut end) = connect(&assigned);
@@ -176,7 +176,7 @@ fn a_flow_that_waits_for_long_stays_counted() {
         return;
     }
     let _alone = alone();
-    // 570 ms for a datagram: the sweep has looked at the flow several times before the last has left.
+    // 570 ms per datagram: the sweep has checked the flow several times before its last packet has left.
     let assigned = Assigned::start("tes", &slow(15), &Settings::default());
     assigned.titan().page().sweep_off.store(0, std::sync::atomic::Ordering::SeqCst);
     let (first, flow) = (assigned.flow(), assigned.flow());
@@ -202,7 +202,7 @@ fn a_socket_that_two_cores_send_from_keeps_the_accounting() {
     let flows: Vec<_> = (0..4).map(|_| assigned.flow()).collect();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4);
     let page = assigned.titan().page();
-    // Until all flows have ended, however slow the machine; the other cores may send on meanwhile.
+    // Until all flows have ended, however slow the machine; the other cores may continue to send.
     let pause = || {
         let until = Instant::now() + Duration::from_millis(50);
         while page.active() > 0 && Instant::now() < until {

@@ -1,5 +1,5 @@
-//! What Titan leaves to the device's own choice: packets without a socket, flows that were under way before it came, flows beyond
-//! the bound; and what is left when it goes.
+//! Packets that Titan leaves to the device's own choice: packets without a socket, flows that were active before it was
+//! attached, flows beyond the bound. And the state that remains after it is detached.
 
 #[path = "common/assigned.rs"]
 mod assigned;
@@ -24,7 +24,7 @@ use weft_titan::page::{Load, LoadWord};
 use weft_titan::settings::Settings;
 use weft_units::BitsPerSec;
 
-/// A host behind the sender, whose packets the sender forwards to the port.
+/// A host routed through the sender, whose packets the sender forwards to the port.
 fn host_behind(bed: &Testbed) -> NetNs {
     let far = NetNs::create(&unique("far")).expect("namespace");
     let sender = &bed.sender;
@@ -63,7 +63,7 @@ fn packets_without_a_socket_are_left_alone_and_counted() {
     let totals = assigned.titan().totals();
     let far = host_behind(&assigned.bed);
     let forwarded = socket(&far, unspecified(false));
-    // The first may be lost to ARP; wait until one has come.
+    // The first may be lost to ARP; wait until one has arrived.
     wait_for("a forwarded packet", || {
         forwarded.send_to(&[1; 10], assigned.sink.local_addr().expect("address")).expect("sent");
         assigned.delivered() > 0
@@ -78,7 +78,7 @@ fn packets_without_a_socket_are_left_alone_and_counted() {
     ping(&assigned.bed.sender, 20);
     wait_for("raw packets", || get(&totals.without_socket) >= before + 70);
     assert_eq!(get(&totals.without_socket), before + 70);
-    // A socket's packets in between are assigned as ever.
+    // Packets of a socket in between are assigned as usual.
     let flow = assigned.flow();
     flow.send(10);
     assert_eq!(assigned.delivered(), 10);
@@ -95,7 +95,8 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
         return;
     }
     let _alone = alone();
-    // Slow enough that some of it is still under way when the programs are attached, however long that takes: two seconds.
+    // Slow enough that some of its packets are outstanding when the programs are attached, however long that takes: two
+    // seconds.
     let mut assigned = Assigned::without("tpu", &slow(300));
     let (old, new) = (assigned.flow(), assigned.flow());
     old.send(60);
@@ -108,7 +109,7 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
     assert!(assigned.record(&new).is_active());
     let activations = assigned.titan().page().activations() - get(&totals.kept);
     assert_eq!((assigned.titan().page().active(), activations), (1, 1), "{totals:?}");
-    // All of it has left: what it sends now is assigned.
+    // All its packets have left: its next packets are assigned.
     assert_eq!(delivered(&assigned, 100), 100);
     assigned.settled();
     old.send(20);
@@ -120,7 +121,7 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
     assigned.finish();
 }
 
-/// Datagrams that come until there are `count`, or none for a long time.
+/// Receives up to `count` datagrams, or until none has arrived for a long time.
 fn delivered(assigned: &Assigned, count: usize) -> usize {
     let mut sum = 0;
     for _ in 0..20 {
@@ -150,7 +151,7 @@ fn no_more_flows_are_active_than_the_bound_says() {
     let activations = assigned.titan().page().activations();
     assert_eq!(delivered(&assigned, 200), 200);
     assigned.settled();
-    // The bound is for flows that are active at once: now others have their turn.
+    // The bound applies to flows active at the same time: now others get their turn.
     for round in 0..30 {
         flows[4 + round % 6].send(3);
         flows[round % 10].send(2);
@@ -204,7 +205,7 @@ fn it_goes_and_comes_again_while_traffic_flows() {
         flow.send(10);
         assert_eq!(delivered(&assigned, 10), 10);
         sent += 10;
-        // What was under way when it went is in no count of now.
+        // Packets outstanding at the detachment are in no current count.
         assigned.settled();
         let packets: u64 = assigned.queues().iter().map(|queue| get(&queue.packets)).sum();
         assert_eq!(packets, 10, "counted since it came");
@@ -220,7 +221,7 @@ fn rename(ns: &NetNs, from: &str, to: &str) {
     let renamed = ns.run(|| {
         let set =
             |args: &[&str]| std::process::Command::new("ip").args(["link", "set", from]).args(args).status();
-        // Where the kernel renames links that are up, the first does it.
+        // Where the kernel renames links that are up, the first call suffices.
         if set(&["name", to])?.success() {
             Ok(true)
         } else {
@@ -288,7 +289,7 @@ fn a_classifier_that_nobody_knows_of_is_not_joined_by_a_second() {
     let assigned = Assigned::start("tpk", &slow(50_000), &Settings::default());
     let sender = &assigned.bed.sender;
     let state = assigned.titan().state().clone();
-    // As a process leaves it that is killed before it says what it did.
+    // The state left by a process that is killed before it writes its record.
     state.remove(std::path::Path::new(weft_titan::state::FOLDER));
     let twice = Titan::attach(sender, "port0", &Settings::default()).err();
     let said = twice.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -311,10 +312,10 @@ fn another_number_of_queues_and_much_forwarded_traffic_are_said() {
     let said = |word: &str| assigned.titan().notes().expect("notes").iter().any(|note| note.contains(word));
     assert!(!said("queues by now") && !said("without a socket"));
     assigned.titan().page().nic_queues.store(4, Ordering::Release);
-    assert!(said("has 4 queues by now, and flows are assigned to 8") && said("weft titan detach port0"));
+    assert!(said("has 4 queues now, and flows are assigned to 8") && said("weft titan detach port0"));
     assigned.titan().page().nic_queues.store(8, Ordering::Release);
     assigned.titan().totals().without_socket.store(5000, Ordering::Relaxed);
-    assert!(said("5000 packets came without a socket"));
+    assert!(said("5000 packets arrived without a socket"));
     assigned.finish();
 }
 
@@ -338,12 +339,12 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
                 }
             });
         }
-        // Also when something below panics: the scope waits for the senders.
+        // Also when the code below panics, since the scope waits for the senders.
         let _stop = Stop(&stop);
         let (mut wrong, mut counted) = (Vec::new(), 0);
         for round in 0..10 {
             std::thread::sleep(Duration::from_millis(20));
-            // Flows that are never quiet are left alone: not every round has some.
+            // Flows that are never idle are not assigned: not every round has some.
             counted += assigned.titan().page().activations();
             assigned.detach();
             let at_once: Vec<_> = standing(&assigned);
@@ -362,7 +363,7 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
     assigned.finish();
 }
 
-/// Stops the senders when it goes.
+/// A guard that stops the senders when it is dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

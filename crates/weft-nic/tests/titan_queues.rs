@@ -1,4 +1,4 @@
-//! Which queue a flow goes to, and when it may change it.
+//! The queue assigned to a flow, and the times at which it may change.
 
 #[path = "common/assigned.rs"]
 mod assigned;
@@ -11,8 +11,8 @@ use weft_host::testing::privileged;
 use weft_titan::settings::{Parts, Pool, Settings};
 use weft_units::TxQueueId;
 
-/// Starts `count` flows one after the other, each with `packets` datagrams, and checks that each goes to a queue that was
-/// least occupied when it came. Returns them with their queues.
+/// Starts `count` flows one after the other, each with `packets` datagrams, and checks that each is assigned to a queue
+/// that was least occupied at its start. Returns them with their queues.
 fn start_flows(assigned: &Assigned, count: usize, packets: usize) -> Vec<(Flow, usize)> {
     let mut flows = Vec::new();
     for number in 0..count {
@@ -37,7 +37,7 @@ fn each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied() {
         return;
     }
     let _alone = alone();
-    // 10 packets a second: nothing ends while it is looked at.
+    // 10 packets a second: no flow ends during the check.
     let assigned = Assigned::start("tqo", &slow(85), &Settings::default());
     let flows = start_flows(&assigned, 12, 30);
     let mut queues: Vec<usize> = flows.iter().take(8).map(|(_, queue)| *queue).collect();
@@ -47,13 +47,13 @@ fn each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied() {
     queues.sort_unstable();
     queues.dedup();
     assert_eq!(queues.len(), 4, "no third flow while a queue has one");
-    // What the records say is where packets are: each ring has those of its flows.
+    // The records agree with the packets: each ring has those of its flows.
     let mut packets = [0; 8];
     flows.iter().for_each(|(_, queue)| packets[*queue] += 30);
     let posted = assigned.nic().doorbells().rings.iter().take(8);
     let posted: Vec<u64> = posted.map(|ring| get(&ring.packets)).collect();
     assert_eq!(posted, packets);
-    // Where the link was free for a flow's first packet, it may have ended and begun again before its second.
+    // If the link was free for a flow's first packet, the flow may have ended and started again before its second.
     let page = assigned.titan().page();
     assert!((12..24).contains(&page.activations()), "{}", page.activations());
     assert_eq!(page.moves(), 0);
@@ -66,7 +66,7 @@ fn among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle() {
         return;
     }
     let _alone = alone();
-    // 8 ms for a datagram: what is sent in a row is there for 400 ms while it is looked at.
+    // 8 ms per datagram: a burst stays for 400 ms while it is checked.
     let assigned = Assigned::start("tqt", &slow(1000), &Settings::default());
     // Nine flows: two of them share a queue.
     let flows = start_flows(&assigned, 9, 50);
@@ -76,13 +76,14 @@ fn among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle() {
     let kept = &assigned.titan().totals().kept;
     let mut moves = 0;
     for round in 0..8 {
-        // All are empty: both would go home. The second finds its own taken and takes the next.
+        // All queues are empty: both flows would return to their last queue. The second finds its own occupied and
+        // takes the next.
         first.send(50);
         assert_eq!(assigned.queue(first), *shared, "round {round}: its own queue");
         let (own, before) = (assigned.queue(last), get(kept));
         last.send(50);
         if get(kept) > before {
-            // The NIC was just busy with a packet of that queue, and could not say yet whose it was.
+            // The NIC was fetching a packet of that queue, and did not know its flow yet.
             assert_eq!(assigned.queue(last), own, "round {round}: kept");
             assigned.quiet();
             continue;
@@ -94,7 +95,7 @@ fn among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle() {
         assert_eq!(assigned.queue(last), expected, "round {round}: the next");
         assigned.quiet();
     }
-    // It moved once and has been at home there since.
+    // It moved once and has stayed there since.
     assert_eq!((assigned.titan().page().moves(), moves), (1, 1));
     assigned.settled();
     assigned.finish();
@@ -107,7 +108,7 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
     }
     let _alone = alone();
     let assigned = Assigned::start("tqm", &slow(2000), &Settings::default());
-    // 4 ms for a datagram: the first flow is there for 400 ms while the others start.
+    // 4 ms per datagram: the first flow stays for 400 ms while the others start.
     let flows = start_flows(&assigned, 9, 100);
     let (last, shared) = &flows[8];
     let (first, _) = flows.iter().find(|(_, queue)| queue == shared).expect("its neighbour");
@@ -134,8 +135,8 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
         (activations, 0),
         "neither ended nor moved"
     );
-    // The first pauses until all of it has left, the other keeps on: now it moves. Where the NIC was just busy with a packet
-    // of which it could not say whose it was, it is kept once more.
+    // The first pauses until all its packets have left, the other continues: now it moves. If the NIC was fetching a
+    // packet whose flow it did not know, the flow is kept once more.
     let (mut at, mut changes) = (*shared, 0);
     for _ in 0..4 {
         wait_for("all of it has left", || {

@@ -1,4 +1,4 @@
-//! Weights of flows, and what the NIC makes of queues' weights and of queues that are shared.
+//! The weights of flows, and their effect: weights of queues, and segmentation in shared queues.
 
 #[path = "common/assigned.rs"]
 mod assigned;
@@ -48,7 +48,7 @@ fn occupancy_counts_weights_and_not_flows() {
     heavy.send(30);
     let at = assigned.queue(&heavy);
     assert_eq!(assigned.record(&heavy).weight, 4);
-    // Four of weight 1 go to the other queue, the fifth may go to either.
+    // Four of weight 1 are assigned to the other queue; the fifth may be assigned to either.
     let light: Vec<Flow> = (0..4).map(|_| marked(&assigned, 1)).collect();
     for (number, flow) in light.iter().enumerate() {
         flow.send(30);
@@ -58,7 +58,7 @@ fn occupancy_counts_weights_and_not_flows() {
     assert_eq!(assigned.weights(), [4, 4]);
     let mut flows = assigned.flows();
     assert_eq!((flows[at], flows[1 - at]), (1, 4));
-    // Weight 2 makes one of them heavier; the default of 3 then goes to the other.
+    // Weight 2 makes one of them heavier; the default of 3 then selects the other.
     let (second, other) = (marked(&assigned, 2), marked(&assigned, 9));
     second.send(30);
     other.send(30);
@@ -152,7 +152,7 @@ fn queues_are_served_by_the_weights_of_their_flows() {
     let parts = Parts { dqa: true, dqwa: true, dsos: false };
     let assigned = Assigned::start("twr", &wanted, &Settings { parts, ..by_mark() });
     let pairs: Vec<_> = [1, 2, 0x10].map(|mark| marked(&assigned, mark)).into_iter().collect();
-    // Each is topped up so that it is never without a packet.
+    // Each is refilled so that it always has a packet.
     let until = clock::now() + Nanos::from_millis(2600);
     let from = clock::now() + Nanos::from_millis(400);
     let mut places = [0; 3];
@@ -189,8 +189,8 @@ fn queues_are_served_by_the_weights_of_their_flows() {
     assert!(stale.mean() < Nanos::from_millis(6), "{stale:?}");
 }
 
-/// How long datagrams of a flow that sends one at a time are under way, the 99th percentile, while two flows keep their queues
-/// filled. All have the weight `default`.
+/// The 99th percentile of the delay of datagrams, for a flow that sends one at a time while two flows keep their queues
+/// backlogged. All have the weight `default`.
 fn ping_p99(role: &str, default: u32) -> Duration {
     let wanted = Multiqueue { queues: 3, ring_packets: 8000, ..Multiqueue::new(BitsPerSec(50_000_000)) };
     let parts = Parts { dqa: true, dqwa: true, dsos: false };
@@ -238,7 +238,8 @@ fn a_ping_waits_as_long_with_large_weights_as_with_small() {
     let small = ping_p99("twp", 1);
     for (role, weight) in [("twq", 1000), ("twx", 65_535)] {
         let large = ping_p99(role, weight);
-        // A visit of 1000 times 3072 bytes takes half a second at this rate; the machine may keep the worker for some milliseconds.
+        // A visit of 1000 times 3072 bytes takes half a second at this rate; the machine may delay the worker for some
+        // milliseconds.
         assert!(large <= small * 3 + Duration::from_millis(60), "{large:?} with {weight}, {small:?} with 1");
     }
 }
@@ -274,7 +275,7 @@ impl Stream {
     }
 }
 
-/// Looks at the queues for `millis`: from when to when, and the mean flows of each.
+/// Samples the queues for `millis`. Returns the start, the end, and the mean number of flows of each.
 fn watch(assigned: &Assigned, millis: u64) -> ((Instant, Instant), Vec<f64>) {
     let (begin, mut sums, mut looks) = (clock::now(), vec![0.0; assigned.queues().len()], 0.0);
     while clock::now() < begin + Nanos::from_millis(millis) {
@@ -282,12 +283,12 @@ fn watch(assigned: &Assigned, millis: u64) -> ((Instant, Instant), Vec<f64>) {
         looks += 1.0;
         std::thread::sleep(Duration::from_micros(300));
     }
-    // The link's clock may be 50 ms behind, and a packet that has been begun follows.
+    // The link's clock may be 50 ms behind, and a packet in progress follows.
     let inside = (begin + Nanos::from_millis(60), clock::now().saturating_sub(Nanos::from_millis(60)));
     (inside, sums.into_iter().map(|sum| sum / looks).collect())
 }
 
-/// The share of a queue's bytes that left in pieces of more than 16 KB, between two times.
+/// The share of a queue's bytes that left in chunks of more than 16 KB, between two times.
 fn large(log: &DepartureLog, queue: usize, (from, to): (Instant, Instant)) -> f64 {
     let of = |d: &&Departure| d.queue.index() == queue && d.start >= from && d.end < to;
     let bytes = |d: &Departure| d.wire().get() as f64;
@@ -310,7 +311,7 @@ fn shared_queues_send_pieces_and_others_send_whole_packets() {
     std::thread::sleep(Duration::from_millis(1500));
     let (first, seen) = watch(&assigned, 700);
     let shared = usize::from(seen[1] > seen[0]);
-    // One of the two ends; the other has the queue to itself then.
+    // One of the two ends; the other has its own queue then.
     let ending = streams.iter().position(|stream| stream.queue(&assigned) == shared).expect("one of it");
     streams.remove(ending).end();
     std::thread::sleep(Duration::from_millis(500));
@@ -322,7 +323,7 @@ fn shared_queues_send_pieces_and_others_send_whole_packets() {
     let (before, after) = (shares(first), shares(second));
     println!("{seen:?}: {before:?}\n{again:?}: {after:?}");
     assert!(seen[shared] > 1.9 && seen[1 - shared] > 0.8, "{seen:?}");
-    // A flow that has nothing to send for a moment leaves the queue to the other.
+    // A flow that is briefly idle leaves the queue to the other.
     assert!(before[shared] < 0.1 && before[1 - shared] > 0.5, "{seen:?}: {before:?}");
     assert!(after.iter().all(|share| *share > 0.5), "{again:?}: {after:?}");
 }

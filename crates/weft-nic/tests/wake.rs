@@ -1,4 +1,4 @@
-//! Sleeping and waking: no wake-up while the NIC is awake or nothing happens, none lost when it sleeps.
+//! Sleeping and waking: no wake-up while the NIC is awake or idle without traffic, and none lost when it sleeps.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -93,7 +93,7 @@ fn a_full_record_ring_swallows_no_wake_up() {
             port = port.checked_add(1).expect("the record ring is full before the ports end");
             socket.send_to(&[0; 20], ("10.77.0.2", port)).expect("send");
         }
-        // The NIC has taken all and goes to sleep.
+        // The NIC has taken all packets and goes to sleep.
         let class = &shared.classes[0];
         class.done.store(class.packets.load(Ordering::SeqCst), Ordering::SeqCst);
         shared.ready.iter().for_each(|word| _ = protocol::take(word));

@@ -1,24 +1,24 @@
-//! Replay: what a policy would have made of a captured stream of packets.
+//! Replay: a captured stream of packets, scheduled by a policy.
 //!
-//! A capture is read packet by packet, each packet is classified and scheduled in virtual time on a link of a given rate,
-//! and written to another capture with the time at which it left. Nothing is kept but what waits in the queues, so the
-//! memory is bounded by the policy's packet bounds and not by the file.
+//! A capture is read packet by packet. Each packet is classified and scheduled in virtual time on a link of a given
+//! rate, and written to another capture with its departure time. Only waiting packets are stored, so memory is bounded
+//! by the policy's packet bounds and not by the file.
 //!
-//! **Time.** A packet arrives at its timestamp; one that is earlier than that of the packet before counts as the same
-//! time ([`ReplayReport::late_timestamps`]). It leaves when its last bit and the gap behind it have passed: the written
-//! timestamp is the capture's first timestamp plus that virtual time.
+//! **Time.** A packet arrives at its timestamp. A timestamp before that of the preceding packet counts as the same time
+//! ([`ReplayReport::late_timestamps`]). A packet departs when its last bit and the gap after it have passed. The
+//! written timestamp is the capture's first timestamp plus that virtual time.
 //!
-//! **Bytes.** Classes, limits and weights count the frame as it was on the wire (`orig_len`, without check sequence), as `tc`
-//! does. The link adds padding and 24 bytes for each frame ([`Framing::ETHERNET`]).
+//! **Bytes.** Classes, limits and weights count the frame as it was on the wire (`orig_len`, without check sequence),
+//! as `tc` does. The link adds padding and 24 bytes per frame ([`Framing::ETHERNET`]).
 //!
-//! **Flows.** A flow is a five-tuple; it stays in its queue, so its packets never overtake each other. A class has room
-//! for a bounded number of flows. When it is full, the flows that come later share one queue of the class for the rest of
-//! the run; so do, in every class, the packets that are not IP. A class whose packets wait in one FIFO has one queue anyway.
+//! **Flows.** A flow is a five-tuple. It keeps its queue, so its packets never overtake each other. A class has room
+//! for a bounded number of flows. When it is full, later flows share one queue of the class for the rest of the run. In
+//! every class, packets that are not IP share that queue. A class whose packets wait in one FIFO has one queue anyway.
 //!
-//! **What cannot be read.** A packet whose headers are damaged or cut off is scheduled as one that is not IP, which
-//! usually is class `default`, and counted in [`ReplayReport::unreadable`]; it is not dropped. A capture file that ends
-//! inside a packet, or is damaged, ends the run: what came before is still sent and written, then the error is given,
-//! with the report of what was written.
+//! **Unreadable input.** A packet whose headers are damaged or truncated is scheduled as one that is not IP, usually in
+//! class `default`. It is counted in [`ReplayReport::unreadable`] and not dropped. A capture file that ends inside a
+//! packet, or is damaged, ends the run. The packets before are still sent and written; then the error is returned, with
+//! the report of the written packets.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -34,27 +34,27 @@ mod report;
 
 pub use report::{ClassReport, Conservation, Count, ReplayReport};
 
-/// How many flows of a class have a queue of their own unless the caller says otherwise.
+/// The default number of flows of a class with their own queue.
 pub const FLOWS_PER_CLASS: usize = 65_536;
-/// How many packets lie between two reports of progress.
+/// The number of packets between two reports of progress.
 const PROGRESS_INTERVAL: u64 = 4096;
 
-/// How far a replay has come.
+/// The progress of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Packets read.
     pub packets: u64,
-    /// Bytes of the input file taken.
+    /// Bytes read from the input file.
     pub input_bytes: u64,
 }
 
-/// What a caller may choose.
+/// The options of a replay.
 pub struct ReplayOptions<'a> {
     /// The link's rate; `None` takes the policy's.
     pub rate: Option<BitsPerSec>,
-    /// How many flows of a class have a queue of their own.
+    /// The maximum number of flows of a class with their own queue.
     pub flows_per_class: usize,
-    /// Called every few thousand packets and at the end of the input.
+    /// A callback for every few thousand packets and for the end of the input.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
 }
 
@@ -64,39 +64,39 @@ impl Default for ReplayOptions<'_> {
     }
 }
 
-/// Why a replay failed.
+/// Errors of a replay.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// Neither the policy nor the caller gives a rate.
-    #[error("the policy states no link rate: pass one (--rate 1gbps) or begin the policy with `link 1gbps`")]
+    #[error("the policy has no link rate: pass one (--rate 1gbps) or begin the policy with `link 1gbps`")]
     NoRate,
     /// The rate is zero.
-    #[error("the link rate is 0, on which nothing would ever leave: pass a larger one (--rate 1gbps)")]
+    #[error("the link rate is 0, so no packet would ever leave: pass a larger one (--rate 1gbps)")]
     ZeroRate,
-    /// The policy contradicts itself; the compiler never makes such a one.
+    /// The policy is inconsistent; the compiler never produces such a policy.
     #[error("the compiled policy is not consistent: {0}")]
     Policy(String),
-    /// The capture cannot be read, or not to its end.
+    /// The capture cannot be read completely.
     #[error("{source}")]
     Input {
-        /// Why.
+        /// The error.
         source: PcapError,
-        /// What was written of the packets before; `None` when not even the file header could be read.
+        /// The report of the packets written before; `None` when the file header could not be read.
         report: Option<Box<ReplayReport>>,
     },
-    /// The result cannot be written.
+    /// The output cannot be written.
     #[error("{0}")]
     Output(PcapError),
 }
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Debug, Default)]
 struct Held {
     data: Vec<u8>,
     orig_len: Bytes,
 }
 
-/// The packets that wait, by handle. Buffers are used again, so that a long run allocates no more than its peak.
+/// The waiting packets, by handle. Buffers are reused, so that a long run allocates no more than its peak.
 #[derive(Debug, Default)]
 struct Waiting {
     packets: Vec<Held>,
@@ -122,7 +122,7 @@ impl Waiting {
     }
 }
 
-/// What is done with departures.
+/// The processing of departures.
 struct Sink<W: Write> {
     writer: PcapWriter<W>,
     waiting: Waiting,
@@ -165,11 +165,11 @@ struct Flows {
     overflow_packets: u64,
 }
 
-/// The flows of one lane.
+/// The flow state of one lane.
 struct LaneFlows {
-    /// The queue of what is not IP and of flows beyond the bound.
+    /// The queue of packets that are not IP and of flows beyond the bound.
     shared: FlowId,
-    /// Whether a flow may have a queue of its own, and how many do.
+    /// Whether flows may have their own queues, and how many do.
     fair: bool,
     count: usize,
 }
@@ -217,7 +217,7 @@ impl Flows {
     }
 }
 
-/// Checks that every index of the policy's tables names something.
+/// Checks that every index in the policy's tables is valid.
 fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
     let program = &policy.program;
     if program.lanes.is_empty() {
@@ -242,7 +242,7 @@ fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// A replay under way.
+/// A running replay.
 struct Replay<'a, S, W: Write> {
     policy: &'a CompiledPolicy,
     link: VirtualLink<S>,
@@ -318,7 +318,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             self.drop(packet.orig_len, "no lane");
             return Ok(());
         };
-        // What leaves before this packet arrives makes room for it.
+        // Packets that depart before this packet arrives make room for it.
         self.link.run_until(at, |departure| sink.depart(departure));
         let handle = sink.waiting.put(packet);
         let offered = (flow, packet.orig_len, handle);
@@ -335,7 +335,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         self.conservation.dropped_by_reason.entry(reason).or_default().add(len);
     }
 
-    /// Sends what waits and closes the output.
+    /// Sends the waiting packets and closes the output.
     fn finish(mut self, rate: BitsPerSec) -> Result<ReplayReport, ReplayError> {
         let sink = &mut self.sink;
         self.link.drain(|departure| sink.depart(departure));
@@ -346,7 +346,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         let mut conservation = self.conservation;
         conservation.out_packets = self.sink.out.packets;
         conservation.out_bytes = self.sink.out.bytes;
-        // Counted where they lie, not as the difference: the equation is there to be checked.
+        // Counted in the queues, not as the difference: the equation is there to be checked.
         let mut waits = vec![true; self.sink.waiting.packets.len()];
         for handle in &self.sink.waiting.free {
             waits[*handle as usize] = false;
@@ -367,10 +367,10 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
     }
 }
 
-/// Replays `input` through `policy` with the engine, and writes what leaves to `output`.
+/// Replays `input` through `policy` with the engine, and writes the departures to `output`.
 ///
 /// # Errors
-/// See [`ReplayError`]; what `output` then holds is told at the head of this module.
+/// See [`ReplayError`]; the head of this module describes the output in that case.
 pub fn replay(
     policy: &CompiledPolicy,
     input: impl Read,
@@ -382,10 +382,10 @@ pub fn replay(
     replay_with(policy, scheduler, input, output, options)
 }
 
-/// Replays `input` through `policy` with a scheduler of the caller's choice, and writes what leaves to `output`.
+/// Replays `input` through `policy` with a scheduler of the caller's choice, and writes the departures to `output`.
 ///
 /// # Errors
-/// See [`ReplayError`]; what `output` then holds is told at the head of this module.
+/// See [`ReplayError`]; the head of this module describes the output in that case.
 pub fn replay_with<S: Scheduler>(
     policy: &CompiledPolicy,
     scheduler: S,

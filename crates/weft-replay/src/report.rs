@@ -1,4 +1,4 @@
-//! What a replay reports.
+//! The report of a replay.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,22 +20,22 @@ impl Count {
     }
 }
 
-/// What left of a class.
+/// The departures of a class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassReport {
-    /// Its name in the policy.
+    /// The name in the policy.
     pub class: String,
     /// Packets that left.
     pub packets: u64,
     /// Bytes that left.
     pub bytes: u64,
-    /// When the first packet had left, in seconds after the first arrival of the capture; `None` when none did.
+    /// The departure of the first packet, in seconds after the first arrival of the capture; `None` without departures.
     pub first_s: Option<f64>,
-    /// When the last packet had left.
+    /// The departure of the last packet.
     pub last_s: Option<f64>,
 }
 
-/// Where all that came in went.
+/// The balance of the packets read.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Conservation {
     /// Packets read.
@@ -68,20 +68,20 @@ impl Conservation {
     }
 }
 
-/// What a replay did.
+/// The result of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReplayReport {
     /// The link's rate, in bits per second.
     pub link_bps: u64,
-    /// What left, by class, in the order of the policy.
+    /// The departures by class, in the order of the policy.
     pub classes: Vec<ClassReport>,
-    /// Where all that came in went.
+    /// The balance of the packets read.
     pub conservation: Conservation,
     /// Packets whose headers could not be read; they were scheduled as packets that are not IP.
     pub unreadable: u64,
-    /// Packets whose timestamp was before that of the packet before them.
+    /// Packets with a timestamp before that of the preceding packet.
     pub late_timestamps: u64,
-    /// Flows that had a queue of their own.
+    /// Flows with their own queue.
     pub flows: u64,
     /// Packets that shared a queue because their class was full of flows.
     pub overflow_packets: u64,

@@ -1,4 +1,4 @@
-//! Replays of made captures, checked against what the policy's words promise.
+//! Replays of synthetic captures, checked against the definition of the policy.
 
 use std::collections::{HashMap, VecDeque};
 use weft_packet::headers::parse_headers;
@@ -12,7 +12,7 @@ use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
 };
 
-/// Strict priority over lanes, one FIFO each, bounded: too simple to be wrong.
+/// Strict priority over lanes with one bounded FIFO each: simple enough to be obviously correct.
 struct Strict {
     lanes: Vec<VecDeque<(FlowId, Bytes, u64)>>,
     bounds: Vec<usize>,
@@ -89,7 +89,7 @@ fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
     }
 }
 
-/// A UDP frame of `len` bytes that carries its number behind the headers.
+/// A UDP frame of `len` bytes with its number after the headers.
 fn udp(sport: u16, dport: u16, number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([0x08, 0x00, 0x45, 0]);
@@ -197,9 +197,9 @@ fn weights_share_the_link() {
     assert!((2998..=3002).contains(&high), "{high} of 4000");
 }
 
-/// A limit of 100 Mb/s counts frame bytes: 1000 bytes every 80 us. The other class keeps the link busy, so that a packet
-/// waits for at most one other, 8192 ns, once its time has come. Without a burst, what was lost so is not made up for;
-/// with one it is.
+/// A limit of 100 Mb/s counts frame bytes: 1000 bytes every 80 us. The other class keeps the link busy, so a packet
+/// waits for at most one other, 8192 ns, after its release time. Without a burst this delay is not made up for; with
+/// one it is.
 #[test]
 fn a_limited_class_is_spaced_and_others_go_on() {
     for burst in [0, 1000] {

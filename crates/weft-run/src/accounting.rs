@@ -1,19 +1,31 @@
 //! The accounting of a software NIC: packets and bytes at every stage, in = out + dropped + held.
 //!
-//! The sides of each equation are counted by different hands: what enters by the eBPF program, what leaves by the transmit
-//! worker, what was dropped by the kernel's device counters, what is held by taking it out of the rings at the end. So an
-//! equation that does not hold is seen. The kernel's devices count packets that they drop and not their bytes: where some were
-//! dropped, the accounting says that the bytes are not counted, and hold for packets only.
+//! | stage | in | out | dropped | held |
+//! |---|---|---|---|---|
+//! | descriptor rings | posted, strays | fetched | backlog or ring full, qdisc | |
+//! | engine and segmentation | fetched | sent | refused by the uplink | left in rings |
+//! | uplink | writes | arrived at the device | dropped by the device | |
+//! | receive | read | passed | refused by the port | |
+//!
+//! The two sides of each equation are counted by different code. The eBPF program counts packets that enter, the
+//! transmit worker those that leave, and the kernel's devices those dropped. Held packets are counted by removing them
+//! from the rings at the end. A packet missing on one side therefore shows as a violation.
+//!
+//! The kernel's devices count dropped packets but not their bytes. A stage with such drops is listed in
+//! [`Conservation::uncounted_bytes`]. Its missing bytes are attributed to the drops, so there the equation is checked
+//! for packets only.
+//!
+//! The module is a pure function of the totals. It counts nothing itself, and has no branch that drops a packet.
 
 use weft_nic::counters::Count;
 use weft_nic::nic::Totals;
 use weft_report::record::{Balance, Conservation, Drops, Stage};
 use weft_units::{Bytes, Packets};
 
-/// Drops outside the NIC's own devices that the caller knows of: a qdisc on the port.
+/// Drops outside the NIC's own devices that the caller knows: those of a qdisc on the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QdiscDrops {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
 }
 
@@ -34,19 +46,18 @@ fn drops(count: Count) -> Drops {
     Drops { packets: count.packets.get(), bytes: count.bytes.get() }
 }
 
-/// Devices count dropped packets and not their bytes; where they say that some were dropped, the bytes that are missing are
-/// taken for theirs, and the stage is named in [`Conservation::uncounted_bytes`]. Where they say none, missing bytes stay
-/// missing.
+/// The drops of a stage whose device counts packets but not bytes. If it dropped any, the missing bytes are attributed
+/// to them, and the stage is listed in [`Conservation::uncounted_bytes`]. Otherwise missing bytes stay missing.
 fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
     let missing = entered.minus(left).bytes.get();
     Drops { packets, bytes: if packets > 0 { missing } else { 0 } }
 }
 
-/// Closes the accounting.
+/// Computes the accounting from the totals.
 pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
     let fetched = totals.sum(|c| c.fetched);
-    // What came without a doorbell came in as well. Its bytes were announced with others where the kernel has cut a packet behind
-    // the doorbell, else by nobody: they are what was fetched beyond what was posted.
+    // Strays entered too. If the kernel cut a packet after its doorbell, their bytes were announced with it. Otherwise
+    // no doorbell announced them, and they are the bytes fetched beyond those posted.
     let announced = totals.sum(|c| c.posted);
     let beyond = if totals.strays > 0 { fetched.minus(announced).bytes } else { Bytes::ZERO };
     let posted = announced.plus(Count { packets: Packets(totals.strays), bytes: beyond });
@@ -63,7 +74,7 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
         stage("engine and segmentation", balance(fetched, sent, drops(refused), held)),
         stage("uplink", balance(totals.uplink_writes, totals.uplink_arrived, on_wire, none)),
         stage("receive", {
-            // Counted by what the reads, and by what the writes say.
+            // In by the result of the reads, out by that of the writes.
             balance(totals.reverse, totals.reverse_passed, drops(totals.reverse_refused), none)
         }),
     ];
@@ -104,7 +115,7 @@ mod tests {
         Count { packets: Packets(packets), bytes: Bytes(bytes) }
     }
 
-    /// Ten packets of 100 bytes that all left, and two that came back.
+    /// Ten packets of 100 bytes that all left, and two received ones.
     fn totals() -> Totals {
         let ten = count(10, 1000);
         Totals {
@@ -143,7 +154,7 @@ mod tests {
         let accounting = conservation(&dropped, QdiscDrops::default());
         assert_eq!(accounting.violations(), [""; 0]);
         assert_eq!(accounting.uncounted_bytes, ["descriptor rings", "total"]);
-        // Two packets cannot have had so few bytes, nor none so many.
+        // The bytes cannot belong to these numbers of packets: too few for two, and too many for none.
         dropped.classes[0].posted = count(12, 1020);
         assert_eq!(violations(&dropped), 2);
         dropped.classes[0].posted = count(12, 1000 + (3 << 20));

@@ -1,4 +1,16 @@
-//! The cgroups of a policy on this host.
+//! The cgroups of a policy on this host, resolved and kept up to date.
+//!
+//! The egress program compares cgroups by inode number and level, and a policy names them by path. A restarted service
+//! has a new cgroup under the same path, so the table must follow.
+//!
+//! Steps of the [`Follower`], in its own thread:
+//! 1. Wait for an event in a watched directory, for at most [`LOOK`]. The timeout covers events that the watch misses.
+//! 2. Resolve all paths again, and take those whose cgroup was created, removed or replaced.
+//! 3. Write each change into the program's table. The program then classifies every flow again with its next packet.
+//!
+//! Ownership: the thread owns the watch, and the table belongs to the NIC's programs. The thread ends when the follower
+//! is dropped. A path without a cgroup has an empty entry, which matches nothing. The only failing branch is a write to
+//! an unknown index. It cannot occur, since the indices are the policy's, so it has no counter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +22,16 @@ use weft_nic::doorbell::CgroupEntry;
 use weft_nic::nic::CgroupTable;
 use weft_policy::CompiledPolicy;
 
-/// How often all paths are looked up again, whatever the watch of their directories says.
+/// The interval after which all paths are resolved again, whatever the watch reports.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A cgroup as the program at the egress compares it.
+/// Converts a cgroup to the form that the egress program compares.
 fn entry(place: Place) -> CgroupEntry {
     CgroupEntry { id: place.id, level: place.level.unwrap_or(CgroupEntry::ANY_LEVEL) }
 }
 
-/// Finds the policy's cgroups: a path with a leading slash counts from the root of the hierarchy, one without from `base`.
-/// `None` for one that does not exist; its rules then match nothing.
+/// Resolves the policy's cgroups. A path with a leading slash is relative to the root of the hierarchy, others to
+/// `base`. `None` for a cgroup that does not exist; its rules then match nothing.
 pub fn resolve(policy: &CompiledPolicy, hierarchy: &Hierarchy, base: &Cgroup) -> Vec<Option<CgroupEntry>> {
     let root = hierarchy.mount_point();
     let base = base.path().strip_prefix(root).unwrap_or(base.path()).to_path_buf();
@@ -33,18 +45,17 @@ pub fn resolve(policy: &CompiledPolicy, hierarchy: &Hierarchy, base: &Cgroup) ->
     policy.cgroups.iter().map(find).collect()
 }
 
-/// The policy's cgroups, whose paths count from the root of the hierarchy, as they are now.
+/// Resolves the policy's cgroups, with paths relative to the root of the hierarchy, and watches them.
 pub fn watch(policy: &CompiledPolicy) -> Watch {
     Watch::new(policy.cgroups.iter().map(String::as_str))
 }
 
-/// The entries of `watch`.
+/// The table entries of `watch`.
 pub fn entries(watch: &Watch) -> Vec<Option<CgroupEntry>> {
     watch.places().iter().map(|place| place.map(entry)).collect()
 }
 
-/// Keeps the cgroups of a running NIC up to date, in a thread of its own, until it is dropped: a service that starts again has
-/// another cgroup under the same path, and one that starts later has none yet.
+/// The thread that keeps the cgroups of a running NIC up to date, until it is dropped.
 #[derive(Debug)]
 pub struct Follower {
     stop: Arc<AtomicBool>,
@@ -52,7 +63,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts with what `watch` has found, which the NIC knows. A policy without cgroups needs no thread.
+    /// Starts from the entries of `watch`, which the NIC has already. A policy without cgroups needs no thread.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -66,7 +77,7 @@ impl Follower {
             while !stopped.load(Ordering::Relaxed) {
                 for index in watch.look() {
                     let place = watch.places().get(index).copied().flatten();
-                    // It fails for an index that the policy does not have, and these are the policy's.
+                    // It fails only for an index that the policy does not have, and these are the policy's.
                     let _ = table.set(index, place.map(entry));
                 }
                 watch.wait(LOOK);

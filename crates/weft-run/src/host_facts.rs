@@ -1,11 +1,11 @@
-//! The host that a report was made on.
+//! The facts of the host on which a report was made.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use weft_report::record::Host;
 
-/// Looks at the kernel, the processors and the memory. What cannot be read is left out.
+/// Reads the properties of kernel, processors and memory. Unreadable ones are omitted.
 pub fn detect() -> Host {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cores =

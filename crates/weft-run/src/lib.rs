@@ -1,12 +1,12 @@
-//! What moves a user's packets and steers a user's NIC: the session behind `weft run`, and receive steering at a device.
+//! The operation of weftline on a host: the session behind `weft run`, and receive steering at a device.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`session`] | a port with a policy or with plain queues, on the user's own uplink |
-//! | [`cgroups`] | cgroup classes follow services that stop and start |
-//! | [`steering`] | plans from a user's input, brought to a device, imported from it, and watched |
-//! | [`accounting`] | whether what came is what went, by stage |
-//! | [`host_facts`] | the machine that a report was made on |
+//! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
+//! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
+//! | [`accounting`] | the balance of packets and bytes, by stage |
+//! | [`host_facts`] | the machine on which a report was made |
 
 pub mod accounting;
 pub mod cgroups;

@@ -1,11 +1,26 @@
-//! A policy enforced on a host's own traffic: a port that applications use, and an uplink on an existing interface. Or a
-//! plain multiqueue NIC in the same place, which knows no policy.
+//! A policy enforced on a host's own traffic, between a port for applications and an uplink on an existing interface.
+//! Alternatively, a plain multiqueue NIC without policy in the same place.
 //!
-//! The port's near end is a network device in the host's or another namespace. Behind it, in a namespace without a name, are
-//! the descriptor rings and the uplink: a macvtap in bridge mode on the user's interface, with the port's hardware address,
-//! so that frames for the port find their way back. The interface itself is not changed. Nothing but this process holds that
-//! namespace, so the kernel removes it with all its devices when the process ends, however it ends, and a port never stays
-//! behind that swallows packets. Interfaces are followed by their number, whatever they are called later.
+//! The near end of the port is a network device in the host's or another namespace. The descriptor rings and the uplink
+//! are in a namespace without a name. The uplink is a macvtap in bridge mode on the user's interface, with the port's
+//! hardware address, so that frames for the port return through it. The interface itself is not changed.
+//!
+//! [`Session::start`], in this order:
+//! 1. Check that the uplink's interface exists and the port's name is free.
+//! 2. Create the unnamed namespace and disable IPv6 in it.
+//! 3. Resolve the policy's cgroups and plan the rings.
+//! 4. Create the uplink, which the kernel may refuse for its hardware address, then the port.
+//! 5. Set the port's MTU and carrier, the ARP settings if port and uplink share a namespace, and the addresses. A
+//!    process that sees the port running can then use its routes.
+//! 6. Start the NIC, which brings the port up, and the thread that follows cgroups.
+//!
+//! Ownership: only this process holds the unnamed namespace. The kernel removes it with its devices when the process
+//! ends, however it ends, so no port remains that swallows packets. The field order of [`Session`] drops the NIC before
+//! the namespace. Interfaces are followed by index, since names may change.
+//!
+//! Rare branches: a failed update of MTU or carrier (`not_followed`) and a failed read of the kernel's counters
+//! (`unread`) add to [`Status::failed`]. Setting `disable_ipv6` may fail without a counter, since a kernel without IPv6
+//! needs it not.
 
 mod arp;
 mod describe;
@@ -33,125 +48,125 @@ use arp::Arp;
 pub use describe::describe_plan;
 pub use weft_sched::queues::Inner;
 
-/// Packets that a ring holds: room for hundreds of flows that share a ring, two packets each.
+/// The capacity of a ring in packets: room for hundreds of flows that share a ring, two packets each.
 pub const RING_PACKETS: u32 = 2000;
-/// Length of the windows in which rates are measured.
+/// The length of the windows in which rates are measured.
 const WINDOW: Nanos = Nanos::from_millis(250);
-/// Windows that the rate "now" is the mean of.
+/// The number of windows over which the rate "now" is averaged.
 const WINDOWS: usize = 4;
 
-/// From which part of its time on, in thousandths, the worker counts as what runs short: it is charged to whom it is spent on
-/// from 900 on.
+/// The busy fraction, in thousandths, from which on the worker is reported as the bottleneck. From 900 on its time is
+/// charged to shares.
 const WORKER_BOUND: u64 = 950;
 
-/// The policy of a NIC that knows none: all traffic is one class.
+/// The policy of a NIC without one: all traffic is one class.
 pub const ONE_CLASS: &str = "root = fair of default";
 
 /// The hardware queues of a plain multiqueue NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queues {
-    /// How many, 1 to 256.
+    /// The number of queues, 1 to 256.
     pub count: u16,
-    /// What takes turns inside a queue.
+    /// The service order of the flows in a queue.
     pub inner: Inner,
 }
 
 impl Queues {
-    /// The queues are served in turns, one packet each, as a multiqueue NIC without weights does (Intel 82599 data sheet,
-    /// section 7.2), until weights are asked for in their page.
+    /// The mode of the NIC. The queues are served in turns, one packet each, like a multiqueue NIC without weights
+    /// (Intel 82599 data sheet, section 7.2), until weights are requested in their page.
     fn mode(self) -> Mode {
         Mode::Multiqueue { queues: self.count, inner: self.inner, service: Service::RoundRobin }
     }
 }
 
-/// What is to be run.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The port's name.
+    /// The name of the port.
     pub name: String,
     /// The namespace of the port's near end; `None` for the caller's.
     pub port_netns: Option<String>,
-    /// The interface that packets leave by.
+    /// The interface through which packets leave.
     pub uplink: String,
     /// The namespace of that interface; `None` for the caller's.
     pub uplink_netns: Option<String>,
-    /// The port's addresses.
+    /// The addresses of the port.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// The port's hardware address, and the uplink's.
+    /// The hardware address of the port and of the uplink.
     pub mac: Mac,
-    /// The rate that is kept to.
+    /// The rate of the link.
     pub rate: BitsPerSec,
-    /// Hardware queues in place of a policy's scheduling; the policy is then [`ONE_CLASS`].
+    /// The hardware queues that replace a policy's scheduling, if any; the policy is then [`ONE_CLASS`].
     pub queues: Option<Queues>,
-    /// How super-packets are cut. A NIC with hardware queues sends them whole.
+    /// The unit of segmentation. A NIC with hardware queues sends super-packets whole.
     pub segments_per_turn: SegmentsPerTurn,
-    /// Descriptor rings of the port.
+    /// The maximum number of the port's descriptor rings.
     pub rings: usize,
-    /// How far the link's clock may lag behind the wall clock.
+    /// The maximum lag of the link's clock behind the wall clock.
     pub catch_up: Nanos,
 }
 
-/// Why a policy cannot be enforced.
+/// Errors from enforcing a policy.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// A namespace.
+    /// A namespace operation failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A link or an address.
+    /// A link or an address failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The port or the uplink.
+    /// The port or the uplink failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The NIC.
+    /// The NIC failed.
     #[error(transparent)]
     Nic(#[from] NicError),
-    /// The cgroup hierarchy.
+    /// The cgroup hierarchy is not available.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// The interface that is to be the uplink is not there.
-    #[error("there is no interface {name} in {place} to be the uplink; there are: {there}")]
+    /// The uplink's interface does not exist.
+    #[error("there is no interface {name} in {place} for the uplink; there are: {there}")]
     NoUplink {
-        /// The name asked for.
+        /// The name given.
         name: String,
-        /// Where it was looked for.
+        /// The namespace searched.
         place: String,
-        /// What is there.
+        /// The interfaces that exist.
         there: String,
     },
-    /// A device of the port's name is there already.
+    /// The name of the port is in use.
     #[error("an interface {name} exists already in {place}; choose another name with --name")]
     NameTaken {
         /// The name.
         name: String,
-        /// Where it was looked for.
+        /// The namespace searched.
         place: String,
     },
 }
 
-/// The namespace `name`, or the caller's.
+/// Opens the namespace `name`, or the caller's.
 fn namespace(name: Option<&str>) -> Result<NetNs, NetNsError> {
     name.map_or_else(NetNs::current, NetNs::named)
 }
 
-/// How people call the namespace `name`.
+/// The display name of the namespace `name`.
 fn place(name: Option<&str>) -> String {
     name.map_or_else(|| "this network namespace".to_owned(), |name| format!("network namespace {name}"))
 }
 
 impl Settings {
-    /// The plan of the rings; touches nothing and needs no rights.
+    /// Plans the rings. Changes nothing and needs no privilege.
     ///
     /// # Errors
-    /// When the policy does not fit the port.
+    /// When the policy exceeds the port.
     pub fn plan(&self, policy: &CompiledPolicy) -> Result<NicPlan, SessionError> {
         Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?)
     }
 
-    /// Looks whether the uplink's interface is there and the port's name is free.
+    /// Checks that the uplink's interface exists and the port's name is free.
     ///
     /// # Errors
-    /// When one of them is not so.
+    /// When one of these conditions fails.
     pub fn check_host(&self) -> Result<(), SessionError> {
         let uplink_ns = namespace(self.uplink_netns.as_deref())?;
         let links = link::list(&uplink_ns)?;
@@ -196,55 +211,56 @@ impl Settings {
     }
 }
 
-/// The cgroups of `policy` that this host does not have: their rules match nothing until they are made.
+/// The cgroups of `policy` that do not exist on this host. Their rules match nothing until they are created.
 pub fn missing_cgroups(policy: &CompiledPolicy) -> Vec<String> {
     let watch = cgroups::watch(policy);
     let missing = policy.cgroups.iter().zip(watch.places()).filter(|(_, place)| place.is_none());
     missing.map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether this process can see the host's cgroups at all.
+/// Whether this process sees the host's cgroups.
 pub fn sees_cgroups() -> bool {
     weft_host::Hierarchy::detect().is_ok()
 }
 
-/// A class now.
+/// The current status of a class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassStatus {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// Its wire rate over the last second.
+    /// The wire rate over the last second.
     pub now: BitsPerSec,
     /// Packets sent so far.
     pub packets: u64,
     /// Bytes sent so far.
     pub bytes: Bytes,
-    /// Bytes that stand in the NIC.
+    /// The bytes posted and not yet sent.
     pub standing: Bytes,
-    /// Packets that the uplink refused.
+    /// Packets refused by the uplink.
     pub refused: u64,
 }
 
-/// How it goes.
+/// The current status of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// Since the start.
+    /// The time since the start.
     pub elapsed: Duration,
     /// The classes, in the order of the policy.
     pub classes: Vec<ClassStatus>,
-    /// Rings with something in them.
+    /// The number of backlogged rings.
     pub backlogged_rings: u32,
-    /// Packets that came back through the uplink.
+    /// Packets received through the uplink.
     pub received: u64,
-    /// Packets that were dropped, by reason.
+    /// Packets dropped, by reason.
     pub dropped: RunDrops,
-    /// Whether the transmit worker, and not the link, is what runs short: with small packets it sends less than the link carries.
+    /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
+    /// carries.
     pub worker_bound: bool,
-    /// Readings of the kernel's counters that failed, and changes of the uplink that the port could not follow.
+    /// Failed reads of the kernel's counters, and failed updates of the port's MTU and carrier.
     pub failed: u64,
 }
 
-/// A policy that is being enforced. All that was made for it goes when the value is dropped.
+/// A running session. Its devices and programs are removed when it is dropped.
 #[derive(Debug)]
 pub struct Session {
     nic: SoftwareNic,
@@ -252,20 +268,20 @@ pub struct Session {
     started: Instant,
     recent: Vec<Sample>,
     uplink: Numbered,
-    /// As the port followed it last.
+    /// The MTU and carrier last applied to the port.
     followed: (u32, bool),
     not_followed: u64,
     arp: Option<Arp>,
     _cgroups: Follower,
-    // Last: the devices in it go first.
+    // Last, so that the devices in it are dropped first.
     _namespace: NetNs,
 }
 
 impl Session {
-    /// Makes the port and the uplink, and starts.
+    /// Creates the port and the uplink, and starts the NIC.
     ///
     /// # Errors
-    /// When a device cannot be made or the kernel refuses the eBPF program; nothing is left behind then.
+    /// When a device cannot be created or the kernel rejects the eBPF program; nothing remains then.
     pub fn start(policy: &CompiledPolicy, settings: &Settings) -> Result<Self, SessionError> {
         settings.check_host()?;
         let run = RunId::current();
@@ -291,8 +307,8 @@ impl Session {
             mac: settings.mac,
             rings: plan.ring_count(),
             ring_packets: RING_PACKETS,
-            // What a flow leaves behind in a ring is known by counts, which say nothing of the order of two packets that
-            // different cores sent.
+            // Packets of a flow left in a ring are known only by counts, which do not order packets sent from different
+            // cores.
             single_backlog: true,
         })?;
         link::set_alias(&app, &settings.name, &run.alias())?;
@@ -300,7 +316,7 @@ impl Session {
         port.follow(state.mtu, true)?;
         let beside = app.inode()? == outside.inode()?;
         let arp = beside.then(|| Arp::keep_apart(&interface, &settings.name));
-        // Before the port comes up: whoever sees it running has routes through it.
+        // Before the port comes up: a process that sees it running can then use its routes.
         for (address, length) in &settings.addresses {
             link::add_address(&app, &settings.name, *address, *length)?;
         }
@@ -309,7 +325,7 @@ impl Session {
         let nic = SoftwareNic::start(plan, port, uplink)?;
         nic.follow(state.mtu, state.running)?;
         let follower = Follower::start(watch, nic.cgroups())
-            .map_err(|e| CgroupError::from(OsError::new("start the thread that watches cgroups", e)))?;
+            .map_err(|e| CgroupError::from(OsError::new("start the thread that follows cgroups", e)))?;
         Ok(Self {
             nic,
             names,
@@ -324,7 +340,7 @@ impl Session {
         })
     }
 
-    /// What whoever runs this should know at its start: settings that were changed for its time, and what is missing.
+    /// Notes for the operator at the start: changed settings, and missing conditions.
     pub fn notes(&self) -> Vec<String> {
         let name = self.uplink.first_name();
         let down = (!self.followed.1)
@@ -332,7 +348,8 @@ impl Session {
         down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).collect()
     }
 
-    /// Lets the port have the MTU and the carrier of its uplink's interface. One that is gone has no carrier.
+    /// Applies the MTU and the carrier of the uplink's interface to the port. An interface that no longer exists has no
+    /// carrier.
     fn follow(&mut self) {
         let (mtu, _) = self.followed;
         self.followed = self.uplink.show().map_or((mtu, false), |link| (link.mtu, link.running));
@@ -341,12 +358,12 @@ impl Session {
         }
     }
 
-    /// Whether it goes on; it ends by itself only when its devices are taken away.
+    /// Whether the session still runs; it ends early only when its devices are deleted.
     pub fn is_running(&self) -> bool {
         self.nic.is_running()
     }
 
-    /// How it goes. Follows what has changed about the uplink's interface since the last call: call it often.
+    /// The current status. Also applies changes of the uplink's interface to the port, so it should be called often.
     ///
     /// # Errors
     /// None at present.
@@ -381,10 +398,10 @@ impl Session {
         })
     }
 
-    /// Closes the port, lets what is in it leave for at most `grace`, takes everything down, and gives the totals.
+    /// Takes the port down, sends its packets for at most `grace`, removes everything, and returns the totals.
     ///
     /// # Errors
-    /// When the NIC had failed before, with the reason.
+    /// When the NIC failed before, with the reason.
     pub fn finish(self, grace: Nanos) -> Result<RunReport, SessionError> {
         let duration = self.started.elapsed();
         let totals: Totals = self.nic.stop(grace)?;

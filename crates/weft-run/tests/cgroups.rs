@@ -1,4 +1,4 @@
-//! A class of a cgroup follows a service that starts again, on real packets.
+//! The class of a cgroup follows a restarted service, on real packets.
 
 use core::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use weft_policy::{CompileOptions, Source, compile};
 use weft_run::cgroups::{Follower, entries, watch};
 use weft_units::{BitsPerSec, Nanos};
 
-/// Datagrams of a start of the service.
+/// The number of datagrams per start of the service.
 const DATAGRAMS: u64 = 20;
 
 /// Packets posted for the service and for all others.

@@ -7,7 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use weft_sched::Program;
 use weft_sched::workload::{ClosedLoop, Refill, figure1_program, wfq_program};
 
-/// Packets per iteration: long enough that the clock does not count.
+/// Packets per iteration: enough that the clock reads do not count.
 const PACKETS: u64 = 32_000;
 
 fn group(c: &mut Criterion, name: &str, program: &Program, sizes: &[u32]) {
@@ -17,7 +17,7 @@ fn group(c: &mut Criterion, name: &str, program: &Program, sizes: &[u32]) {
     for &flows in sizes {
         for (loop_name, refill) in [("same", Refill::Same), ("rand", Refill::Shuffled)] {
             let mut closed = ClosedLoop::new(program, flows, refill, 1).expect("the program runs");
-            // Past the start, where all flows of a leaf have the same tag.
+            // Past the start, when all flows of a leaf have the same tag.
             closed.run(4 * u64::from(flows));
             group.bench_function(BenchmarkId::new(loop_name, flows), |b| {
                 b.iter(|| black_box(closed.run(PACKETS)));

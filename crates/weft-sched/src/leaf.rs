@@ -1,7 +1,7 @@
-//! Leaves and lanes: where references to flows wait.
+//! Leaves and lanes: the places of references to flows.
 //!
-//! A leaf's order is the merge of its lanes by (rank, tie). Each lane has a PIFO of its own, so that the shaping queue
-//! can take a lane out of the tree and put it back in the time of one slot of the leaf, however many flows it has.
+//! The order of a leaf is the merge of its lanes by (rank, tie). Each lane has its own PIFO. The shaping queue can
+//! therefore remove or reinsert a lane at the cost of one slot of the leaf, whatever its number of flows.
 
 use weft_units::LimitId;
 
@@ -9,27 +9,28 @@ use crate::pifo::{Entry, Pifo};
 use crate::program::LeafDiscipline;
 use crate::winner::WinnerTree;
 
-/// A leaf's state.
+/// The state of a leaf.
 #[derive(Debug)]
 pub(crate) struct Leaf {
-    /// The heads of its lanes that are not parked.
+    /// The heads of the lanes that are not parked.
     pub(crate) heads: WinnerTree,
     pub(crate) virtual_time: u64,
     pub(crate) discipline: LeafDiscipline,
     /// The lane at each slot of `heads`.
     pub(crate) lanes: Vec<u32>,
-    /// From the leaf upwards: (node, slot at that node). Static, so that a charge starts on all levels at once.
+    /// The path from the leaf upwards: (node, slot at that node). Static, so that the charges of all levels start at
+    /// once.
     pub(crate) path: Box<[(u32, u32)]>,
 }
 
 impl Leaf {
-    /// The lane whose turn it is.
+    /// The lane to be served next.
     #[inline]
     pub(crate) fn best_lane(&self) -> Option<u32> {
         self.heads.best().map(|slot| self.lanes[slot])
     }
 
-    /// The slot's lane has `head` in front now.
+    /// Replaces the head of the lane at `slot` by `head`.
     #[inline]
     pub(crate) fn set_head(&mut self, slot: usize, head: Option<&Entry>) {
         match head {
@@ -38,13 +39,13 @@ impl Leaf {
         }
     }
 
-    /// Whether its ranks are start tags.
+    /// Whether the ranks are start tags.
     #[inline]
     pub(crate) fn is_fair(&self) -> bool {
         self.discipline == LeafDiscipline::Fair
     }
 
-    /// A flow of rank `rank` goes into service.
+    /// Puts a flow of rank `rank` into service.
     #[inline]
     pub(crate) fn begin(&mut self, rank: u64) {
         if self.is_fair() {
@@ -53,18 +54,18 @@ impl Leaf {
     }
 }
 
-/// A lane's state: one cache line.
+/// The state of a lane: one cache line.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// References to its backlogged flows.
+    /// References to the backlogged flows.
     pub(crate) pifo: Pifo,
-    /// The limits that it passes.
+    /// The limits that its packets pass.
     pub(crate) limits: Box<[LimitId]>,
     pub(crate) leaf: u32,
-    /// Its slot in the leaf.
+    /// The slot in the leaf.
     pub(crate) slot: u32,
-    /// How many flows it has, idle ones included: what `pifo` must have room for.
+    /// The number of flows, idle ones included: the capacity that `pifo` needs.
     pub(crate) flows: u32,
-    /// It waits in the shaping queue: Loom's "is limited" flag (section 4.2.2).
+    /// Whether it waits in the shaping queue: Loom's "is limited" flag (section 4.2.2).
     pub(crate) parked: bool,
 }

@@ -1,13 +1,14 @@
 //! The scheduling engine: policy tree, PIFOs and the one global shaping queue. No I/O, no clock of its own.
 //!
 //! * [`Program`] is the interface to the policy compiler: a tree of nodes over leaves, lanes and limits.
-//! * [`PolicyTree`] schedules flows whose packets lie elsewhere: flows take turns and are charged what they really sent.
-//! * [`PacketScheduler`] holds the packets too, as descriptors.
-//! * [`QueueScheduler`] is the scheduler of a multiqueue NIC, which knows queues and their weights and no policy.
+//! * [`PolicyTree`] schedules flows whose packets are stored elsewhere: flows take turns and are charged the bytes they
+//!   sent.
+//! * [`PacketScheduler`] also stores the packets, as descriptors.
+//! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It knows queues and weights, and no policy.
 //! * [`workload`] has synthetic programs and loops for benchmarks and tests.
 //!
-//! The engine is a state machine: time is an argument, and what must happen later is returned as the time to ask again.
-//! Once flows are added it does not allocate.
+//! The engine is a state machine. Time is an argument; a future event is returned as the time of the next call.
+//! It does not allocate once all flows are added.
 #![forbid(unsafe_code)]
 
 pub mod packets;

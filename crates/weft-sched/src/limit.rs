@@ -1,24 +1,32 @@
-//! Rate limits: the generic cell rate algorithm, exact.
+//! Rate limits: the generic cell rate algorithm (ITU-T I.371), exact.
 //!
-//! A limit keeps its theoretical arrival time (TAT), the time at which what has been sent would have ended at the limit's
-//! rate. It allows a packet when `TAT - burst / rate <= now` and moves on `TAT = max(TAT, now) + bytes * 8e9 / rate` when
-//! one was sent. The fraction of a nanosecond that the division leaves is kept, as a numerator over the rate, so there
-//! is no drift at all; comparisons drop it, so a packet may leave less than one nanosecond early, never late. Time that
-//! passes unused is worth nothing beyond the burst: a caller that comes later than the time it was told gives the
-//! difference away unless the burst covers it.
+//! A limit keeps its theoretical arrival time (TAT): the time at which the bytes sent so far would have ended at the
+//! limit's rate.
+//! * Check: a packet may leave when `TAT - burst / rate <= now`.
+//! * Charge: after a packet was sent, `TAT = max(TAT, now) + bytes * 8e9 / rate`.
+//!
+//! The division's fraction of a nanosecond is kept as a numerator over the rate, so the rate does not drift.
+//! Comparisons drop the fraction, so a packet may leave less than one nanosecond early, never late.
+//!
+//! Unused time earns at most the burst. A caller that arrives later than the release time forfeits the difference
+//! unless the burst covers it.
+//!
+//! A limit is owned by the tree and shared by its lanes; it has no queue of its own. Sums saturate at the largest time,
+//! so an extreme charge delays its lanes for ever instead of wrapping. No branch here drops or refuses a packet, so
+//! none has a counter.
 
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
-/// State of one rate limit: 48 bytes, of which a charge touches all and a check only the first 8.
+/// The state of one rate limit: 48 bytes. A charge touches all of them, a check only the first 8.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// `tat - burst_time`: from when on the limit allows a packet.
+    /// The earliest time at which a packet may leave: `tat - burst_time`.
     release: Instant,
     /// Theoretical arrival time, without its fraction.
     tat: Instant,
-    /// The rate, and the fraction of `tat`.
+    /// The rate, with the fraction of `tat`.
     exact: ExactRate,
-    /// How long the burst lasts at the rate.
+    /// The duration of the burst at the rate.
     burst_time: Nanos,
     burst: Bytes,
 }
@@ -35,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// From when on it allows a packet.
+    /// The earliest time at which a packet may leave.
     #[inline]
     pub(crate) fn release(&self) -> Instant {
         self.release
@@ -45,7 +53,7 @@ impl Limit {
         self.exact.rate()
     }
 
-    /// Charges `bytes` that were sent at `now`.
+    /// Charges `bytes` sent at `now`.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: Bytes, now: Instant) {
         if self.tat < now {
@@ -56,8 +64,8 @@ impl Limit {
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
-    /// Changes the rate at `now`. What is owed stays the same in bytes, so a limit that was set far too low by mistake
-    /// does not make its lanes wait for the time that the mistake would have taken.
+    /// Changes the rate at `now`. The debt stays the same in bytes, so lanes do not wait out the time of a rate that
+    /// was far too low by mistake.
     pub(crate) fn set_rate(&mut self, rate: BitsPerSec, now: Instant) {
         let owed = u128::from(self.tat.saturating_since(now).get()) * u128::from(self.rate().get());
         self.exact = ExactRate::at_least_one(rate);
@@ -100,7 +108,8 @@ mod tests {
             limit.charge(Bytes(1000), now);
             sent += 1;
         }
-        // Three packets fill the burst exactly, and the fourth is allowed because nothing is owed beyond it yet.
+        // Three packets fill the burst exactly; the fourth is allowed because the limit owes nothing beyond the burst
+        // yet.
         assert_eq!(sent, 4);
     }
 

@@ -6,19 +6,19 @@ use crate::program::Discipline;
 use crate::virtual_time::{self, Account};
 use crate::winner::WinnerTree;
 
-/// Why a child that had nothing to offer has something again.
+/// The reason for which a child takes part again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Return {
     /// A flow below it became backlogged.
     Fresh,
-    /// A lane below it came back from the shaping queue.
+    /// A lane below it was released from the shaping queue.
     Released,
 }
 
-/// The state of an inner node. A child takes part while a lane below it that is not parked has a backlogged flow.
+/// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// Strict priority: the first slot that takes part.
+    /// Strict priority: the first slot that takes part is served.
     Strict(SlotSet),
     /// Start-time fair queueing.
     Wfq(WfqNode),
@@ -32,7 +32,7 @@ impl Node {
         }
     }
 
-    /// The slot whose turn it is.
+    /// The slot to be served next.
     #[inline]
     pub(crate) fn best(&self) -> Option<usize> {
         match self {
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// The child at `slot` has something to offer again.
+    /// Inserts the child at `slot`, which has a backlogged flow again.
     #[inline]
     pub(crate) fn enter(&mut self, slot: usize, tie: u64, why: Return) {
         match self {
@@ -62,7 +62,7 @@ impl Node {
         }
     }
 
-    /// All that the child at `slot` has to offer was parked: it leaves without having been served.
+    /// Removes the child at `slot` without service: all its lanes are parked.
     pub(crate) fn leave_unserved(&mut self, slot: usize) {
         match self {
             Self::Strict(slots) => slots.remove(slot),
@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    /// The child at `slot` goes into service.
+    /// Puts the child at `slot` into service.
     #[inline]
     pub(crate) fn begin(&mut self, slot: usize) {
         if let Self::Wfq(node) = self {
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// The child at `slot` sent `bytes`; it stays when it has `more` to offer.
+    /// Charges the child at `slot` with `bytes`, and keeps it in place if it has `more` to send.
     #[inline]
     pub(crate) fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) {
         match self {
@@ -99,7 +99,7 @@ impl Node {
     }
 }
 
-/// A set of slots as a bitmap; nodes of up to 64 children need no second word.
+/// A set of slots as a bitmap; a node of up to 64 children needs one word.
 #[derive(Debug)]
 pub(crate) struct SlotSet {
     first: u64,
@@ -150,11 +150,11 @@ pub(crate) struct WfqNode {
     shares: Box<[Share]>,
 }
 
-/// What a child has had and what it keeps while it is held back: 32 bytes.
+/// The account of a child, and its start tag while it is held: 32 bytes.
 #[derive(Debug)]
 struct Share {
     account: Account,
-    /// The start tag with which it left unserved, until it takes part again.
+    /// The start tag of a child that left without service, until it takes part again.
     held: Option<u64>,
 }
 
@@ -196,7 +196,8 @@ impl WfqNode {
         } else {
             self.tree.clear(slot);
         }
-        // Not before the service ends: ranks that a rebase makes equal must not overtake the child in service.
+        // Rebase only after the service ends: a rebase can make ranks equal, and these must not overtake the child in
+        // service.
         if self.virtual_time >= virtual_time::REBASE_AT {
             self.rebase();
         }

@@ -1,9 +1,9 @@
-//! The descriptor layer: a policy tree whose flows hold their packets here.
+//! The descriptor layer: a policy tree that also stores the packets of its flows, as descriptors.
 //!
-//! A thin wrapper: a flow is backlogged exactly while its FIFO holds a descriptor, and a dequeue is one turn that begins
-//! and ends at the same time. The first descriptor of a flow lies in the flow's own record, so a flow that holds one
-//! packet at a time (the common case: the rest waits in the socket) touches no other memory; the others are linked
-//! through a slab whose free places are used again, last freed first.
+//! A flow is backlogged exactly while its FIFO holds a descriptor, and a dequeue is a turn that begins and ends at the
+//! same time. The first descriptor of a flow is stored in the flow's own record. A flow that holds one packet at a time
+//! (the common case: the rest waits in the socket) touches no other memory. Further descriptors are linked through a
+//! slab whose free places are reused, last freed first.
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
@@ -12,16 +12,16 @@ use crate::program::Program;
 use crate::tree::{FlowError, InvariantError, Next, PolicyTree, RateError};
 use crate::validate::ProgramError;
 
-/// A packet or segment that waits elsewhere: its length, and whatever its owner needs to find it.
+/// A packet or segment stored elsewhere: its length, and the handle by which its owner finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Descriptor {
-    /// How many bytes it is charged for.
+    /// The bytes to charge.
     pub len: Bytes,
     /// The owner's handle; the scheduler only carries it.
     pub handle: u64,
 }
 
-/// A packet that comes in, for [`PacketScheduler::enqueue_burst`].
+/// An arriving packet, for [`PacketScheduler::enqueue_burst`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrival {
     /// Its flow.
@@ -30,7 +30,7 @@ pub struct Arrival {
     pub descriptor: Descriptor,
 }
 
-/// A packet whose turn it is.
+/// A packet to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
     /// Its flow.
@@ -41,46 +41,46 @@ pub struct Departure {
     pub descriptor: Descriptor,
 }
 
-/// What a dequeue gives.
+/// The result of a dequeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dequeue {
     /// Send this packet.
     Packet(Departure),
-    /// All that waits is rate-limited; nothing may be sent before this time.
+    /// All waiting packets are rate-limited; nothing may be sent before this time.
     Wait(Instant),
-    /// Nothing waits.
+    /// No packet waits.
     Empty,
 }
 
-/// Why a burst ended where it did.
+/// The reason for which a burst ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BurstEnd {
     /// The caller's slice is full.
     Full,
-    /// All that still waits is rate-limited until this time.
+    /// All remaining packets are rate-limited until this time.
     Wait(Instant),
-    /// Nothing waits any more.
+    /// No packet waits.
     Empty,
 }
 
-/// Why a packet was refused.
+/// The reason for which a packet was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
-    /// As many packets of the lane wait as its bound allows.
+    /// The lane holds as many packets as its bound allows.
     #[error(
         "class {class} full: {bound} packets of lane {lane} wait; send later or raise the lane's packet bound"
     )]
     ClassFull {
-        /// The class that the packet belongs to.
+        /// The class of the packet.
         class: ClassId,
-        /// Its lane.
+        /// The lane of the packet.
         lane: LaneId,
         /// The lane's bound.
         bound: Packets,
     },
-    /// There is no such flow, or it was removed.
-    #[error("flow {given} does not exist (or no more); add it before sending")]
+    /// The flow does not exist, or was removed.
+    #[error("flow {given} does not exist or was removed; add it before sending")]
     UnknownFlow {
         /// The flow that was given.
         given: FlowId,
@@ -90,7 +90,7 @@ pub enum EnqueueError {
 /// A number of packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// How many packets.
+    /// The number of packets.
     pub packets: Packets,
     /// Their bytes.
     pub bytes: Bytes,
@@ -104,19 +104,19 @@ impl Traffic {
     }
 }
 
-/// What happened to a lane's packets since the start. Offered = enqueued + refused; enqueued = dequeued + held.
+/// The packets of a lane since the start. Offered = enqueued + refused; enqueued = dequeued + held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneCounters {
-    /// Taken in.
+    /// Packets accepted.
     pub enqueued: Traffic,
-    /// Given out.
+    /// Packets dequeued.
     pub dequeued: Traffic,
-    /// Refused because the class was full.
+    /// Packets refused because the class was full.
     pub refused: Traffic,
 }
 
 impl LaneCounters {
-    /// What waits.
+    /// The packets that wait.
     #[inline]
     pub fn held(&self) -> Traffic {
         Traffic {
@@ -126,10 +126,10 @@ impl LaneCounters {
     }
 }
 
-/// "No descriptor".
+/// The absence of a descriptor.
 const NONE: u32 = u32::MAX;
 
-/// From how many flows on a burst reads ahead: their records no longer fit into a second-level cache of 2 MB.
+/// The number of flows from which on a burst prefetches: their records exceed a second-level cache of 2 MB.
 const TOUCH_FROM: usize = 1 << 15;
 
 /// A descriptor with the number of its arrival: 24 bytes.
@@ -144,7 +144,7 @@ struct Waiting {
 struct Queue {
     /// The first descriptor, valid while the flow is backlogged.
     first: Waiting,
-    /// The second and the last one in the slab, or [`NONE`].
+    /// The second and the last descriptor in the slab, or [`NONE`].
     second: u32,
     last: u32,
 }
@@ -171,13 +171,13 @@ pub struct PacketScheduler {
     tree: PolicyTree,
     queues: Vec<Queue>,
     slab: Vec<Place>,
-    /// First free place of the slab, or [`NONE`].
+    /// The first free place of the slab, or [`NONE`].
     free: u32,
     lanes: Vec<LaneState>,
 }
 
 impl PacketScheduler {
-    /// A scheduler that runs `program`, with no flows.
+    /// Builds a scheduler that runs `program`, without flows.
     ///
     /// # Errors
     /// As [`PolicyTree::new`].
@@ -192,8 +192,8 @@ impl PacketScheduler {
         Ok(Self { tree, queues: Vec::new(), slab: Vec::new(), free: NONE, lanes })
     }
 
-    /// Makes room for `packets` waiting packets beyond one per flow. Without it the slab grows to the largest number
-    /// that ever waited and allocates while it grows.
+    /// Reserves memory for `packets` waiting packets beyond one per flow. Without it the slab grows, and allocates, up
+    /// to the largest number that ever waited.
     pub fn reserve(&mut self, packets: Packets) {
         let total = usize::try_from(packets.get()).unwrap_or(usize::MAX).min(NONE as usize);
         self.slab.reserve(total.saturating_sub(self.slab.len()));
@@ -219,8 +219,8 @@ impl PacketScheduler {
         self.tree.remove_flow(flow)
     }
 
-    /// Takes a packet of `flow` in at `now`. None of today's disciplines ranks by the time of arrival; it is part of the
-    /// interface for those that will.
+    /// Enqueues a packet of `flow` at `now`. No discipline yet ranks by the time of arrival; the argument is for those
+    /// that will.
     ///
     /// # Errors
     /// [`EnqueueError::ClassFull`] when the lane's packet bound is reached, [`EnqueueError::UnknownFlow`].
@@ -250,7 +250,7 @@ impl PacketScheduler {
         Ok(())
     }
 
-    /// The packet whose turn it is at `now`; it is charged as sent at `now`.
+    /// Dequeues the next packet at `now` and charges it as sent at `now`.
     #[inline]
     pub fn dequeue(&mut self, now: Instant) -> Dequeue {
         let turn = match self.tree.next(now) {
@@ -267,8 +267,8 @@ impl PacketScheduler {
         Dequeue::Packet(Departure { flow, lane, descriptor })
     }
 
-    /// Takes a burst in, all at `now`. Calls `refused` with the position and the reason of each packet that was not
-    /// taken; returns how many were.
+    /// Enqueues a burst at `now`. Calls `refused` with the position and error of each packet that was refused. Returns
+    /// the number of accepted packets.
     pub fn enqueue_burst(
         &mut self,
         burst: &[Arrival],
@@ -286,7 +286,7 @@ impl PacketScheduler {
         taken
     }
 
-    /// Fills `out` from the front, all at `now`. Returns how many packets were written and why it stopped.
+    /// Fills `out` from the front at `now`. Returns the number of packets written and the reason for the end.
     pub fn dequeue_burst(&mut self, out: &mut [Departure], now: Instant) -> (usize, BurstEnd) {
         for (at, place) in out.iter_mut().enumerate() {
             match self.dequeue(now) {
@@ -298,8 +298,8 @@ impl PacketScheduler {
         (out.len(), BurstEnd::Full)
     }
 
-    /// Reads what the burst's flows will need, so that their cache misses overlap instead of following each other: a
-    /// prefetch in safe code. Not worth its instructions while the flows fit into the cache.
+    /// Reads the records of the burst's flows, so that their cache misses overlap: a prefetch in safe code. Not worth
+    /// its instructions while the flows fit into the cache.
     #[inline]
     fn touch(&self, burst: &[Arrival]) {
         if self.queues.len() < TOUCH_FROM {
@@ -326,12 +326,13 @@ impl PacketScheduler {
         queue.last = at;
     }
 
-    /// Drops the first descriptor of `flow` and moves the second up. Returns its arrival number, if there is one.
+    /// Removes the first descriptor of `flow` and advances the second. Returns the latter's arrival number, if there is
+    /// one.
     #[inline]
     fn advance(&mut self, flow: FlowId) -> Option<u64> {
         let queue = &mut self.queues[flow.index()];
         let at = queue.second;
-        // The slab's length is far below NONE, so this is also the test for "no second".
+        // The slab's length is far below NONE, so an absent second descriptor is also past the end.
         let place = self.slab.get_mut(at as usize)?;
         queue.first = place.waiting;
         queue.second = place.next;
@@ -377,21 +378,21 @@ impl PacketScheduler {
         self.tree.set_weight(flow, weight)
     }
 
-    /// The counters of `lane`, or `None` if there is no such lane.
+    /// The counters of `lane`, or `None` for an unknown lane.
     pub fn counters(&self, lane: LaneId) -> Option<&LaneCounters> {
         self.lanes.get(lane.index()).map(|state| &state.counters)
     }
 
-    /// How many packets wait in all lanes.
+    /// The number of packets that wait in all lanes.
     pub fn held(&self) -> Packets {
         self.lanes.iter().map(|state| state.counters.held().packets).sum()
     }
 
-    /// Checks conservation (per lane, what was taken in = what was given out + what its queues hold now, packets and
-    /// bytes, counted by walking them) and the invariants of the tree. Linear in flows and packets.
+    /// Checks conservation and the invariants of the tree. Per lane, packets and bytes accepted equal those dequeued
+    /// plus those in its queues, counted by walking the queues. Linear in flows and packets.
     ///
     /// # Errors
-    /// The first broken invariant. Any error is a fault of this crate.
+    /// The first broken invariant, with its place. Any error is a bug of this crate.
     pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.tree.check_invariants()?;
         let mut walked = vec![Traffic::default(); self.lanes.len()];

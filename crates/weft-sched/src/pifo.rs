@@ -3,14 +3,14 @@
 //! Four children of 24 bytes lie in one or two cache lines, so a level of the heap costs about one miss and the heap
 //! has half the levels of a binary one.
 
-/// What a PIFO holds: 24 bytes.
+/// An entry of a PIFO: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The smallest leaves first.
+    /// The rank; the smallest leaves first.
     pub(crate) rank: u64,
-    /// Order of insertion, which decides between equal ranks.
+    /// The order of insertion, which decides between equal ranks.
     pub(crate) tie: u64,
-    /// What it refers to.
+    /// The referenced flow or lane.
     pub(crate) id: u32,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn key(rank: u64, tie: u64) -> u128 {
 /// Children of a heap position.
 const ARITY: usize = 4;
 
-/// A push-in first-out queue with stable order of equal ranks.
+/// A push-in first-out queue with a stable order of equal ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Pifo {
     heap: Vec<Entry>,
@@ -55,7 +55,7 @@ impl Pifo {
         self.heap.iter()
     }
 
-    /// Makes room for `total` entries, so that no later push allocates.
+    /// Reserves memory for `total` entries, so that no later push allocates.
     pub(crate) fn reserve_total(&mut self, total: usize) {
         self.heap.reserve(total.saturating_sub(self.heap.len()));
     }
@@ -79,7 +79,7 @@ impl Pifo {
         }
     }
 
-    /// Replaces the first entry: a pop and a push in one pass. On an empty queue it does nothing.
+    /// Replaces the first entry: a pop and a push in one pass. Has no effect on an empty queue.
     #[inline]
     pub(crate) fn replace_top(&mut self, entry: Entry) {
         let heap = self.heap.as_mut_slice();
@@ -114,12 +114,12 @@ impl Pifo {
         heap[at] = entry;
     }
 
-    /// Changes every rank by `change` and restores the order. For rare events: linear in the number of entries.
+    /// Changes every rank by `change` and restores the order. Linear in the number of entries; for rare events.
     pub(crate) fn rerank(&mut self, mut change: impl FnMut(&Entry) -> u64) {
         for entry in &mut self.heap {
             entry.rank = change(entry);
         }
-        // A sorted array is a heap, and this path is far too rare to earn a heapify of its own.
+        // A sorted array is a heap, and this path is too rare to justify a heapify function.
         self.heap.sort_unstable_by_key(Entry::key);
     }
 
@@ -128,11 +128,11 @@ impl Pifo {
     }
 }
 
-/// The smallest of the up to four entries from `first` on, with its key.
+/// The smallest of up to four entries from `first` on, with its key.
 #[inline]
 fn smallest_child(heap: &[Entry], first: usize) -> Option<(usize, u128)> {
     if let Some(four) = heap.get(first..first + ARITY) {
-        // A tournament of two rounds: its first two comparisons do not wait for each other.
+        // A tournament of two rounds: the first two comparisons are independent.
         let keys = [four[0].key(), four[1].key(), four[2].key(), four[3].key()];
         let left = if keys[1] < keys[0] { (1, keys[1]) } else { (0, keys[0]) };
         let right = if keys[3] < keys[2] { (3, keys[3]) } else { (2, keys[2]) };

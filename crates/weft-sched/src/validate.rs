@@ -1,41 +1,41 @@
-//! Checks a program and lays its tree out: for every leaf the path to the root.
+//! Validation of a program, and its layout: the path from every leaf to the root.
 
 use thiserror::Error;
 use weft_units::{LaneId, LeafId, LimitId, NodeId};
 
 use crate::program::{Child, Discipline, Program};
 
-/// Why a program cannot be run. Every message says where in the program and what would be right.
+/// Errors in a program. Every message names the place in the program and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// A child or the root names a node that is not in the program.
+    /// A child or the root refers to a node that is not in the program.
     #[error("node {given} is referred to, but the program has {count} nodes; refer to one of them")]
     UnknownNode {
         /// The id that was given.
         given: NodeId,
-        /// How many nodes there are.
+        /// The number of nodes.
         count: usize,
     },
-    /// A child, the root or a lane names a leaf that is not in the program.
+    /// A child, the root or a lane refers to a leaf that is not in the program.
     #[error("leaf {given} is referred to, but the program has {count} leaves; refer to one of them")]
     UnknownLeaf {
         /// The id that was given.
         given: LeafId,
-        /// How many leaves there are.
+        /// The number of leaves.
         count: usize,
     },
-    /// A lane names a limit that is not in the program.
+    /// A lane refers to a limit that is not in the program.
     #[error("lane {lane} passes limit {given}, but the program has {count} limits; refer to one of them")]
     UnknownLimit {
         /// The lane.
         lane: LaneId,
         /// The id that was given.
         given: LimitId,
-        /// How many limits there are.
+        /// The number of limits.
         count: usize,
     },
-    /// A lane names the same limit twice, which would charge its bytes twice.
+    /// A lane lists the same limit twice, which would charge its bytes twice.
     #[error("lane {lane} passes limit {limit} twice; list each limit once")]
     RepeatedLimit {
         /// The lane.
@@ -43,58 +43,58 @@ pub enum ProgramError {
         /// The limit.
         limit: LimitId,
     },
-    /// A limit of zero, which would hold its traffic for ever.
+    /// The rate of a limit is zero, which would hold its traffic for ever.
     #[error("limit {limit} (`{name}`) has rate zero and would never send; give a rate above zero")]
     ZeroRate {
         /// The limit.
         limit: LimitId,
-        /// Its name in the policy.
+        /// The name in the policy.
         name: String,
     },
-    /// A node without children.
+    /// A node has no children.
     #[error("node {node} (`{name}`) has no children; give it at least one or leave it out")]
     NoChildren {
         /// The node.
         node: NodeId,
-        /// Its name in the policy.
+        /// The name in the policy.
         name: String,
     },
-    /// A fair queueing node whose weights do not match its children.
+    /// The weights of a fair queueing node do not match its children.
     #[error(
         "node {node} (`{name}`) has {children} children but {weights} weights; give one weight per child"
     )]
     WeightCount {
         /// The node.
         node: NodeId,
-        /// Its name in the policy.
+        /// The name in the policy.
         name: String,
-        /// How many children it has.
+        /// The number of children.
         children: usize,
-        /// How many weights it has.
+        /// The number of weights.
         weights: usize,
     },
-    /// A node or leaf with two parents, or a node below itself: not a tree (Loom, section 3).
+    /// A node or leaf has two parents, or a node is below itself: not a tree (Loom, section 3).
     #[error("{child:?} has more than one parent; without its shaping nodes a policy must be a tree")]
     NotATree {
         /// The child that was reached twice.
         child: Child,
     },
-    /// A node or leaf that the root does not reach, so that its traffic would never be sent.
+    /// A node or leaf is not reachable from the root, so its traffic would never be sent.
     #[error("{child:?} cannot be reached from the root and would never send; attach it or leave it out")]
     Unreachable {
-        /// What was not reached.
+        /// The unreachable node or leaf.
         child: Child,
     },
 }
 
-/// Where a node or leaf hangs: its parent and the slot there. `None` for the root.
+/// The parent of a node or leaf, and the slot there. `None` for the root.
 pub(crate) type Parent = Option<(u32, u32)>;
 
 /// The shape of a checked program.
 pub(crate) struct Layout {
-    /// Parent of each node.
+    /// The parent of each node.
     pub(crate) node_parents: Vec<Parent>,
-    /// Parent of each leaf.
+    /// The parent of each leaf.
     pub(crate) leaf_parents: Vec<Parent>,
 }
 
@@ -151,7 +151,7 @@ fn check_lanes(program: &Program) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// Walks the tree from the root with a stack of its own, so that a deep program cannot exhaust the caller's.
+/// Walks the tree from the root with an explicit stack, so that a deep program cannot overflow the call stack.
 fn check_shape(program: &Program) -> Result<Layout, ProgramError> {
     let mut nodes: Vec<Option<Parent>> = vec![None; program.nodes.len()];
     let mut leaves: Vec<Option<Parent>> = vec![None; program.leaves.len()];

@@ -1,39 +1,40 @@
 //! Virtual time: the arithmetic of start-time fair queueing.
 //!
-//! A child of weight w that sends b bytes moves its tag by `b * SCALE / w`. The division's remainder is carried to the
-//! child's next charge, so the long-run shares are exact for every weight. What a tag cannot show is less than one
+//! A child of weight w that sends b bytes advances its tag by `b * SCALE / w`. The remainder of the division is carried
+//! to the child's next charge, so the long-run shares are exact for every weight. The error of a tag is less than one
 //! unit, that is `w / SCALE` bytes of service: below one byte for weights up to 4096, 16 bytes at 65,536 and 1 MiB at
-//! 2^32 - 1. This error does not grow with time.
+//! 2^32 - 1. It does not grow with time.
 //!
-//! A tag is a `u64`. One child of weight 1 alone on a 100 Gb/s link moves virtual time by 5.1e13 a second, so it would
-//! wrap after four days; therefore a node rebases its tags when its virtual time reaches [`REBASE_AT`] (after a day at
-//! that speed, weights above 1 later). Rebasing keeps every comparison as it was.
+//! A tag is a `u64`. A single child of weight 1 on a 100 Gb/s link advances virtual time by 5.1e13 a second and would
+//! wrap it after four days. Therefore a node rebases its tags when its virtual time reaches [`REBASE_AT`]: after a day
+//! at that speed, later for larger weights. A rebase preserves the order of all tags within
+//! [`BEHIND_MAX`].
 
 use weft_units::{Bytes, Weight};
 
 /// Units of virtual time for one byte at weight 1.
 pub(crate) const SCALE: u64 = 1 << 12;
 
-/// The most bytes that one turn is charged for: 1 TiB, far above any segment. It bounds how far a tag runs ahead of
-/// virtual time, so that no sum below overflows.
+/// The maximum charge of one turn: 1 TiB, far above any segment. It bounds the distance of a tag ahead of virtual time,
+/// so that no sum below overflows.
 pub(crate) const CHARGE_MAX: u64 = 1 << 40;
 
-/// Virtual time at which a node rebases.
+/// The virtual time at which a node rebases.
 pub(crate) const REBASE_AT: u64 = 1 << 62;
 
-/// How far behind virtual time a start tag can be kept by a rebase. Older ones (a lane held back by its rate limit for
-/// hours while its neighbours sent) become equal, and equal ranks leave in the order of their insertion.
+/// The maximum distance of a start tag behind virtual time that a rebase preserves. Older tags (of a lane delayed by
+/// its rate limit for hours while its neighbours sent) become equal, and equal ranks leave in the order of insertion.
 const BEHIND_MAX: u64 = 1 << 61;
 
 const _: () = assert!(CHARGE_MAX.checked_mul(SCALE).is_some());
 const _: () = assert!(REBASE_AT < u64::MAX - 2 * CHARGE_MAX * SCALE);
 
-/// What one child of a fair queueing node, or one flow of a fair leaf, has been charged: 16 bytes.
+/// The account of one child of a fair queueing node, or of one flow of a fair leaf: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
-    /// Finish tag of the last service.
+    /// The finish tag of the last service.
     finish: u64,
-    /// What the divisions so far left over, below `weight`.
+    /// The remainder of the divisions so far, below `weight`.
     remainder: u32,
     weight: u32,
 }
@@ -52,7 +53,7 @@ impl Account {
     /// Charges a service of `bytes` that began at tag `start`.
     #[inline]
     pub(crate) fn charge(&mut self, start: u64, bytes: Bytes) {
-        // A start that was raised to virtual time begins a new busy period: the fraction belongs to the old one.
+        // A start tag raised to virtual time begins a new busy period; the fraction belongs to the old one.
         let carried = if start == self.finish { u64::from(self.remainder) } else { 0 };
         let units = bytes.get().min(CHARGE_MAX) * SCALE + carried;
         let weight = u64::from(self.weight);
@@ -60,7 +61,7 @@ impl Account {
         self.remainder = (units % weight) as u32;
     }
 
-    /// Changes the weight from the next charge on.
+    /// Changes the weight, with effect from the next charge.
     pub(crate) fn set_weight(&mut self, weight: Weight) {
         self.weight = weight.get();
         self.remainder = 0;
@@ -70,8 +71,8 @@ impl Account {
         Weight::new(self.weight).unwrap_or(Weight::ONE)
     }
 
-    /// Moves the finish tag into the frame of a rebase. One that lies behind the base lies behind virtual time too, so
-    /// clamping it to zero changes no [`Self::start`].
+    /// Moves the finish tag into the frame of a rebase. A tag before the base is also before virtual time, so clamping
+    /// it to zero changes no [`Self::start`].
     pub(crate) fn rebase(&mut self, base: u64) {
         self.finish = self.finish.saturating_sub(base);
     }
@@ -86,8 +87,8 @@ impl Account {
     }
 }
 
-/// What a rebase takes off all tags of a node: as much as leaves the oldest waiting start tag at zero, and in any case
-/// enough for virtual time to have room again.
+/// The amount that a rebase subtracts from all tags of a node. It brings the oldest waiting start tag to zero, and in
+/// any case leaves virtual time room to advance.
 pub(crate) fn rebase_base(virtual_time: u64, oldest_start: u64) -> u64 {
     oldest_start.min(virtual_time).max(virtual_time.saturating_sub(BEHIND_MAX))
 }

@@ -1,11 +1,11 @@
 //! A winner tree: the smallest of a fixed set of slots.
 //!
 //! Used where the members are few and known beforehand (children of an inner node, lanes of a leaf). Any slot may
-//! change or leave at any time in `log2(slots)` steps without a map of positions, which a heap would need.
+//! change or leave in `log2(slots)` steps, without the position map that a heap would need.
 
 use crate::pifo::key;
 
-/// The key of a slot that takes no part.
+/// The key of a slot that does not take part.
 const ABSENT: u128 = u128::MAX;
 
 /// The smallest of a fixed set of slots by (rank, tie).
@@ -13,10 +13,10 @@ const ABSENT: u128 = u128::MAX;
 pub(crate) struct WinnerTree {
     /// Key per slot, padded to a power of two. Four slots are one cache line.
     keys: Box<[u128]>,
-    /// `winners[1]` is the winner of all, `winners[i]` that of `2 i` and `2 i + 1`; the slots themselves follow.
+    /// The winners: `winners[1]` of all slots, `winners[i]` of `2 i` and `2 i + 1`. The slots themselves follow.
     winners: Box<[u32]>,
-    /// How many slots take part. (A copy of the winning key would tell as much, but copying a key that was written a
-    /// moment before as two halves stalls on the store buffer.)
+    /// The number of slots that take part. (A copy of the winning key would serve as well, but a copy of a key just
+    /// written as two halves stalls on the store buffer.)
     present: usize,
 }
 
@@ -32,7 +32,7 @@ impl WinnerTree {
         tree
     }
 
-    /// The winning slot, if any takes part.
+    /// The winning slot, or `None` when no slot takes part.
     #[inline]
     pub(crate) fn best(&self) -> Option<usize> {
         if self.present == 0 { None } else { Some(self.winners[1] as usize) }
@@ -80,11 +80,11 @@ impl WinnerTree {
     fn play(&mut self, at: usize) {
         let (left, right) = (self.winners[2 * at], self.winners[2 * at + 1]);
         let right_wins = self.keys[right as usize] < self.keys[left as usize];
-        // The comparison becomes part of an address: its outcome is a coin toss that no predictor learns.
+        // The comparison becomes part of an address, since its outcome is random and no predictor learns it.
         self.winners[at] = self.winners[2 * at + usize::from(right_wins)];
     }
 
-    /// Replaces the rank of every slot that takes part. Linear; for rare events.
+    /// Replaces the rank of every slot that takes part. Linear in the slots; for rare events.
     pub(crate) fn rerank(&mut self, mut change: impl FnMut(u64) -> u64) {
         for key in self.keys.iter_mut().filter(|key| **key != ABSENT) {
             *key = self::key(change((*key >> 64) as u64), *key as u64);

@@ -6,12 +6,13 @@ use crate::packets::{Arrival, Departure, Descriptor, PacketScheduler};
 use crate::program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
 use crate::tree::FlowError;
 
-/// How many packets a loop moves at once: a link's burst.
+/// The packets that a loop moves at once: a link's burst.
 pub const BURST: usize = 32;
 
-/// A program with the shape of the network policy in Loom's Figure 1: strict priority over tenants' fair queueing (4
-/// tenants of weights 1 to 4), strict priority within a tenant (4 classes), fair queueing over the applications of each
-/// class (4 of weights 1 to 4), and fair queueing over flows in each of the 64 leaves. One lane per leaf, no limits.
+/// Builds a program with the shape of the network policy in Loom's Figure 1. Its levels are strict priority over
+/// tenants' fair queueing (4 tenants of weights 1 to 4), strict priority within a tenant (4 classes), fair queueing
+/// over the applications of each class (4 of weights 1 to 4), and fair queueing over the flows of each of the 64
+/// leaves. One lane per leaf, no limits.
 pub fn figure1_program() -> Program {
     let mut builder = Builder::default();
     let tenants: Vec<Child> = (0..4)
@@ -25,7 +26,7 @@ pub fn figure1_program() -> Program {
     builder.finish(root)
 }
 
-/// One fair queueing node of weights 1 to `children` over as many fair leaves.
+/// Builds one fair queueing node of weights 1 to `children` over as many fair leaves.
 pub fn wfq_program(children: usize) -> Program {
     let mut builder = Builder::default();
     let leaves = (0..children).map(|at| builder.leaf(format!("class{at}"))).collect();
@@ -38,7 +39,7 @@ fn weights(count: usize) -> Vec<Weight> {
     (1..=count).map(|weight| Weight::new(weight as u32).unwrap_or(Weight::ONE)).collect()
 }
 
-/// Puts a program together bottom up.
+/// A builder of programs, bottom up.
 #[derive(Default)]
 struct Builder {
     nodes: Vec<NodeSpec>,
@@ -52,7 +53,7 @@ impl Builder {
         Child::Node(NodeId::from_index(self.nodes.len() - 1))
     }
 
-    /// A fair leaf with one lane of a class of its own.
+    /// Adds a fair leaf with one lane of its own class.
     fn leaf(&mut self, name: String) -> Child {
         let at = self.leaves.len();
         let leaf = LeafId::from_index(at);
@@ -78,7 +79,7 @@ impl Builder {
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator; equal seeds give equal streams.
+    /// Seeds a generator; equal seeds give equal streams.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -99,17 +100,17 @@ impl Rng {
     }
 }
 
-/// Where the packet that replaces a departed one goes.
+/// The destination of the packet that replaces a departed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refill {
-    /// Back to its own flow: every flow stays backlogged.
+    /// The same flow: every flow stays backlogged.
     Same,
-    /// To the next flow of a shuffled list: flows become idle and backlogged at random, the hard case for branch
+    /// The next flow of a shuffled list: flows become idle and backlogged at random, the hard case for branch
     /// prediction.
     Shuffled,
 }
 
-/// A closed loop over a scheduler: as many packets wait at any time as there are flows. Nothing is dropped.
+/// A closed loop over a scheduler: the number of waiting packets equals the number of flows, and none is dropped.
 #[derive(Debug)]
 pub struct ClosedLoop {
     scheduler: PacketScheduler,
@@ -122,14 +123,15 @@ pub struct ClosedLoop {
     arrivals: [Arrival; BURST],
 }
 
-/// Lengths of the packets of a loop: minimum, medium and full-size frames.
+/// The packet lengths of a loop: minimum, medium and full-size frames.
 const LENGTHS: [u64; 4] = [64, 594, 1518, 1518];
 
 impl ClosedLoop {
-    /// A loop over `flows` flows, dealt to the program's lanes in turn with weights 1 to 4, one packet waiting in each.
+    /// Builds a loop over `flows` flows, assigned to the program's lanes in turn with weights 1 to 4, with one waiting
+    /// packet each.
     ///
     /// # Errors
-    /// When the program cannot be run or a flow not be added.
+    /// When the program cannot be run or a flow cannot be added.
     pub fn new(program: &Program, flows: u32, refill: Refill, seed: u64) -> Result<Self, WorkloadError> {
         let mut scheduler = PacketScheduler::new(program)?;
         let mut rng = Rng::new(seed);
@@ -160,8 +162,9 @@ impl ClosedLoop {
         Descriptor { len: Bytes(LENGTHS[self.rng.below(4) as usize]), handle }
     }
 
-    /// Dequeues at least `packets` packets, rounded up to whole bursts, and enqueues one for each. Returns how many were
-    /// dequeued: fewer only when nothing more waits. Time moves by 100 ns a burst, and on when a limit says so.
+    /// Dequeues at least `packets` packets, rounded up to whole bursts, and enqueues one for each. Returns the number
+    /// dequeued, which is less only when no packet is left. Time advances by 100 ns per burst, and to a limit's release
+    /// time where a limit delays all packets.
     pub fn run(&mut self, packets: u64) -> u64 {
         let mut done = 0;
         while done < packets {
@@ -199,13 +202,13 @@ impl ClosedLoop {
         &self.scheduler
     }
 
-    /// The loop's time.
+    /// The current time of the loop.
     pub fn now(&self) -> Instant {
         self.now
     }
 }
 
-/// Why a loop could not be set up.
+/// Errors from building a loop.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// The program cannot be run.

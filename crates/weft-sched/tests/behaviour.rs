@@ -1,4 +1,4 @@
-//! What the engine promises, one test per promise or known trap.
+//! The engine's guarantees: one test per guarantee or known trap.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,8 @@ fn trap_every_packet_of_a_batch_is_charged_before_the_next_is_chosen() {
     );
 }
 
-/// KVS and bulk traffic to one destination share its limit. Held-back bulk must not have used up the limit's future.
+/// KVS and bulk traffic to one destination share its limit. Delayed bulk traffic must not consume the limit's future
+/// capacity.
 #[test]
 fn trap_limited_bulk_does_not_delay_a_later_high_priority_flow_of_the_same_limit() {
     let lanes = vec![lane(0, 0, &[0]), lane(1, 1, &[0])];
@@ -180,7 +181,7 @@ fn wfq_shares_are_exact_within_a_thousandth() {
         tree.activate(flow);
     }
     for turn in 0..1_000_000_u64 {
-        // Sizes differ between the classes and vary in time, so that packets are not what is shared.
+        // The sizes differ between the classes and vary in time, so that equal packet counts would fail.
         let Next::Turn(granted) = tree.next(Instant::ZERO) else { panic!("all are backlogged") };
         let class = granted.lane().index();
         let len = [64, 1500, 594, 9000][class] + turn * 7 % 57;
@@ -244,12 +245,12 @@ fn rate_limits_are_exact_within_a_ten_thousandth_in_every_second() {
             }
         }
     }
-    // The first second has the burst.
+    // The first second contains the burst.
     for second in 1..4 {
         for (at, rate) in rates.iter().enumerate() {
             let exact = *rate as f64 / 8.0;
             let error = seconds[&second][at] as f64 - exact;
-            // One packet may fall on either side of the boundary.
+            // One packet may count on either side of the boundary.
             assert!(error.abs() < exact * 0.0001 + 1518.0, "second {second}, limit {at}: {error} bytes off");
         }
     }
@@ -275,7 +276,7 @@ fn time_in_the_shaping_queue_earns_one_segment_and_no_more() {
         tree.finish(turn, Bytes(len), true, now).unwrap();
         flow
     };
-    // The limited flow uses its burst up at once, then waits while the other sends twice as much.
+    // The limited flow uses up its burst at once, then waits while the other sends twice as much.
     assert_eq!(serve(&mut tree, Instant::ZERO, 200_000_000), flows[0]);
     for _ in 0..400_000 {
         assert_eq!(serve(&mut tree, Instant::from_nanos(1), 1000), flows[1]);

@@ -1,4 +1,4 @@
-//! In steady state the engine does not allocate.
+//! The engine does not allocate in steady state.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,16 +8,16 @@ use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
 use weft_sched::{LimitSpec, QueueScheduler, WeightUpdates};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LimitId, Nanos, TxQueueId};
 
-/// The system's allocator, counting what is asked of it.
+/// The system's allocator, with a count of its calls.
 struct Counting;
 
 thread_local! {
-    /// Of this thread: the test harness's own threads allocate when they like.
+    /// The count of this thread, since the test harness's threads allocate too.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 fn count() {
-    // A thread that ends has no counter any more.
+    // A terminating thread has no counter.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
@@ -25,8 +25,8 @@ fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
 
-// SAFETY: every method passes its arguments on to the system's allocator unchanged, which keeps the contract; counting
-// touches no memory that is handed out.
+// SAFETY: every method passes its arguments to the system's allocator unchanged, which keeps the contract; counting
+// touches no allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();

@@ -1,6 +1,6 @@
 //! The engine agrees with a slow, obvious scheduler on random programs and random operations, packet by packet.
 //!
-//! A failure prints the seed of the program and the shortest sequence of operations that shows it.
+//! A failure prints the seed of the program and the shortest failing sequence of operations.
 
 #[path = "reference/mod.rs"]
 mod slow;
@@ -12,7 +12,7 @@ use weft_sched::workload::Rng;
 use weft_sched::{Dequeue, Descriptor, Next, PacketScheduler, PolicyTree, Program, Turn};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, Weight};
 
-/// What can be done to either layer. Numbers are taken modulo what exists.
+/// An operation on either layer. Numbers are taken modulo the number of existing items.
 #[derive(Clone, Debug)]
 enum Operation {
     /// Packet layer: enqueue; turn layer: activate.
@@ -26,12 +26,12 @@ enum Operation {
         backlogged: bool,
         rings: Vec<usize>,
     },
-    /// Turn layer: a turn that is abandoned.
+    /// Turn layer: an abandoned turn.
     Abandon,
     Advance {
         nanos: u64,
     },
-    /// Time moves exactly to the time that the last answer named.
+    /// An advance of time, exactly to the time in the last answer.
     AdvanceToRelease,
     SetRate {
         limit: usize,
@@ -66,10 +66,10 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The number of flows that every run begins with.
+/// The number of flows at the start of every run.
 const FLOWS: u64 = 8;
 
-/// What both runs keep beside the two schedulers.
+/// The state that both runs keep beside the two schedulers.
 struct Bench {
     program: Program,
     now: Instant,
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     fn flow(&self, number: usize) -> FlowId {
-        // One beyond the end now and then: unknown flows must be refused by both.
+        // Occasionally one past the end: both must refuse unknown flows.
         FlowId::from_index(number % (self.flows + 1))
     }
 
@@ -173,7 +173,7 @@ fn turn_step(
     Ok(())
 }
 
-/// Asks both whose turn it is; they must agree, and must not idle while something could be sent.
+/// Asks both for the next turn; they must agree, and must not idle while a packet could be sent.
 fn same_turn(
     bench: &mut Bench,
     engine: &mut PolicyTree,

@@ -1,11 +1,11 @@
-//! Weights in batches: never too often, nothing lost, ages as they are.
+//! Weight updates in batches: never too often, none lost, with correct ages.
 
 use proptest::prelude::*;
 use weft_sched::WeightUpdates;
 use weft_sched::queues::{Staleness, Update};
 use weft_units::{Instant, Nanos, TxQueueId};
 
-/// What changes: weights and the time of the first change that was not taken.
+/// The source of changes: weights, and the time of the first change that was not taken.
 #[derive(Debug)]
 struct Page {
     weights: Vec<u64>,
@@ -87,7 +87,7 @@ fn ages_are_counted_when_a_change_arrives() {
     assert_eq!(updates.take(Instant::from_nanos(125), |q| page.read(q)).len(), 1);
     let staleness = updates.staleness();
     assert_eq!((staleness.count, staleness.mean(), staleness.max), (2, Nanos(55), Nanos(95)));
-    // A change that was taken back is acknowledged, and was never stale.
+    // A reverted change is acknowledged, and was never stale.
     page.changed[0] = Some(Instant::from_nanos(130));
     assert_eq!(updates.take(Instant::from_nanos(300), |q| page.read(q)).len(), 1);
     assert_eq!(updates.staleness(), staleness);

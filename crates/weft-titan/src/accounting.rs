@@ -1,4 +1,5 @@
-//! The accounting of a device at rest: what was counted in against what was counted out, by queue, and both against the table of flows.
+//! The accounting of a device at rest: packets counted in against packets counted out, by queue, and both against the
+//! flow table.
 
 use crate::layout::FlowRecord;
 use crate::page::{Load, QueuePage};
@@ -6,25 +7,25 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use weft_units::Packets;
 
-/// How a device's counts stand.
+/// The balance of a device's counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accounting {
-    /// Departures that the kernel did not report to a tracing program, because the same one was running on the core; of
-    /// packets on this host, whoever they belonged to. And those that it does not count, where somebody watches for them
-    /// ([`crate::tracing_check`]).
+    /// Departures that the kernel did not report to a tracing program because the same program was running on the core.
+    /// They include packets of this host that belong to others. Unreported departures that the kernel does not count
+    /// are added by [`Self::with_unreported`] ([`crate::tracing_check`]).
     pub missed: u64,
-    /// Flows that were counted out late.
+    /// The number of flows counted out late.
     pub repaired: u64,
-    /// Flows that stand as active.
+    /// The number of flows that count as active.
     pub active: u64,
-    /// Words that changed too often to be counted.
+    /// The number of updates given up because other cores changed the word too often.
     pub given_up: u64,
-    /// What is wrong, whatever the kernel reports: nothing may be under way.
+    /// Errors that no missed departure explains. Valid only when no packet is outstanding.
     pub wrong: Vec<String>,
 }
 
 impl Accounting {
-    /// Compares the page with the flows that are known. Nothing may be under way.
+    /// Compares the page with the known flows. No packet may be outstanding.
     pub fn read(page: &QueuePage, flows: &[FlowRecord], queues: usize) -> Self {
         let get = |count: &AtomicU64| count.load(Ordering::SeqCst);
         let mut standing: BTreeMap<usize, (Load, u64)> = BTreeMap::new();
@@ -39,7 +40,9 @@ impl Accounting {
             let (load, segments) = standing.get(&number).copied().unwrap_or_default();
             let counted = page.loads[number].get();
             if counted != load {
-                wrong.push(format!("queue {number}: {counted:?} is counted, the flows make {load:?}"));
+                wrong.push(format!(
+                    "queue {number}: the count is {counted:?}, and the flows add up to {load:?}"
+                ));
             }
             let came = get(&queue.packets);
             let gone = get(&queue.left_packets) + get(&queue.unseen_packets);
@@ -52,27 +55,27 @@ impl Accounting {
                 wrong.push(format!("queue {number}: {bytes} bytes came, {left} left"));
             }
             if number >= queues && came > 0 {
-                wrong.push(format!("queue {number} does not exist, and {came} packets came"));
+                wrong.push(format!("queue {number} does not exist, and {came} packets were assigned to it"));
             }
         }
         Self { active: page.active(), wrong, ..Self::default() }
     }
 
-    /// With events that the kernel has kept from tracing programs and does not count.
+    /// Adds events that the kernel neither reported to tracing programs nor counted.
     #[must_use]
     pub fn with_unreported(mut self, unreported: Packets) -> Self {
         self.missed += unreported.get();
         self
     }
 
-    /// Why the accounting does not balance; nothing when it does. A flow that was counted out late, or stands still, is one of which
-    /// the kernel has missed a departure: there are none where it has missed none.
+    /// The reasons for which the accounting does not balance; empty when it does. A flow that was counted out late, or
+    /// still counts as active, implies a missed departure. Without missed departures no such flow exists.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.wrong.clone();
         let Self { missed, repaired, active, given_up, .. } = self;
         if active + repaired > *missed {
             faults.push(format!(
-                "{active} flows stand and {repaired} were counted out late, of {missed} departures missed"
+                "{active} flows are still active and {repaired} were counted out late, but {missed} departures were missed"
             ));
         }
         if *given_up > 0 {
@@ -104,19 +107,19 @@ mod tests {
     fn each_side_is_compared_with_the_other() {
         let page = QueuePage::default();
         assert_eq!(Accounting::read(&page, &[flow(1, 0)], 2).faults(), Vec::<String>::new());
-        // A flow that stands: the page and the table agree, and a departure was missed.
+        // A flow that is still active: the page and the table agree, and a departure was missed.
         page.loads[1].set(Load { flows: 1, weight: 3 });
         page.queues[1].packets.store(9, Ordering::Relaxed);
         page.queues[1].left_packets.store(7, Ordering::Relaxed);
         let accounting = Accounting::read(&page, &[flow(1, 2)], 2);
         assert_eq!(
             accounting.faults(),
-            ["1 flows stand and 0 were counted out late, of 0 departures missed"]
+            ["1 flows are still active and 0 were counted out late, but 0 departures were missed"]
         );
         assert_eq!(Accounting { missed: 1, ..accounting.clone() }.faults(), Vec::<String>::new());
         assert_eq!(accounting.clone().with_unreported(Packets(1)).faults(), Vec::<String>::new());
         assert_eq!(Accounting { missed: 1, repaired: 1, ..accounting }.faults().len(), 1);
-        // What nobody stands for is wrong, whatever was missed.
+        // A load without a flow is an error, whatever was missed.
         let accounting = Accounting { missed: 100, ..Accounting::read(&page, &[], 2) };
         assert_eq!(accounting.faults().len(), 2, "{accounting:?}");
         page.queues[0].bytes.store(5, Ordering::Relaxed);

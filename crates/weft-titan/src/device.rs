@@ -1,4 +1,26 @@
-//! Switching queue assignment on and off at a device.
+//! Queue assignment at a device: attach, read, detach.
+//!
+//! [`Titan::attach`], under a lock of the state folder, so that one process at a time changes devices:
+//! 1. Check the device (`find`): more than one transmit queue, a kind whose packets keep their sockets, not attached
+//!    yet.
+//! 2. Remove the records and pins of devices that no longer exist.
+//! 3. Load the programs, with the settings as read-only data, and fill the pools and the match table.
+//! 4. Pin programs and maps, so that they outlive this process.
+//! 5. Write the state file. It precedes the filter, so a killed process leaves no filter without a record.
+//! 6. Add the clsact qdisc if missing, then the filter.
+//! 7. Write the requests to the NIC into the page: weights and segmentation.
+//!
+//! If a step fails, [`Undo`] reverts the preceding ones. [`Titan::detach`] does the same steps in reverse. It continues
+//! after a failed step, and reports the first error. Last it waits until the kernel has unloaded the programs.
+//!
+//! Ownership: the kernel owns the programs and maps, through pins and filter. The state file is the record of what must
+//! be undone. A `Titan` value only maps the shared pages, and its drop changes nothing. The programs write the page of
+//! queues; the NIC writes its own fields.
+//!
+//! Rare branches are counted by the programs, in [`Totals`]: packets without a socket, flows beyond the bound, flows
+//! passed or kept, late repairs (`repaired`, `swept`), and updates that were given up. Departures that the kernel did
+//! not report are counted by the kernel (`recursion_misses`). [`Titan::notes`] reports conditions that affect the
+//! assignment.
 
 use crate::accounting::Accounting;
 use crate::error::TitanError;
@@ -24,7 +46,7 @@ use weft_host::tc_filter::{self, BpfFilter};
 use weft_host::xps;
 use weft_units::{Nanos, TxQueueId};
 
-/// How long programs may take to go, and how often that is looked at.
+/// The time allowed for programs to be unloaded, and the interval of the polls.
 const UNLOAD_PATIENCE: Nanos = Nanos::from_secs(1);
 const UNLOAD_LOOK: core::time::Duration = core::time::Duration::from_millis(1);
 type Result<T> = core::result::Result<T, TitanError>;
@@ -41,11 +63,11 @@ pub struct Titan {
 }
 
 impl Titan {
-    /// Switches queue assignment on at `device` of `ns`. It stays on when this process ends.
+    /// Attaches queue assignment to `device` of `ns`. It stays attached when this process ends.
     ///
     /// # Errors
-    /// When the device has one queue, is not fit, or has it on already; when the kernel lacks a facility. Nothing is left
-    /// behind then.
+    /// When the device has one queue, is unsuitable, or has it attached already; when the kernel lacks a facility.
+    /// Nothing remains then.
     pub fn attach(ns: &NetNs, device: &str, settings: &Settings) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
@@ -59,7 +81,7 @@ impl Titan {
         let pools = pools(ns, device, &settings.pool, &found)?;
         let pins = pins_of(BpfFs::open()?.root(), netns, found.ifindex);
         let loaded = load(settings, &found, &pools)?;
-        // Without a state these are nobody's: a run that was killed in between, or a namespace of the same number before.
+        // Without a state file these pins have no owner: a killed run, or an earlier namespace with the same number.
         Pins::new(&pins).remove();
         let mut undo = Undo {
             ns: ns.handle()?,
@@ -94,7 +116,7 @@ impl Titan {
             pins,
             since: state::seconds_since_1970(),
         };
-        // Before the filter is there: a process that is killed in between leaves nothing that nobody knows of.
+        // Before the filter is added: a process killed in between leaves no filter without a record.
         undo.state = Some((folder.clone(), state.clone()));
         state.write(&folder)?;
         if clsact_added {
@@ -108,17 +130,17 @@ impl Titan {
         Ok(titan)
     }
 
-    /// What is on at `device` of `ns`.
+    /// Opens the queue assignment attached to `device` of `ns`.
     ///
     /// # Errors
-    /// When nothing is, with where it is.
+    /// When none is attached, with the devices where it is.
     pub fn open(ns: &NetNs, device: &str) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
         stale_pins::forget(&folder)?;
         let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
         match State::read(&folder, netns, ifindex)? {
-            // Its name may be another by now; its number is not.
+            // The name may have changed; the interface number has not.
             Some(state) => Self::with_maps(ns, State { device: device.to_owned(), ..state }, folder),
             None => {
                 let others: Vec<String> = State::all(&folder)?.into_iter().map(|s| s.device).collect();
@@ -132,10 +154,10 @@ impl Titan {
         }
     }
 
-    /// Where it is on, in the network namespace `ns`; all namespaces without one.
+    /// The devices with queue assignment in the network namespace `ns`, or in all namespaces without one.
     ///
     /// # Errors
-    /// When a file of what was done cannot be read.
+    /// When a state file cannot be read.
     pub fn all(ns: Option<&NetNs>) -> Result<Vec<State>> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
@@ -156,7 +178,7 @@ impl Titan {
         Ok(Self { ns: ns.handle()?, state, page, totals, flows, folder })
     }
 
-    /// Says in the page what the NIC is to do.
+    /// Writes the requests to the NIC into the page.
     fn ask_nic(&self, settings: &Settings) {
         let interval = settings.update_interval.get();
         self.page.update_interval_ns.store(interval, Ordering::Relaxed);
@@ -166,17 +188,17 @@ impl Titan {
         self.page.use_weights.store(u32::from(settings.parts.dqwa), Ordering::Release);
     }
 
-    /// What was done to the device.
+    /// The state of the device, as recorded when it was attached.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The page of queues.
+    /// The page of the queues.
     pub fn page(&self) -> &QueuePage {
         &self.page
     }
 
-    /// The sums over the device.
+    /// The totals of the device.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -186,36 +208,36 @@ impl Titan {
         &self.ns
     }
 
-    /// The flows that are known: those that have sent lately.
+    /// The known flows: those that have sent recently.
     pub fn flows(&self) -> Vec<FlowRecord> {
         self.flows.flows.iter().filter_map(FlowRecord::read).collect()
     }
 
-    /// How long it has been on.
+    /// The time since it was attached.
     pub fn age(&self) -> Nanos {
         Nanos::from_secs(state::seconds_since_1970().saturating_sub(self.state.since))
     }
 
-    /// Nanoseconds of our programs for each packet assigned, departures included; none while the kernel's statistics are
-    /// off.
+    /// The time of the programs per assigned packet in nanoseconds, departures included; `None` while the kernel's
+    /// statistics are off.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel cannot be queried.
     pub fn nanos_per_packet(&self) -> Result<Option<f64>> {
         Ok(self.program_time()?.nanos_per_run())
     }
 
-    /// Packets that came to the classifier, and the time of all our programs: departures included, also what they take for
-    /// packets that are freed on the host and are none of ours. Zeros while the kernel's statistics are off.
+    /// The number of packets at the classifier, and the time of all programs. The time includes departures, and packets
+    /// freed on the host that are not counted here. Zero while the kernel's statistics are off.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel cannot be queried.
     pub fn program_time(&self) -> Result<RunStats> {
         let mut sum = RunStats::default();
         for (i, id) in self.state.programs.iter().enumerate() {
             let stats = match program_info(*id) {
                 Ok(info) => info.stats,
-                // Those of departures have gone with their pins.
+                // The programs of departures were removed with their pins.
                 Err(_) if i > 0 => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -227,10 +249,10 @@ impl Titan {
         Ok(sum)
     }
 
-    /// The same by program, by its name in the kernel.
+    /// The statistics by program, with the program's name in the kernel.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel cannot be queried.
     pub fn program_times(&self) -> Result<Vec<(String, RunStats)>> {
         let read = |id: &u32| {
             let info = program_info(*id)?;
@@ -239,25 +261,25 @@ impl Titan {
         self.state.programs.iter().map(read).collect()
     }
 
-    /// How the counts stand. They are exact when nothing is under way.
+    /// The current accounting, exact when no packet is outstanding.
     ///
     /// # Errors
-    /// When the kernel does not tell of the programs.
+    /// When the kernel cannot be queried for the programs.
     pub fn accounting(&self) -> Result<Accounting> {
         let mut accounting = Accounting::read(&self.page, &self.flows(), self.state.queues as usize);
         accounting.repaired = self.totals.repaired.load(Ordering::SeqCst);
         accounting.given_up = self.totals.given_up.load(Ordering::SeqCst);
-        // The classifier is no tracing program: the first.
+        // The first program is the classifier, which is no tracing program.
         for id in self.state.programs.iter().skip(1) {
             accounting.missed += program_info(*id)?.recursion_misses;
         }
         Ok(accounting)
     }
 
-    /// What does not work here, and why.
+    /// The limitations of queue assignment on this device, with reasons.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel cannot be queried.
     pub fn notes(&self) -> Result<Vec<String>> {
         let mut notes = Vec::new();
         let on = |part: &str| self.state.parts.iter().any(|name| name == part);
@@ -272,13 +294,13 @@ impl Titan {
         let filters = tc_filter::egress_filters(&self.ns, &self.name()?)?;
         if filters.iter().any(|filter| filter.chain == 0 && filter.priority < self.state.priority) {
             notes.push(format!(
-                "a filter at {} runs before ours (priority {}): what it does not pass on is not assigned",
+                "a filter at {} runs before ours (priority {}); packets that it does not pass on are not assigned",
                 self.state.device, self.state.priority
             ));
         }
         if !self.state.pins.exists() {
             notes.push(format!(
-                "nothing is pinned at {} any more, so departures are not seen and counts are late: detach and attach again",
+                "the pins at {} were removed, so departures are not seen and counts are late; detach and attach again",
                 self.state.pins.display()
             ));
         }
@@ -288,7 +310,7 @@ impl Titan {
         Ok(notes)
     }
 
-    /// What to do when the device has another number of queues by now (`ethtool -L`).
+    /// A note if the device's number of queues has changed (`ethtool -L`).
     fn queues_note(&self) -> Result<Option<String>> {
         let now = match self.state.software_nic {
             true => self.page.nic_queues.load(Ordering::Acquire) as u32,
@@ -297,31 +319,31 @@ impl Titan {
         let (assigned, device) = (self.state.queues, &self.state.device);
         Ok((now != assigned).then(|| {
             let what = if now < assigned {
-                "packets of the others go to the first"
+                "packets for the missing ones are sent to the first"
             } else {
                 "the others get no flows"
             };
             format!(
-                "{device} has {now} queues by now, and flows are assigned to {assigned}: {what}; \
+                "{device} has {now} queues now, and flows are assigned to {assigned}: {what}; \
                  `weft titan detach {device}` and attach it again"
             )
         }))
     }
 
-    /// Whether much of the traffic cannot be assigned.
+    /// A note if much of the traffic cannot be assigned.
     fn forwarded_note(&self) -> Option<String> {
         let without = self.totals.without_socket.load(Ordering::Relaxed);
         let assigned: u64 = self.page.queues.iter().map(|queue| queue.packets.load(Ordering::Relaxed)).sum();
         (without > 1000 && without * 10 > assigned).then(|| {
             format!(
-                "{without} packets came without a socket and were not assigned ({assigned} were): routing takes them from their \
-                 sockets, so what containers and virtual machines send through this host's routing cannot be; attach inside \
+                "{without} packets arrived without a socket and were not assigned ({assigned} were): routing detaches them from their \
+                 sockets, so traffic that containers and virtual machines send through this host's routing cannot be; attach inside \
                  their namespaces, or join them by a bridge"
             )
         })
     }
 
-    /// The device's name now.
+    /// The current name of the device.
     fn name(&self) -> Result<String> {
         name_of(&self.ns, self.state.ifindex)?.ok_or_else(|| TitanError::Gone {
             device: self.state.device.clone(),
@@ -329,15 +351,15 @@ impl Titan {
         })
     }
 
-    /// The namespace, and what was done, to change the device's limits of segments.
+    /// The namespace, the state folder and the state, for changes of the device's segment limits.
     pub(crate) fn segments(&mut self) -> (&NetNs, &Path, &mut State) {
         (&self.ns, &self.folder, &mut self.state)
     }
 
-    /// Switches queue assignment off and takes back all that was done.
+    /// Detaches queue assignment and undoes all changes to the device.
     ///
     /// # Errors
-    /// When the kernel refuses a step; the rest is done all the same.
+    /// When the kernel refuses a step; the remaining steps are executed nevertheless.
     pub fn detach(mut self) -> Result<()> {
         let _lock = state::lock(&self.folder)?;
         self.page.use_weights.store(0, Ordering::Release);
@@ -352,7 +374,7 @@ impl Titan {
         }
         outcome = outcome.and(segments::restore_known(&self.folder, &mut self.state, &self.ns));
         drop_pins(&self.state.pins);
-        // Until the last program has ended packets are counted in and out.
+        // Packets are counted in and out until the last program has ended.
         wait_unloaded(&self.state.programs);
         self.page.empty();
         self.state.remove(&self.folder);
@@ -360,7 +382,8 @@ impl Titan {
     }
 }
 
-/// Puts the classifier at the device's egress. Where the device is not our NIC's port, an action behind it chooses the queue.
+/// Adds the classifier to the device's egress. If the device is not our NIC's port, a tc action after it selects the
+/// queue.
 fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Found, priority: u16) -> Result<()> {
     let action = found.nic_page.is_none();
     let filter = BpfFilter {
@@ -374,8 +397,8 @@ fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Found, priority
     Ok(tc_filter::add_bpf_egress(ns, device, &filter)?)
 }
 
-/// A map of a device's programs, where it is pinned; else the classifier's own, so that what is on can be switched off when
-/// somebody has removed the pins.
+/// A map of a device's programs, from its pin or else from the classifier. A device whose pins were removed can thus
+/// still be detached.
 fn map<T: SharedLayout>(state: &State, name: &str) -> Result<SharedValue<T>> {
     let missing = match Pins::new(&state.pins).shared(name) {
         Ok(value) => return Ok(value),
@@ -385,9 +408,8 @@ fn map<T: SharedLayout>(state: &State, name: &str) -> Result<SharedValue<T>> {
     classifier.flatten().map_or(Err(missing.into()), |map| Ok(map.shared()?))
 }
 
-/// Waits until programs that nothing holds any more are gone: the kernel unlinks and frees them behind our back
-/// (`bpf_link_put`, kernel/bpf/syscall.c). Whoever else holds one, such as a debugger, is not waited for longer than
-/// [`UNLOAD_PATIENCE`].
+/// Waits until unreferenced programs are unloaded: the kernel unlinks and frees them asynchronously (`bpf_link_put`,
+/// kernel/bpf/syscall.c). If another process, such as a debugger, holds one, the wait ends after [`UNLOAD_PATIENCE`].
 fn wait_unloaded(programs: &[u32]) {
     let until = clock::now() + UNLOAD_PATIENCE;
     while programs.iter().any(|id| is_loaded(*id)) && clock::now() < until {
@@ -395,7 +417,7 @@ fn wait_unloaded(programs: &[u32]) {
     }
 }
 
-/// The queues that each core may choose from; empty for all.
+/// The queues that each core may select; empty for all.
 fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec<TxQueueId>>> {
     let mut pools = match pool {
         Pool::All => Vec::new(),
@@ -449,10 +471,11 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<TxQueueId>]) -> Result<
     Ok(loaded)
 }
 
-/// A cgroup as the programs compare it (`struct weft_cgroup`); zeros, which match nothing, for one that does not exist.
+/// A cgroup in the form that the programs compare (`struct weft_cgroup`); zeros, which match nothing, if it does not
+/// exist.
 fn cgroup(path: &str) -> [u8; CGROUP_BYTES] {
     let place = find_cgroup(path).and_then(|cgroup| cgroup.place().ok());
-    // WEFT_LEVEL_ANY where the root of the hierarchy cannot be seen.
+    // WEFT_LEVEL_ANY where the root of the hierarchy is not visible.
     place.map_or([0; CGROUP_BYTES], |place| cgroup_bytes(place.id, place.level.unwrap_or(u32::MAX)))
 }
 

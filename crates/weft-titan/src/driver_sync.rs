@@ -1,7 +1,21 @@
-//! What a driver cannot be asked for by a program in the kernel is asked for by a process: weights of queues by the
-//! net-shaper interface, segment sizes by the device's limit.
+//! The actuator: a process that passes weights and segment sizes to a driver, which programs in the kernel cannot do.
 //!
-//! The software NIC needs none of this; it reads the page itself.
+//! Weights of queues use the net-shaper interface, and segment sizes the device's limit. The software NIC needs no
+//! actuator, since it reads the page itself.
+//!
+//! One pass ([`Actuator::look`]), at the interval of [`Actuator::pause`]:
+//! 1. Take the changed weights from the page, at most one batch per update interval ([`WeightUpdates`]).
+//! 2. Set them by net-shaper. A group is set as a whole, so the actuator keeps all weights.
+//! 3. Check whether a queue has more than one flow. Segments become small at once, and large again after [`CALM`]
+//!    without a shared queue.
+//! 4. After a change of the segment limit, flush the routes, so that sockets adopt it.
+//!
+//! [`Actuator::finish`] restores the segment limits and deletes the weights.
+//!
+//! Ownership: one actuator per device, by a file lock that ends with the process. The original limits are in the state
+//! file, written before the first change. A killed actuator's changes are thus undone by the next actuator or by
+//! detaching. Every change is reported to the caller, and the ages of the weights are counted
+//! ([`WeightUpdates::staleness`]).
 
 use crate::device::Titan;
 use crate::error::TitanError;
@@ -17,13 +31,13 @@ use weft_sched::WeightUpdates;
 use weft_sched::queues::Update;
 use weft_units::{Instant, Nanos, TxQueueId, Weight};
 
-/// How long no queue must have been shared before segments are large again: a limit that changes with every packet would make
-/// every socket look its route up again with every packet.
+/// The time without a shared queue after which segments become large again. Each change of the limit makes every socket
+/// look up its route again, so it must not follow every packet.
 pub const CALM: Nanos = Nanos::from_millis(500);
-/// How often the queues are looked at when there is no update to wait for.
+/// The interval of polls without an update interval to wait for.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Something that can be told the weights of a device's queues.
+/// A receiver of queue weights.
 pub trait QueueWeights {
     /// Sets weights; queues that are not named keep theirs.
     ///
@@ -31,7 +45,7 @@ pub trait QueueWeights {
     /// When the device or the kernel refuses.
     fn set(&mut self, updates: &[Update]) -> Result<(), ShaperError>;
 
-    /// Takes all weights back.
+    /// Removes all weights.
     ///
     /// # Errors
     /// When the device or the kernel refuses.
@@ -55,15 +69,15 @@ pub enum QueueWeightsError {
 pub struct ShaperWeights {
     shaper: Shaper,
     ifindex: u32,
-    /// The weights of all queues: a group is set as a whole.
+    /// The weights of all queues, since a group is set as a whole.
     weights: Vec<(TxQueueId, Weight)>,
 }
 
 impl ShaperWeights {
-    /// Opens the interface of a device with `queues` queues; the reason where it has none, or no weights for queues.
+    /// Opens the interface of a device with `queues` queues.
     ///
     /// # Errors
-    /// The device has no such interface, or it takes no weights.
+    /// The reason, if the device has no such interface or its shapers accept no weights.
     pub fn open(ns: &weft_host::NetNs, ifindex: u32, queues: u32) -> Result<Self, QueueWeightsError> {
         let mut shaper = Shaper::open(ns)?;
         let can = shaper.capabilities(ifindex, Scope::Queue)?;
@@ -75,7 +89,7 @@ impl ShaperWeights {
     }
 }
 
-/// The weight as a device takes it: an idle queue has weight 1, and what is too large is the largest.
+/// Converts a weight to the device's range: 1 for an idle queue, and the maximum for larger ones.
 fn device_weight(weight: u64) -> Weight {
     Weight::new(u32::try_from(weight).unwrap_or(u32::MAX)).unwrap_or(Weight::ONE)
 }
@@ -95,7 +109,7 @@ impl QueueWeights for ShaperWeights {
     }
 }
 
-/// Whether segments are to be small: at once when a queue is shared, and for [`CALM`] after none was.
+/// The rule of small segments: at once when a queue is shared, and for [`CALM`] after the last was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SegmentRule {
     small: bool,
@@ -103,7 +117,7 @@ pub struct SegmentRule {
 }
 
 impl SegmentRule {
-    /// Whether they are to be small at `now`.
+    /// Updates the rule at `now`. Returns whether segments must be small.
     pub fn look(&mut self, now: Instant, shared: bool) -> bool {
         if shared {
             self.shared_at = now;
@@ -131,7 +145,7 @@ pub struct DriverSync {
     rule: Option<SegmentRule>,
     small: bool,
     changes: u64,
-    /// Held as long as this lives.
+    /// The lock of the device, held for the actuator's lifetime.
     _hold: std::fs::File,
 }
 
@@ -142,15 +156,15 @@ impl core::fmt::Debug for DriverSync {
 }
 
 impl DriverSync {
-    /// For a device at which queue assignment is on.
+    /// Creates an actuator for a device with queue assignment.
     ///
     /// # Errors
-    /// When the device is the software NIC's, or neither weights nor segment sizes are to be kept.
+    /// When the device is the software NIC's port, or neither weights nor segment sizes can be set.
     pub fn new(mut titan: Titan) -> Result<Self, TitanError> {
         let hold = {
             let (ns, folder, known) = titan.segments();
             let hold = segments::hold(folder, known)?;
-            // What one that was killed has left.
+            // A killed actuator may have left its changes.
             segments::restore(folder, known, ns)?;
             hold
         };
@@ -179,7 +193,7 @@ impl DriverSync {
         Ok(Self { titan, updates, weights, without_weights, rule, small: false, changes: 0, _hold: hold })
     }
 
-    /// What is kept in step, and what cannot be.
+    /// The settings that the actuator keeps up to date, and those that it cannot.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.weights.is_some() {
@@ -195,16 +209,16 @@ impl DriverSync {
         lines
     }
 
-    /// How long to wait before the next look.
+    /// The time until the next pass.
     pub fn pause(&self) -> Duration {
         let update = Duration::from_nanos(self.titan.state().update_interval_ns);
         if self.weights.is_some() { update.clamp(Duration::from_micros(100), PAUSE) } else { PAUSE }
     }
 
-    /// Looks at the queues and sets what has changed; says what.
+    /// Runs one pass. Returns a line for each change.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel refuses a change.
     pub fn look(&mut self) -> Result<Vec<String>, TitanError> {
         let mut said = Vec::new();
         let now = clock::now();
@@ -248,10 +262,10 @@ impl DriverSync {
         Ok(format!("segments: {to}"))
     }
 
-    /// Takes back what was set; says how it went.
+    /// Restores the device. Returns a summary.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel refuses a change.
     pub fn finish(mut self) -> Result<String, TitanError> {
         if self.small {
             self.set_segments(SegmentSize::Large)?;
@@ -270,8 +284,8 @@ impl DriverSync {
     }
 }
 
-/// A queue's weight, and when it changed. The time is cleared before the weight is read, so a change in between is seen
-/// again.
+/// Takes a queue's weight and the time of its change. The time is cleared before the weight is read, so a change in
+/// between is seen again.
 fn take_change(page: &QueuePage, queue: TxQueueId) -> (u64, Option<Instant>) {
     let changed = page.changed_ns.get(queue.index()).map_or(0, |time| time.swap(0, Ordering::SeqCst));
     (page.load(queue).weight, (changed != 0).then_some(Instant::from_nanos(changed)))

@@ -1,4 +1,4 @@
-//! Why queue assignment cannot be switched on or off.
+//! Errors of attaching and detaching queue assignment.
 
 use crate::programs::PinError;
 use crate::state::StateError;
@@ -11,31 +11,31 @@ use weft_host::sysctl::SysctlError;
 use weft_host::tc_filter::FilterError;
 use weft_host::xps::XpsError;
 
-/// Why queue assignment cannot be switched on or off.
+/// Errors of attaching, reading or detaching queue assignment.
 #[derive(Debug, thiserror::Error)]
 pub enum TitanError {
-    /// A link.
+    /// A link operation failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A namespace.
+    /// A namespace operation failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// The programs or maps.
+    /// Loading the programs or accessing a map failed.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// What is pinned.
+    /// Pinning failed.
     #[error(transparent)]
     Pins(#[from] PinError),
-    /// The file system of pinned programs.
+    /// The file system of pinned programs is not available.
     #[error(transparent)]
     Bpffs(#[from] OsError),
-    /// Filters.
+    /// A filter operation failed.
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// The transmit queues and their cores.
+    /// The map of cores to transmit queues could not be read.
     #[error(transparent)]
     Xps(#[from] XpsError),
-    /// The file of what was done.
+    /// The state file could not be read or written.
     #[error(transparent)]
     State(#[from] StateError),
     /// The device has one queue.
@@ -43,10 +43,10 @@ pub enum TitanError {
     OneQueue {
         /// The device.
         device: String,
-        /// What may be done about it.
+        /// The remedy, if any.
         hint: String,
     },
-    /// A device that takes packets away from their sockets.
+    /// The device detaches packets from their sockets.
     #[error(
         "{device} is a {kind}, which takes packets away from their sockets as soon as it gets them: when they leave cannot be \
          known; attach to the device behind it"
@@ -57,17 +57,17 @@ pub enum TitanError {
         /// Its kind.
         kind: String,
     },
-    /// It is on already.
+    /// Queue assignment is already attached.
     #[error(
         "queue assignment is on at {device} already, since {since}; `weft titan detach {device}` takes it off"
     )]
     Attached {
         /// The device.
         device: String,
-        /// How long.
+        /// The time since it was attached.
         since: String,
     },
-    /// A classifier that no file knows of.
+    /// A classifier without a state file is attached.
     #[error(
         "a classifier of queue assignment is at {device} that no file of /run/weftline/titan knows of (another /run may); \
          `tc filter del dev {device} egress prio {priority}` removes it"
@@ -78,29 +78,29 @@ pub enum TitanError {
         /// The priority of its filter.
         priority: u16,
     },
-    /// The device has gone.
-    #[error("{device} (number {ifindex}) is gone from its network namespace")]
+    /// The device no longer exists.
+    #[error("{device} (number {ifindex}) no longer exists in its network namespace")]
     Gone {
         /// The device's last name.
         device: String,
-        /// Its number.
+        /// The interface number.
         ifindex: u32,
     },
-    /// Another process keeps the device in step.
+    /// Another actuator runs for the device.
     #[error("another `weft titan actuate {device}` runs; end that one first")]
     Actuated {
         /// The device.
         device: String,
     },
-    /// It is not on.
+    /// Queue assignment is not attached.
     #[error("queue assignment is not on at {device}{others}")]
     NotAttached {
         /// The device.
         device: String,
-        /// Where it is on.
+        /// The devices where it is attached.
         others: String,
     },
-    /// The software NIC does not serve queues.
+    /// The software NIC is not in the mode that serves queues.
     #[error(
         "{device} is the port of a software NIC that enforces a policy; its rings are the policy's, and there are no queues \
          to assign. Start it with --queues N for a plain multiqueue NIC"
@@ -109,28 +109,28 @@ pub enum TitanError {
         /// The device.
         device: String,
     },
-    /// There is nothing to sync with the driver.
+    /// The actuator has nothing to set.
     #[error("nothing to keep in step at {device}: {reason}")]
     Idle {
         /// The device.
         device: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Weights by net-shaper.
+    /// A net-shaper operation failed.
     #[error(transparent)]
     Shaper(#[from] ShaperError),
-    /// A setting of the namespace.
+    /// A setting of the namespace failed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// A map is full.
+    /// A map is too small.
     #[error("the weights need {given} {what}, and there is room for {most}")]
     Table {
-        /// How many.
+        /// The number needed.
         given: usize,
-        /// Rows or cgroups.
+        /// The kind: rows or cgroups.
         what: &'static str,
-        /// How many fit.
+        /// The capacity.
         most: usize,
     },
 }

@@ -1,50 +1,51 @@
-//! The word in which cores agree on a flow: `state` of `struct weft_titan_flow` in `bpf/titan.h`, which says who may change what.
+//! The state word of a flow, shared by all cores: `state` of `struct weft_titan_flow` in `bpf/titan.h`, which has the
+//! rules of its changes.
 //!
 //! `tests/loom_table.rs` compiles this file with its model of the protocol.
 
 /// Bits 0..27: segments outstanding.
 pub const OUT: u64 = (1 << 28) - 1;
-/// The queue, 8 bits, begins at this one.
+/// The first bit of the queue, which has 8 bits.
 pub const QUEUE_AT: u32 = 28;
-/// The weight, 16 bits, begins at this one.
+/// The first bit of the weight, which has 16 bits.
 pub const WEIGHT_AT: u32 = 36;
-/// Nothing of the flow has been assigned yet.
+/// Flag: no packet of the flow has been assigned yet.
 pub const NEW: u64 = 1 << 52;
-/// Packets of the flow were left to the device's choice, and may be outstanding.
+/// Flag: packets of the flow were left to the device's choice and may be outstanding.
 pub const PASSING: u64 = 1 << 53;
-/// The entry is being made another flow's.
+/// Flag: the entry is being reassigned to another flow.
 pub const TAKEN: u64 = 1 << 54;
-/// With one of them no segment counts.
+/// All flags. With any of them set, segments do not count.
 pub const FLAGS: u64 = NEW | PASSING | TAKEN;
-/// Added when a flow ends or is left alone: who read the word before and swaps it thereafter finds another.
+/// The increment when a flow ends or is passed, so that a compare and swap from an older word fails.
 pub const ENDED: u64 = 1 << 55;
 
-/// Segments outstanding.
+/// The number of outstanding segments.
 pub fn out(word: u64) -> u64 {
     word & OUT
 }
 
-/// The queue that the flow counts in, or did when it ended.
+/// The queue in which the flow counts, or counted when it ended.
 pub fn queue(word: u64) -> u64 {
     word >> QUEUE_AT & 0xff
 }
 
-/// The weight that it counts with, or did when it ended.
+/// The weight with which the flow counts, or counted when it ended.
 pub fn weight(word: u64) -> u64 {
     word >> WEIGHT_AT & 0xffff
 }
 
-/// Whether it counts in its queue.
+/// Whether the flow counts in its queue.
 pub fn is_active(word: u64) -> bool {
     out(word) > 0 && word & FLAGS == 0
 }
 
-/// A queue and a weight, as parts of a word.
+/// A queue and a weight, as the bits of a word.
 pub fn place(queue: u64, weight: u64) -> u64 {
     (queue & 0xff) << QUEUE_AT | (weight & 0xffff) << WEIGHT_AT
 }
 
-/// The word after `word` when nothing is outstanding any more.
+/// The successor of `word` when no segment is outstanding.
 pub fn ended(word: u64) -> u64 {
     (word & !OUT).wrapping_add(ENDED)
 }

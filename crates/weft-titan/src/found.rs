@@ -1,4 +1,4 @@
-//! What is found about a device before queue assignment is switched on, and whether it is fit.
+//! The inspection of a device before attaching, and the check of its suitability.
 
 use crate::error::TitanError;
 use crate::page::{self, QueuePage};
@@ -17,18 +17,19 @@ type Result<T> = core::result::Result<T, TitanError>;
 /// The program of the software NIC's port (`bpf/doorbell.bpf.c`).
 const DOORBELL: &str = "weft_egress";
 
-/// What was found about a device.
+/// The properties of a device.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) ifindex: u32,
     pub(crate) queues: u32,
-    /// The map of the page, when the device is our NIC's port.
+    /// The map of the page, if the device is our NIC's port.
     pub(crate) nic_page: Option<MapFd>,
     pub(crate) filters: Vec<Filter>,
 }
 
 impl Found {
-    /// Refuses a device at which a classifier of ours is that nobody knows of: a second one would count every packet again.
+    /// Refuses a device with a classifier of ours that has no state file: a second classifier would count every packet
+    /// again.
     pub(crate) fn refuse_unknown(&self, device: &str) -> Result<()> {
         let ours = |filter: &&Filter| filter.program.as_ref().is_some_and(|program| program.name == FILTER);
         match self.filters.iter().find(ours) {
@@ -42,7 +43,7 @@ pub(crate) fn find(ns: &NetNs, device: &str) -> Result<Found> {
     let ifindex = link::index(ns, device)?;
     let filters =
         if tc_filter::has_clsact(ns, device)? { tc_filter::egress_filters(ns, device)? } else { Vec::new() };
-    // A filter's name is what its maker gave it; the program's own name says what it is.
+    // The filter's name was chosen by its creator; the program's own name identifies it.
     let programs = filters.iter().filter_map(|filter| filter.program.as_ref());
     let is_doorbell = |id: &u32| program_info(*id).is_ok_and(|info| info.name == DOORBELL);
     if let Some(program) = programs.map(|program| program.id).find(is_doorbell) {
@@ -64,13 +65,13 @@ pub(crate) fn find(ns: &NetNs, device: &str) -> Result<Found> {
     enough(device, Found { ifindex, queues, nic_page: None, filters }, "; `ethtool -L` may give it more")
 }
 
-/// The queues of a device that can be assigned.
+/// The number of assignable queues of a device.
 pub(crate) fn queues_of(ns: &NetNs, device: &str) -> Result<u32> {
     Ok(in_use(ns, device, xps::tx_queues(ns, device)?.count).min(page::QUEUES as u32))
 }
 
-/// The transmit queues that are in use. A driver may show more in sysfs than it uses (igb shows 8 of 4), and what is put
-/// into another one goes to the first (`netdev_cap_txqueue`); its channels say how many they are.
+/// The number of transmit queues in use, from the device's channels. A driver may show more in sysfs than it uses (igb
+/// shows 8 of 4), and packets for the others are sent to the first queue (`netdev_cap_txqueue`).
 fn in_use(ns: &NetNs, device: &str, shown: u32) -> u32 {
     let channels = Ethtool::open(ns, device).and_then(|mut nic| nic.channels());
     match channels {

@@ -1,4 +1,4 @@
-//! What this kernel offers for queue assignment, found out by trying it in a scratch namespace.
+//! A survey of the kernel's support for queue assignment, by trials in a scratch namespace.
 
 use crate::layout::Config;
 use crate::programs::FILTER;
@@ -11,10 +11,10 @@ use weft_host::tc_filter::{self, BpfFilter};
 
 /// The scratch link.
 const LINK: &str = "weft-try0";
-/// Its other end.
+/// The other end of the scratch link.
 const PEER: &str = "weft-try1";
 
-/// Tries the programs, and the action that puts packets into queues of other devices than the software NIC.
+/// Tries the programs, and the tc action that selects the queue on devices other than the software NIC.
 pub fn survey() -> Vec<Facility> {
     let loaded = Loaded::load(&Config::TRIAL, None).map_err(|error| error.to_string());
     let queues = match &loaded {
@@ -43,7 +43,7 @@ fn programs(departures: Departures) -> State {
     match departures {
         Departures::Destructors => State::Present("departures by destructors".to_owned()),
         Departures::Tracepoints => State::Limited(
-            "departures by tracepoints: the kernel lets no program attach to functions; what they miss is counted out late"
+            "departures by tracepoints: the kernel lets no program attach to functions; missed departures are counted out late"
                 .to_owned(),
         ),
     }

@@ -1,40 +1,41 @@
-//! What the programs share besides the page of queues: `bpf/titan.h` in Rust. Both sides assert the sizes.
+//! The structures shared by the programs and this process, except the page of queues: `bpf/titan.h` in Rust. Both sides
+//! assert the sizes.
 
 use crate::flow_word;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 use weft_units::{Bytes, Packets, TxQueueId};
 
-/// Most cores whose pools are known (`WEFT_CPUS`).
+/// The maximum number of cores with pools (`WEFT_CPUS`).
 pub const CPUS: usize = 1024;
-/// Size of a core's pool in its map.
+/// The size of a core's pool in its map.
 pub const POOL_BYTES: usize = 4 + crate::page::QUEUES;
 
 /// The programs' read-only data (`struct weft_titan_config`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Queues of the device.
+    /// The number of queues of the device.
     pub queues: u32,
-    /// Whether the least occupied queue is chosen; else that of the flow's hash.
+    /// Whether the least occupied queue is selected, instead of the queue of the flow's hash.
     pub least_occupied: bool,
-    /// Whether only the queues of the sending core's pool are chosen from.
+    /// Whether the choice is limited to the queues of the sending core's pool.
     pub pooled: bool,
-    /// Rows of the match table.
+    /// The number of rows of the match table.
     pub rules: u32,
-    /// Cgroups that rows name.
+    /// The number of cgroups used by the rows.
     pub cgroups: u32,
-    /// Flows that may be active at once.
+    /// The maximum number of active flows.
     pub most_flows: u32,
-    /// Whether a tc action puts packets into queues.
+    /// Whether a tc action selects the packet's queue.
     pub with_action: bool,
-    /// Whether the device is our NIC.
+    /// Whether the device is our NIC's port.
     pub device_holds: bool,
-    /// The weight of flows when there is one row only.
+    /// The weight of flows when the table has one row.
     pub default_weight: u32,
 }
 
 impl Config {
-    /// The least that can be loaded, to try whether it can.
+    /// The minimum configuration, to test whether the programs load.
     pub(crate) const TRIAL: Self = Self {
         queues: 2,
         least_occupied: true,
@@ -47,7 +48,7 @@ impl Config {
         default_weight: 1,
     };
 
-    /// As the programs read it.
+    /// The bytes in the programs' layout.
     pub fn to_bytes(self) -> [u8; 36] {
         let words = [
             self.queues,
@@ -68,7 +69,7 @@ impl Config {
     }
 }
 
-/// A core's pool as the programs read it (`struct weft_titan_pool`). Queues beyond the 256th are left out.
+/// A core's pool in the programs' layout (`struct weft_titan_pool`). Queues beyond the 256th are omitted.
 pub fn pool_bytes(queues: &[TxQueueId]) -> [u8; POOL_BYTES] {
     let mut bytes = [0; POOL_BYTES];
     let known: Vec<u8> = queues.iter().filter_map(|queue| u8::try_from(queue.0).ok()).collect();
@@ -77,18 +78,18 @@ pub fn pool_bytes(queues: &[TxQueueId]) -> [u8; POOL_BYTES] {
     bytes
 }
 
-/// Entries of the table of flows (`WEFT_FLOWS`).
+/// The number of entries of the flow table (`WEFT_FLOWS`).
 pub const FLOWS: usize = 1 << 18;
 
 /// A flow's entry (`struct weft_titan_flow`): a cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Flow {
-    /// The address of its socket in the kernel; 0 when the entry is free.
+    /// The kernel address of the socket; 0 for a free entry.
     pub socket: AtomicU64,
-    /// See [`flow_word`].
+    /// The state word, as [`flow_word`] describes it.
     pub state: AtomicU64,
-    /// Assigned so far.
+    /// The number of bytes assigned so far.
     pub bytes: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
     pub(crate) weighed: AtomicU64,
@@ -96,14 +97,14 @@ pub struct Flow {
     pub(crate) swept: AtomicU32,
     pub(crate) claim: AtomicU32,
     pub(crate) hash: AtomicU32,
-    /// Local port in the lower half, remote in the upper.
+    /// The local port in the lower half, the remote port in the upper.
     pub ports: AtomicU32,
     pad: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Flow>() == 64);
 
-/// The table of flows.
+/// The flow table.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct FlowTable {
@@ -114,25 +115,25 @@ pub struct FlowTable {
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_flows` (sizes asserted on both sides).
 unsafe impl SharedLayout for FlowTable {}
 
-/// Sums over the device (`struct weft_titan_totals`).
+/// The totals of the device (`struct weft_titan_totals`).
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Flows that became active and were kept where they were, since the NIC still held a packet.
+    /// Flows that became active and kept their queue, since the NIC still held a packet.
     pub kept: AtomicU64,
-    /// Packets left to the device's own choice, because as many flows as may be were active or known.
+    /// Packets left to the device's choice because the maximum number of flows was active or known.
     pub beyond: AtomicU64,
-    /// Packets without a socket of TCP or UDP, left to the device's own choice.
+    /// Packets without a TCP or UDP socket, left to the device's choice.
     pub without_socket: AtomicU64,
-    /// Packets of flows that were under way already, left to the device's own choice.
+    /// Packets of flows that had outstanding packets already, left to the device's choice.
     pub passed: AtomicU64,
-    /// Flows counted out late, because departures had not been seen.
+    /// Flows counted out late, because departures were missed.
     pub repaired: AtomicU64,
-    /// Of them, those that the sweep counted out, since their sockets had nothing more to send.
+    /// The flows among these counted out by the sweep, since their sockets had nothing to send.
     pub swept: AtomicU64,
-    /// Another core took the same queue between look and claim.
+    /// Retries because another core took the queue between selection and claim.
     pub retries: AtomicU64,
-    /// Words that other cores changed so often in between that a departure or its bytes stayed uncounted.
+    /// Updates given up because other cores changed the word too often: a departure or its bytes were not counted.
     pub given_up: AtomicU64,
 }
 
@@ -141,38 +142,38 @@ const _: () = assert!(size_of::<Totals>() == 64);
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_totals` (sizes asserted on both sides).
 unsafe impl SharedLayout for Totals {}
 
-/// The identity of an entry in the table of flows: the address of the flow's socket.
+/// An entry of the flow table while its flow has it: the address of the flow's socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowEntryId(pub u64);
 
-/// A flow as it was when it was looked at.
+/// A flow at the time it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
-    /// The identity of its entry.
+    /// The entry's identity.
     pub id: FlowEntryId,
-    /// Segments below the socket; the flow is active while there are any.
+    /// The number of segments below the socket; the flow is active while it is not 0.
     pub segments: Packets,
-    /// Its queue now, or the last one.
+    /// The current queue, or the last one.
     pub queue: TxQueueId,
-    /// Its weight.
+    /// The weight.
     pub weight: u32,
-    /// Assigned so far, since it has its entry.
+    /// The bytes assigned since the flow got its entry.
     pub bytes: Bytes,
-    /// The near end's port.
+    /// The local port.
     pub local_port: u16,
-    /// The far end's port; 0 for a socket that is not connected.
+    /// The remote port; 0 for a socket that is not connected.
     pub remote_port: u16,
 }
 
 impl FlowRecord {
-    /// Reads an entry; none when it is free.
+    /// Reads an entry; `None` when it is free.
     pub fn read(flow: &Flow) -> Option<Self> {
         let id = flow.socket.load(Ordering::Acquire);
         if id == 0 {
             return None;
         }
         let state = flow.state.load(Ordering::SeqCst);
-        // With a flag no segment counts.
+        // With a flag set, segments do not count.
         let segments = if flow_word::is_active(state) { flow_word::out(state) } else { 0 };
         let ports = flow.ports.load(Ordering::Relaxed);
         Some(Self {

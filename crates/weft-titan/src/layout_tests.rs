@@ -1,4 +1,4 @@
-//! Field by field, the structures here against those of the compiled programs.
+//! Comparison of the shared structures, field by field, with those of the compiled programs.
 
 use crate::layout::{Config, Flow, FlowTable, Totals, pool_bytes};
 use crate::match_table::{RULE_BYTES, encode};
@@ -13,7 +13,7 @@ fn of(name: &str) -> StructLayout {
     StructLayout::of(OBJECT, name).expect("the object has its types")
 }
 
-/// Each named field of C but padding, with its offset here.
+/// Checks each named field of C except padding against its offset here.
 #[track_caller]
 fn same(name: &str, size: usize, fields: &[(&str, usize)]) {
     let layout = of(name);
@@ -37,7 +37,7 @@ fn shared_pages_are_the_programs_field_by_field() {
         ("swept", offset_of!(Flow, swept)),
         ("claim", offset_of!(Flow, claim)),
         ("hash", offset_of!(Flow, hash)),
-        // Both ports in one word here.
+        // Both ports are in one word here.
         ("local_port", offset_of!(Flow, ports)),
         ("remote_port", offset_of!(Flow, ports) + 2),
     ];

@@ -1,7 +1,7 @@
-//! Queue assignment on multiqueue devices: Titan's dynamic queue assignment, queue weights and segment sizes (Stephens et
-//! al., ATC 2017) on an unmodified kernel.
+//! Queue assignment on multiqueue devices: Titan's dynamic queue assignment, queue weights and segment sizes (Stephens
+//! et al., ATC 2017) on an unmodified kernel.
 //!
-//! [`page`] is what the eBPF programs, the software NIC and this process share.
+//! [`page`] is the memory shared by the eBPF programs, the software NIC and this process.
 
 pub mod accounting;
 pub mod device;

@@ -1,13 +1,13 @@
-//! The match table as the eBPF program reads it (`struct weft_rule`, bpf/match.h).
+//! The match table in the layout of the eBPF program (`struct weft_rule`, bpf/match.h).
 
 use core::net::IpAddr;
 use weft_packet::{Match, Prefix};
 
-/// Most rows of the match table.
+/// The maximum number of rows of the match table.
 pub const RULES: usize = 512;
-/// Most cgroups that rows name.
+/// The maximum number of cgroups that rows name.
 pub const CGROUPS: usize = 64;
-/// Size of one row in the map.
+/// The size of a row in the map.
 pub const RULE_BYTES: usize = 96;
 
 const TEST_PROTOCOL: u8 = 1;
@@ -18,7 +18,7 @@ const TEST_PRIORITY: u8 = 16;
 const TEST_CGROUP: u8 = 32;
 const TEST_IPV6: u8 = 64;
 
-/// An address prefix as four words of address and mask in network order; IPv4 as `::ffff:a.b.c.d`.
+/// Converts an address prefix to four words of address and mask in network order; IPv4 is `::ffff:a.b.c.d`.
 fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
     let (address, length) = match prefix.addr {
         IpAddr::V4(a) => (a.to_ipv6_mapped().octets(), 96 + u32::from(prefix.len)),
@@ -29,10 +29,10 @@ fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
     (net.to_be_bytes(), mask.to_be_bytes())
 }
 
-/// Size of a cgroup in the map (`struct weft_cgroup`).
+/// The size of a cgroup in the map (`struct weft_cgroup`).
 pub const CGROUP_BYTES: usize = 16;
 
-/// A cgroup as the programs compare it: its number and its level in the hierarchy.
+/// A cgroup in the form that the programs compare: its number and its level in the hierarchy.
 pub fn cgroup_bytes(id: u64, level: u32) -> [u8; CGROUP_BYTES] {
     let mut element = [0; CGROUP_BYTES];
     element[..8].copy_from_slice(&id.to_ne_bytes());
@@ -40,7 +40,7 @@ pub fn cgroup_bytes(id: u64, level: u32) -> [u8; CGROUP_BYTES] {
     element
 }
 
-/// One row as the program reads it. What `m` matches gets `given`: a lane of the software NIC, or a flow's weight.
+/// Encodes one row. Packets that `m` matches get `given`: a lane of the software NIC, or a flow's weight.
 pub fn encode(m: &Match, given: u32) -> [u8; RULE_BYTES] {
     let mut out = [0; RULE_BYTES];
     let mut tests = 0;

@@ -4,33 +4,33 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 use weft_units::{FlowKey, TxQueueId};
 
-/// Most queues of a device that are assigned (`WEFT_QUEUES`).
+/// The maximum number of assigned queues of a device (`WEFT_QUEUES`).
 pub const QUEUES: usize = 256;
-/// Slots of packets that a NIC holds outside its rings (`WEFT_HELD`).
+/// The number of slots of packets that a NIC holds outside its rings (`WEFT_HELD`).
 pub const HELD: usize = 1024;
-/// The name of the map that has the page, in every object that uses it.
+/// The name of the page's map, in every object that uses it.
 pub const MAP: &str = "queues";
 
 /// A queue. The first line is written when a packet is assigned, the second when it has left.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// Assigned, in segments.
+    /// Segments assigned.
     pub packets: AtomicU64,
-    /// Assigned, frame bytes.
+    /// Frame bytes assigned.
     pub bytes: AtomicU64,
-    /// Flows that came from another queue.
+    /// Flows that moved here from another queue.
     pub moves: AtomicU64,
     /// Flows that became active here.
     pub activations: AtomicU64,
     pad0: [AtomicU64; 4],
-    /// Left, in segments, and was seen to leave.
+    /// Segments whose departures were seen.
     pub left_packets: AtomicU64,
-    /// Left, frame bytes.
+    /// Frame bytes whose departures were seen.
     pub left_bytes: AtomicU64,
-    /// That left without being seen, in segments, and were found to have left.
+    /// Segments whose departures were missed, and which were later found to have left.
     pub unseen_packets: AtomicU64,
-    /// The same in frame bytes.
+    /// Frame bytes whose departures were missed.
     pub unseen_bytes: AtomicU64,
     pad1: [AtomicU64; 4],
 }
@@ -39,45 +39,46 @@ pub struct Queue {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct QueuePage {
-    /// 1: serve the queues by their weights; 0: all alike.
+    /// 1: the queues are served by their weights; 0: all equally.
     pub use_weights: AtomicU32,
-    /// Not 0: a queue with more than one flow sends pieces of at most so many bytes (DSOS).
+    /// Not 0: a queue with more than one flow sends chunks of at most this many bytes (DSOS).
     pub segment_bytes: AtomicU32,
-    /// The NIC takes changed weights in batches, at least so many nanoseconds apart.
+    /// The minimum interval, in nanoseconds, at which the NIC takes changed weights.
     pub update_interval_ns: AtomicU64,
-    /// Written by a NIC of ours: how many queues it has; 0 when the page belongs to no such NIC.
+    /// The number of queues of our NIC, written by it; 0 when the page belongs to another device.
     pub nic_queues: AtomicU64,
-    /// 1: all queues send pieces while any has more than one flow.
+    /// 1: all queues send chunks while any has more than one flow.
     pub segment_all: AtomicU32,
-    /// 1: flows whose departures were missed stay counted, for tests, which then see each one.
+    /// 1: flows with missed departures stay counted, for tests that check each one.
     pub sweep_off: AtomicU32,
     pad0: [AtomicU64; 4],
-    /// Written by the NIC. A queue's number plus 1: a packet is just being taken off a ring of it, and it is not known whose;
-    /// 0: none is.
+    /// Written by the NIC. A queue's number plus 1 while a packet of a flow not yet known is being fetched from a ring
+    /// of that queue; otherwise 0.
     pub fetching: AtomicU64,
-    /// Written by the NIC: the sum of `held`, never less than that.
+    /// Written by the NIC: the sum of `held`, and never less.
     pub holding: AtomicU64,
     pad2: [AtomicU64; 6],
-    /// Written by the NIC: unfinished packets, by [`held_slot`] of their flow.
+    /// Written by the NIC: the number of unfinished packets, by [`held_slot`] of their flow.
     pub held: [AtomicU32; HELD],
-    /// Active flows and weight of each queue: see [`Load`]. Side by side, so that who looks for the least occupied takes one cache
-    /// line from the other cores for eight queues.
+    /// The active flows and the weight of each queue, as [`Load`]. They are adjacent, so the search for the least
+    /// occupied queue takes one cache line from other cores per eight queues.
     pub loads: [LoadWord; QUEUES],
-    /// Monotonic time, in nanoseconds, of the first change of a queue's weight that the NIC has not taken yet; 0 when it knows all.
+    /// The monotonic time, in nanoseconds, of a queue's first weight change that the NIC has not taken yet; 0 when it
+    /// has taken all.
     pub changed_ns: [AtomicU64; QUEUES],
-    /// What is counted of the queues.
+    /// The counts of the queues.
     pub queues: [Queue; QUEUES],
 }
 
-/// Bits of a [`LoadWord`] that count flows: more than the table of flows has entries.
+/// The bits of a [`LoadWord`] that count flows: enough for all entries of the flow table.
 const FLOWS_BITS: u32 = 20;
 
-/// What a queue has to do.
+/// The load of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// Active flows: those with a packet below their socket.
+    /// The number of active flows: those with a packet below their socket.
     pub flows: u64,
-    /// The sum of their weights; 0 when there is none.
+    /// The sum of their weights; 0 without active flows.
     pub weight: u64,
 }
 
@@ -87,13 +88,13 @@ pub struct Load {
 pub struct LoadWord(AtomicU64);
 
 impl LoadWord {
-    /// What it says now. Sequentially consistent: the NIC clears `changed_ns` before.
+    /// Reads the load. Sequentially consistent: the NIC clears `changed_ns` before.
     pub fn get(&self) -> Load {
         let word = self.0.load(Ordering::SeqCst);
         Load { flows: word & ((1 << FLOWS_BITS) - 1), weight: word >> FLOWS_BITS }
     }
 
-    /// Sets it.
+    /// Writes the load.
     pub fn set(&self, load: Load) {
         self.0.store(load.weight << FLOWS_BITS | load.flows, Ordering::SeqCst);
     }
@@ -110,27 +111,27 @@ impl QueuePage {
         self.queues.iter().map(|queue| of(queue).load(Ordering::Relaxed)).sum()
     }
 
-    /// The load of a queue; none of one that there is not.
+    /// The load of a queue; zero for an unknown queue.
     pub fn load(&self, queue: TxQueueId) -> Load {
         self.loads.get(queue.index()).map_or_else(Load::default, LoadWord::get)
     }
 
-    /// Flows that are active now.
+    /// The number of flows that are active now.
     pub fn active(&self) -> u64 {
         self.loads.iter().map(|load| load.get().flows).sum()
     }
 
-    /// Flows that became active so far.
+    /// The number of flows that became active so far.
     pub fn activations(&self) -> u64 {
         self.sum(|queue| &queue.activations)
     }
 
-    /// Of them, those that came from another queue.
+    /// The number of these that moved from another queue.
     pub fn moves(&self) -> u64 {
         self.sum(|queue| &queue.moves)
     }
 
-    /// Sets all that is counted of the queues to 0. Nobody may count meanwhile.
+    /// Resets all counts of the queues to 0. No program may count meanwhile.
     pub fn empty(&self) {
         for queue in &self.queues {
             let counts = [&queue.packets, &queue.bytes, &queue.moves, &queue.activations];
@@ -163,13 +164,13 @@ impl Default for QueuePage {
     }
 }
 
-/// The slot of [`QueuePage::held`] of a flow: a hash of its five-tuple, the same as `flow_hash` in bpf/flow_key.h. IPv4
-/// addresses count as `::ffff:a.b.c.d`.
+/// The slot of a flow in [`QueuePage::held`]: a hash of its five-tuple, the same as `flow_hash` in bpf/flow_key.h. IPv4
+/// addresses are hashed as `::ffff:a.b.c.d`.
 pub fn held_slot(key: &FlowKey) -> usize {
     flow_hash(key) as usize % HELD
 }
 
-/// The hash of a five-tuple: `flow_hash` in bpf/flow_key.h. The words of the addresses are taken as they lie in memory.
+/// The hash of a five-tuple: `flow_hash` in bpf/flow_key.h. The words of the addresses are taken in memory order.
 pub fn flow_hash(key: &FlowKey) -> u32 {
     let words = |address: core::net::IpAddr| -> [u32; 4] {
         let octets = match address {

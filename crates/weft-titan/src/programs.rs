@@ -1,4 +1,4 @@
-//! Loading the programs of `bpf/titan.bpf.c`, and finding them again where they are pinned.
+//! Loading and pinning the programs of `bpf/titan.bpf.c`, and access to their pins.
 
 use crate::layout::Config;
 use crate::page;
@@ -12,29 +12,29 @@ pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tita
 
 /// The classifier at the device's egress.
 const CLASSIFIER: &str = "weft_titan";
-/// Programs that see departures by packets' destructors.
+/// The programs that observe departures by packets' destructors.
 const DESTRUCTORS: [&str; 4] = ["weft_tcp_wfree", "weft_sock_wfree", "weft_ack_wfree", "weft_edemux"];
-/// Programs that see departures by tracepoints.
+/// The programs that observe departures by tracepoints.
 const TRACEPOINTS: [&str; 3] = ["weft_consumed", "weft_dropped", "weft_dropped_2"];
-/// Maps that are pinned.
+/// The maps that are pinned.
 const MAPS: [&str; 4] = [page::MAP, "totals", "flows", "sweeps"];
 
-/// The name by which our filter is known at a device.
+/// The name of our filter at a device.
 pub const FILTER: &str = "weft_titan";
 /// The handle of our filter.
 pub(crate) const HANDLE: u32 = 1;
 
-/// How departures of packets are seen.
+/// The source of departure events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departures {
-    /// By packets' destructors: exact whatever frees or orphans them. Needs fentry.
+    /// The packets' destructors: exact, whatever frees or orphans a packet. Needs fentry.
     Destructors,
-    /// By the tracepoints of freed packets: those that lose their socket before are missed, and counted out later.
+    /// The tracepoints of freed packets. Packets that lose their socket before are missed, and counted out later.
     Tracepoints,
 }
 
 impl Departures {
-    /// Its name in files and reports.
+    /// The name in files and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Destructors => "destructors",
@@ -59,11 +59,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs; those for departures by destructors where the kernel takes them, else by tracepoints. `nic_page` is
-    /// the NIC's own map of the page, to be used instead of a new one.
+    /// Loads the programs, with departures by destructors where the kernel accepts them, else by tracepoints.
+    /// `nic_page` is the NIC's own map of the page, which replaces a new one.
     ///
     /// # Errors
-    /// When the kernel refuses the programs.
+    /// When the kernel rejects the programs.
     pub fn load(config: &Config, nic_page: Option<&MapFd>) -> Result<Self, BpfError> {
         Self::load_by(config, nic_page, Departures::Destructors)
             .or_else(|_| Self::load_by(config, nic_page, Departures::Tracepoints))
@@ -87,7 +87,7 @@ impl Loaded {
         Ok(Self { object, departures, classifier })
     }
 
-    /// How departures are seen.
+    /// The source of departure events.
     pub fn departures(&self) -> Departures {
         self.departures
     }
@@ -100,16 +100,16 @@ impl Loaded {
     /// Writes element `index` of the array map `name`.
     ///
     /// # Errors
-    /// When the kernel refuses the element.
+    /// When the kernel rejects the element.
     pub fn set_element(&self, name: &str, index: u32, value: &[u8]) -> Result<(), BpfError> {
         self.object.set_element(name, index, value)
     }
 
-    /// Attaches what sees departures, and pins all that must outlive this process in `folder`. Returns the numbers of the
-    /// programs, the classifier's first.
+    /// Attaches the programs of departures, and pins all that must outlive this process in `folder`. Returns the
+    /// program ids, the classifier's first.
     ///
     /// # Errors
-    /// When the kernel refuses; what was pinned is left for the caller to remove.
+    /// When the kernel refuses. The caller must remove the pins made so far.
     pub fn pin(&self, folder: &Path) -> Result<Vec<u32>, PinError> {
         std::fs::create_dir(folder)
             .map_err(|source| PinError::Folder { folder: folder.display().to_string(), source })?;
@@ -126,35 +126,35 @@ impl Loaded {
     }
 }
 
-/// Why something could not be pinned.
+/// Errors of pinning.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// The folder in the bpf file system.
-    #[error("make the folder {folder}: {source}")]
+    /// The folder in the bpf file system could not be created.
+    #[error("create the folder {folder}: {source}")]
     Folder {
         /// The folder.
         folder: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A program or map.
+    /// A program or map could not be pinned.
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
 
-/// What is pinned in a folder.
+/// The pins of a folder.
 #[derive(Clone, Debug)]
 pub struct Pins {
     folder: PathBuf,
 }
 
 impl Pins {
-    /// What is pinned in `folder`.
+    /// Refers to the pins in `folder`.
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// A map as shared memory.
+    /// Maps a pinned map as shared memory.
     ///
     /// # Errors
     /// When it is not pinned here.
@@ -162,7 +162,7 @@ impl Pins {
         MapFd::pinned(&self.folder.join(map))?.shared()
     }
 
-    /// Removes all that is pinned: what it kept alive goes, links first.
+    /// Removes all pins, links first. The kernel then frees the objects that only they kept alive.
     pub fn remove(&self) {
         for name in DESTRUCTORS.iter().chain(&TRACEPOINTS).chain(&MAPS) {
             let _ = std::fs::remove_file(self.folder.join(name));
@@ -171,16 +171,16 @@ impl Pins {
     }
 }
 
-/// The map `name` of another program, by the program's number; none when it has no such map.
+/// The map `name` of another program, by the program's id; `None` when the program has no such map.
 ///
 /// # Errors
-/// When the program is gone or rights are missing.
+/// When the program is not loaded, or a privilege is missing.
 pub fn map_of(program: u32, name: &str) -> Result<Option<MapFd>, BpfError> {
     let maps = program_maps(program)?;
     maps.iter().find(|(_, known)| known == name).map(|(id, _)| MapFd::by_id(*id)).transpose()
 }
 
-/// Whether a program is loaded still.
+/// Whether a program is still loaded.
 pub fn is_loaded(program: u32) -> bool {
     program_info(program).is_ok()
 }

@@ -1,5 +1,5 @@
-//! A device's limit of segments, which `driver_sync` lowers: the one that the device had is written down before it is changed, and
-//! stays so until it has been restored, whoever does that.
+//! The segment limit of a device, which an actuator lowers. The original limit is recorded before the change, and the
+//! record is kept until the limit has been restored, by whichever process.
 
 use crate::error::TitanError;
 use crate::state::{self, SegmentLimits, State};
@@ -10,12 +10,13 @@ use weft_host::netns::NetNs;
 
 type Result<T> = core::result::Result<T, TitanError>;
 
-/// The name that the link numbered `ifindex` has now; none when it is gone.
+/// The current name of the link numbered `ifindex`; `None` when it no longer exists.
 pub(crate) fn name_of(ns: &NetNs, ifindex: u32) -> Result<Option<String>> {
     Ok(link::list(ns)?.into_iter().find(|link| link.index == ifindex).map(|link| link.name))
 }
 
-/// Keeps other processes that sync the driver from the device while the value lives; the kernel ends that with the process.
+/// Takes the device's lock, which excludes other actuators while the file is open. The kernel releases it with the
+/// process.
 pub(crate) fn hold(folder: &Path, state: &State) -> Result<File> {
     let path = state::path(folder, state.netns, state.ifindex).with_extension("actuator");
     let file = File::create(&path).map_err(|source| state::StateError::File {
@@ -32,7 +33,7 @@ pub(crate) fn hold(folder: &Path, state: &State) -> Result<File> {
     }
 }
 
-/// What is written down now: another process may have changed or removed it.
+/// Reads the current record, which another process may have changed or removed.
 fn refresh(folder: &Path, state: &mut State) -> Result<()> {
     match State::read(folder, state.netns, state.ifindex)? {
         Some(now) if now.programs == state.programs => {
@@ -43,7 +44,7 @@ fn refresh(folder: &Path, state: &mut State) -> Result<()> {
     }
 }
 
-/// Lets no segment of the device be larger than `bytes`. What its limits were is written down first, unless it is already.
+/// Limits the device's segments to `bytes`. The original limits are recorded first, unless they are already.
 pub(crate) fn lower(folder: &Path, state: &mut State, ns: &NetNs, bytes: u32) -> Result<()> {
     let _lock = state::lock(folder)?;
     refresh(folder, state)?;
@@ -59,14 +60,14 @@ pub(crate) fn lower(folder: &Path, state: &mut State, ns: &NetNs, bytes: u32) ->
     Ok(())
 }
 
-/// Restores the device's limits, if they were changed.
+/// Restores the original limits of the device, if they were changed.
 pub(crate) fn restore(folder: &Path, state: &mut State, ns: &NetNs) -> Result<()> {
     let _lock = state::lock(folder)?;
     refresh(folder, state)?;
     restore_known(folder, state, ns)
 }
 
-/// The same for who has the lock, and takes `state` for what is written down.
+/// Restores the limits recorded in `state`, for a caller that holds the lock.
 pub(crate) fn restore_known(folder: &Path, state: &mut State, ns: &NetNs) -> Result<()> {
     let Some(SegmentLimits { max, ipv4_max }) = state.segments_before else { return Ok(()) };
     if let Some(device) = name_of(ns, state.ifindex)? {
@@ -76,7 +77,7 @@ pub(crate) fn restore_known(folder: &Path, state: &mut State, ns: &NetNs) -> Res
     Ok(state.write(folder)?)
 }
 
-/// The namespace of a device, when it can be found by what is written down: this one, or that of the name.
+/// The namespace of a device, if the record leads to it: this one, or the one of that name.
 pub(crate) fn namespace_of(state: &State) -> Option<NetNs> {
     let is_it = |ns: &NetNs| ns.inode().is_ok_and(|inode| inode == state.netns);
     NetNs::current().ok().filter(is_it).or_else(|| NetNs::named(&state.place).ok().filter(is_it))
@@ -91,7 +92,7 @@ mod tests {
 
     const LIMIT: u32 = 16_384;
 
-    /// A device in a namespace of its own, as if queue assignment were on at it.
+    /// A device in its own namespace, recorded as if queue assignment were attached.
     struct Device {
         folder: tempfile::TempDir,
         ns: NetNs,
@@ -114,7 +115,7 @@ mod tests {
             Self { folder, ns, before, state }
         }
 
-        /// What a process knows that starts now.
+        /// The state that a new process would read.
         fn opened(&self) -> State {
             let state = State::read(self.folder.path(), self.state.netns, self.state.ifindex);
             state.expect("read").expect("known")
@@ -158,7 +159,7 @@ mod tests {
         lower(folder, &mut second, &device.ns, LIMIT).expect("lowered");
         restore(folder, &mut second, &device.ns).expect("restored");
         assert_eq!(device.sizes(), device.before);
-        // Detached: nobody would restore it any more.
+        // Detached: without a record the limit could not be restored.
         device.state.remove(folder);
         let detached = lower(folder, &mut first, &device.ns, LIMIT);
         assert!(matches!(detached, Err(TitanError::NotAttached { .. })), "{detached:?}");
@@ -173,7 +174,7 @@ mod tests {
         let device = Device::new("sgl");
         let folder = device.folder.path();
         lower(folder, &mut device.opened(), &device.ns, LIMIT).expect("lowered");
-        // Somebody has deleted the filter: the classifier is gone, the device is not.
+        // The filter was deleted by another process: the classifier is unloaded, the device remains.
         let mut left = device.opened();
         assert!(namespace_of(&left).is_some(), "{}", left.place);
         crate::stale_pins::restore(folder, &mut left);

@@ -1,4 +1,4 @@
-//! What is left of devices that are gone, and of runs that were killed: pins, and files that say what was done.
+//! Cleanup after devices that no longer exist and after killed runs: their pins and state files.
 
 use crate::error::TitanError;
 use crate::programs::FILTER;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use weft_host::bpf::{MapFd, program_maps, programs_named};
 use weft_host::bpffs::BpfFs;
 
-/// What the names of folders of pins begin with.
+/// The prefix of the names of pin folders.
 const PREFIX: &str = "weft-titan-";
 
-/// Where what belongs to a device is pinned.
+/// The pin folder of a device.
 pub(crate) fn pins_of(root: &Path, netns: u64, ifindex: u32) -> PathBuf {
     root.join(format!("{PREFIX}{netns}-{ifindex}"))
 }
@@ -20,18 +20,19 @@ pub(crate) fn pins_of(root: &Path, netns: u64, ifindex: u32) -> PathBuf {
 pub(crate) fn drop_pins(folder: &Path) {
     Pins::new(folder).remove();
     if let Some(filesystem) = BpfFs::find() {
-        // One that is not ours or still has pins of ours stays.
+        // A file system that is not ours, or that still has pins of ours, stays mounted.
         let _ = filesystem.release();
     }
 }
 
-/// Forgets devices that are gone, with their pins, and removes pins that nobody knows of: a run was killed before it could say
-/// what it did. Whoever calls this has the lock.
+/// Removes the state files and pins of devices that no longer exist, and pins without a state file, which a killed run
+/// has left. The caller must hold the lock.
 pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
-    // `ip netns exec` hides the host's bpf file system: who does not see pins leaves them, and the file that names them.
+    // `ip netns exec` hides the host's bpf file system. Without a view of the pins, these and their state file are
+    // kept.
     let Some(root) = BpfFs::find().map(|filesystem| filesystem.root().to_owned()) else { return Ok(()) };
     for state in State::all(folder)? {
-        // The filter holds the classifier, and goes with the device.
+        // The filter holds the classifier, which the kernel removes with the device.
         let gone = !state.programs.first().is_some_and(|id| is_loaded(*id));
         if gone && state.pins.starts_with(&root) {
             let mut state = state;
@@ -49,13 +50,13 @@ pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
     Ok(())
 }
 
-/// Gives a device back its limit of segments: its classifier may be gone and the device not, when somebody has deleted the filter. A
-/// namespace that has no name any more took its devices with it.
+/// Restores the segment limits of a device. The device may still exist after its filter, and so its classifier, was
+/// deleted by another process. A namespace without a name has removed its devices.
 pub(crate) fn restore(folder: &Path, state: &mut State) {
     if state.segments_before.is_some()
         && let Some(ns) = namespace_of(state)
     {
-        // A device that has gone has no limit.
+        // A device that no longer exists has no limit.
         let _ = restore_known(folder, state, &ns);
     }
 }
@@ -68,7 +69,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
     entries.filter_map(|entry| Some(entry.ok()?.path())).filter(ours).collect()
 }
 
-/// Whether a classifier works with what is pinned in a folder, though no file of this machine's says so: another /run may.
+/// Whether the programs pinned in a folder are in use although no state file here names them: another /run may have it.
 fn at_work(pins: &Path) -> bool {
     let Ok(flows) = MapFd::pinned(&pins.join("flows")) else { return false };
     let uses = |id: u32| program_maps(id).is_ok_and(|maps| maps.iter().any(|(map, _)| *map == flows.id()));
@@ -91,14 +92,14 @@ mod tests {
         let empty = tempfile::tempdir().expect("a folder");
         let loaded = Loaded::load(&Config::TRIAL, None).expect("loads");
         let filesystem = BpfFs::open().expect("a bpf file system");
-        // Of a namespace number that the kernel does not give.
+        // A namespace number that the kernel does not assign.
         let pins = pins_of(filesystem.root(), 7, std::process::id());
         loaded.pin(&pins).expect("pinned");
         assert!(at_work(&pins) && folders(filesystem.root()).contains(&pins));
         forget(empty.path()).expect("looked");
         assert!(pins.exists(), "its classifier is loaded");
         drop(loaded);
-        // The kernel takes a program away a moment after its last user.
+        // The kernel unloads a program shortly after its last user.
         for _ in 0..200 {
             forget(empty.path()).expect("looked");
             if !pins.exists() {

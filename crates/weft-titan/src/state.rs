@@ -1,12 +1,12 @@
-//! What was done to a device, kept in a file until it is taken back: a later process detaches what an earlier one attached.
+//! The state file of a device, which records all changes until they are undone, so that a later process can detach.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Where the files are.
+/// The folder of the state files.
 pub const FOLDER: &str = "/run/weftline/titan";
 
-/// A device's limits of segments, in bytes.
+/// The segment limits of a device, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentLimits {
@@ -16,67 +16,69 @@ pub struct SegmentLimits {
     pub ipv4_max: Option<u32>,
 }
 
-/// What was done to a device.
+/// The record of the changes to a device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// The device's name when it was attached.
+    /// The name of the device when it was attached.
     pub device: String,
-    /// Its interface number.
+    /// The interface number.
     pub ifindex: u32,
     /// The inode number of its network namespace.
     pub netns: u64,
-    /// The path or name of that namespace, for people.
+    /// The path or name of the namespace, for display.
     pub place: String,
-    /// Number of transmit queues that are assigned.
+    /// The number of assigned transmit queues.
     pub queues: u32,
-    /// The parts that are on.
+    /// The names of the enabled parts.
     pub parts: Vec<String>,
-    /// How a queue is chosen, for people.
+    /// The method of queue selection, for display.
     pub assignment: String,
     /// The priority of our filter.
     pub priority: u16,
     /// The handle of our filter.
     pub handle: u32,
-    /// Whether the clsact was made by us.
+    /// Whether we created the clsact qdisc.
     pub clsact_added: bool,
-    /// Ids of our programs in the kernel.
+    /// The ids of our programs in the kernel.
     pub programs: Vec<u32>,
-    /// How departures are seen: `destructors` or `tracepoints`.
+    /// The source of departure events: `destructors` or `tracepoints`.
     pub departures: String,
     /// Whether the device is our software NIC's port.
     pub software_nic: bool,
-    /// The largest segment of DSOS in bytes; 0 without it.
+    /// The largest segment under DSOS in bytes; 0 without it.
     pub segment_bytes: u32,
-    /// Nanoseconds between two updates of weights, at least.
+    /// The minimum interval of weight updates, in nanoseconds.
     pub update_interval_ns: u64,
-    /// The device's limits of segments before `driver_sync` changed them.
+    /// The segment limits of the device before an actuator changed them.
     pub segments_before: Option<SegmentLimits>,
-    /// Where programs and maps are pinned.
+    /// The folder of the pins.
     pub pins: PathBuf,
-    /// When it was attached, in seconds since 1970.
+    /// The time of the attachment, in seconds since 1970.
     pub since: u64,
 }
 
-/// Why a file could not be kept.
+/// Errors of reading or writing a state file.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// A file or folder.
+    /// A file or folder operation failed.
     #[error("{action} {path}: {source}")]
     File {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file that is no state of ours.
-    #[error("{path} is not what this version of weft writes ({reason}); remove it if nothing is attached")]
+    /// The file is not a valid state file.
+    #[error(
+        "{path} is not a state file of this version of weft ({reason}); remove it if nothing is attached"
+    )]
     Foreign {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
@@ -85,30 +87,30 @@ fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Erro
     move |source| StateError::File { action, path: path.display().to_string(), source }
 }
 
-/// Held while something is attached, detached or tidied: one process at a time. Waits for others.
+/// Takes the lock for attaching, detaching or cleaning up: one process at a time. Waits for others.
 ///
 /// # Errors
-/// When the folder or its lock cannot be made.
+/// When the folder or its lock cannot be created.
 pub fn lock(folder: &Path) -> Result<std::fs::File, StateError> {
-    std::fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+    std::fs::create_dir_all(folder).map_err(failed("create the folder", folder))?;
     let path = folder.join("lock");
     let file = std::fs::File::create(&path).map_err(failed("make", &path))?;
     file.lock().map_err(failed("lock", &path))?;
     Ok(file)
 }
 
-/// The file of a device.
+/// The path of a device's state file.
 pub fn path(folder: &Path, netns: u64, ifindex: u32) -> PathBuf {
     folder.join(format!("{netns}-{ifindex}.json"))
 }
 
 impl State {
-    /// Writes it. The file is there whole or not at all.
+    /// Writes the file atomically.
     ///
     /// # Errors
-    /// When the folder cannot be made or written.
+    /// When the folder cannot be created or written.
     pub fn write(&self, folder: &Path) -> Result<(), StateError> {
-        std::fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+        std::fs::create_dir_all(folder).map_err(failed("create the folder", folder))?;
         let path = path(folder, self.netns, self.ifindex);
         let new = path.with_extension("new");
         let text = serde_json::to_string_pretty(self)
@@ -117,10 +119,10 @@ impl State {
         std::fs::rename(&new, &path).map_err(failed("write", &path))
     }
 
-    /// Reads that of a device; none when nothing was done to it.
+    /// Reads the state of a device; `None` if it has none.
     ///
     /// # Errors
-    /// When the file cannot be read or is not ours.
+    /// When the file cannot be read or is invalid.
     pub fn read(folder: &Path, netns: u64, ifindex: u32) -> Result<Option<Self>, StateError> {
         Self::read_file(&path(folder, netns, ifindex))
     }
@@ -136,10 +138,10 @@ impl State {
             .map_err(|e| StateError::Foreign { path: path.display().to_string(), reason: e.to_string() })
     }
 
-    /// All there are, in the order of their names.
+    /// Reads all states, in the order of their file names.
     ///
     /// # Errors
-    /// When a file cannot be read or is not ours.
+    /// When a file cannot be read or is invalid.
     pub fn all(folder: &Path) -> Result<Vec<Self>, StateError> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -152,7 +154,7 @@ impl State {
         paths.iter().filter_map(|path| Self::read_file(path).transpose()).collect()
     }
 
-    /// Removes the file. One that is gone already is no error.
+    /// Removes the file. A missing file is no error.
     pub fn remove(&self, folder: &Path) {
         let path = path(folder, self.netns, self.ifindex);
         let _ = std::fs::remove_file(path.with_extension("actuator"));
@@ -160,13 +162,13 @@ impl State {
     }
 }
 
-/// The time of the wall clock, in seconds since 1970.
+/// The wall clock's time, in seconds since 1970.
 pub(crate) fn seconds_since_1970() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl State {
-    /// How long ago it was attached, for people.
+    /// The time since the attachment, for display.
     pub fn since(&self) -> String {
         let seconds = seconds_since_1970().saturating_sub(self.since);
         match seconds {

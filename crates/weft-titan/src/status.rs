@@ -1,4 +1,4 @@
-//! How a device's queues stand: flows, weights, rates, what waits, and how fair it is now.
+//! The status of a device's queues: flows, weights, rates, backlog, and current fairness.
 
 use crate::device::Titan;
 use crate::error::TitanError;
@@ -10,7 +10,7 @@ use weft_report::stats;
 use weft_report::titan::{TitanDevice, TitanEvents, TitanQueue};
 use weft_units::{Bytes, Instant, TxQueueId};
 
-/// Looks at a device again and again: rates are those between two looks.
+/// A periodic reader of a device's status: rates are those between two readings.
 #[derive(Debug)]
 pub struct Watch {
     titan: Titan,
@@ -24,7 +24,7 @@ fn read(count: &AtomicU64) -> u64 {
 }
 
 impl Watch {
-    /// Takes the first look.
+    /// Takes the first reading.
     ///
     /// # Errors
     /// When the flows cannot be read.
@@ -48,7 +48,7 @@ impl Watch {
         self.flow_bytes = flows.iter().map(|flow| (flow.id, flow.bytes)).collect();
     }
 
-    /// How it stands now, with what has happened since the last look.
+    /// The current status, with the changes since the last reading.
     ///
     /// # Errors
     /// When the flows or the programs' statistics cannot be read.
@@ -103,7 +103,8 @@ impl Watch {
                     packets: read(&queue.packets),
                     bytes,
                     bps: (bytes.saturating_sub(*before) as f64 * 8.0 / seconds) as u64,
-                    // The two sides are counted at different times: a packet that leaves in between may be ahead.
+                    // The two counters are read at different times: a packet that leaves in between may be counted out
+                    // first.
                     standing_bytes: bytes
                         .saturating_sub(read(&queue.left_bytes).wrapping_add(read(&queue.unseen_bytes))),
                     moves: read(&queue.moves),
@@ -112,7 +113,7 @@ impl Watch {
             .collect()
     }
 
-    /// Flows that sent, and how unequal those were that were there at both looks and are active.
+    /// The number of flows that sent, and the unfairness among the active flows present in both readings.
     fn fairness(&self, flows: &[FlowRecord], seconds: f64) -> (u64, Option<f64>, Option<f64>) {
         let since = |flow: &FlowRecord| {
             let before = self.flow_bytes.get(&flow.id).copied();
@@ -131,8 +132,8 @@ impl Watch {
     }
 }
 
-/// Largest minus smallest, over the mean: Titan's normalised fairness metric over one window, with the flows' own sum in
-/// place of the line's rate. None with fewer than two.
+/// The unfairness of rates: largest minus smallest, over the mean. This is Titan's normalised fairness metric over one
+/// window, with the flows' own sum in place of the line's rate. `None` for fewer than two rates.
 pub fn unfairness(rates: &[f64]) -> Option<f64> {
     if rates.len() < 2 {
         return None;

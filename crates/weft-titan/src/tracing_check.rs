@@ -1,9 +1,10 @@
-//! Whether the kernel shows tracing programs all that happens.
+//! A check that the kernel reports all events to tracing programs.
 //!
-//! Departures by tracepoints rest on it. The kernel counts the events that it keeps from a program because the same one is running on
-//! the core (`recursion_misses`); others it may keep back without a count. On one host no tracing program ran in interrupts
-//! that came while a thread of process 1 had the core. So a test that wants exact counts watches a device beside it: what the device has received, by
-//! its own count, against what a tracing program was shown of it.
+//! Departures by tracepoints depend on it. The kernel counts the events that it withholds because the same program is
+//! running on the core (`recursion_misses`); it may withhold others without counting them. On one host no tracing
+//! program ran in interrupts that arrived while a thread of process 1 had the core. A test that needs exact counts
+//! therefore watches a second device. It compares the packets that the device received, by its own counter, with those
+//! reported to a tracing program.
 
 use weft_host::bpf::{BpfError, MapFd, Object, TracingLink, program_info};
 use weft_host::link::{self, LinkError};
@@ -12,21 +13,21 @@ use weft_units::Packets;
 
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracing_check.bpf.o"));
 
-/// Why it cannot be said.
+/// Errors of the check.
 #[derive(Debug, thiserror::Error)]
 pub enum TracingCheckError {
-    /// The program.
+    /// The program failed to load or attach.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// Its namespace.
+    /// The device's namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
 }
 
-/// A device that is watched.
+/// A watched device.
 #[derive(Debug)]
 pub struct TracingCheck {
     ns: NetNs,
@@ -38,10 +39,10 @@ pub struct TracingCheck {
 }
 
 impl TracingCheck {
-    /// Watches the packets that `device` of `ns` receives from now on. Nothing may be under way to it.
+    /// Watches the packets that `device` of `ns` receives from now on. No packet may be on its way to the device.
     ///
     /// # Errors
-    /// When there is no such device, or the kernel refuses the program.
+    /// When the device does not exist, or the kernel rejects the program.
     pub fn attach(ns: &NetNs, device: &str) -> Result<Self, TracingCheckError> {
         let index = link::index(ns, device)?;
         // The kernel's numbers of namespaces have 32 bits (`struct ns_common`).
@@ -60,10 +61,10 @@ impl TracingCheck {
         })
     }
 
-    /// Packets that the device has received and the program was not shown. Right when nothing is under way.
+    /// The number of packets that the device received and the program did not see. Exact when no packet is on its way.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// When the device no longer exists.
     pub fn unreported(&self) -> Result<Packets, TracingCheckError> {
         let received = link::stats(&self.ns, &self.device)?.rx_packets.saturating_sub(self.before);
         Ok(received.saturating_sub(self.seen()?))
@@ -75,10 +76,10 @@ impl TracingCheck {
         Ok(Packets(value.first_chunk().copied().map_or(0, u64::from_ne_bytes)))
     }
 
-    /// Those of them that the kernel says it kept back, because the program was running on the core.
+    /// The number of these that the kernel reports as withheld, because the program was running on the core.
     ///
     /// # Errors
-    /// When the kernel does not tell of the program.
+    /// When the kernel cannot be queried for the program.
     pub fn counted_as_missed(&self) -> Result<Packets, TracingCheckError> {
         Ok(Packets(program_info(self.link.program_id()?)?.recursion_misses))
     }

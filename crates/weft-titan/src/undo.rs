@@ -1,4 +1,4 @@
-//! What was done to a device when a later step of switching on fails.
+//! The reversal of a partial attachment when a later step fails.
 
 use crate::programs::HANDLE;
 use crate::stale_pins::drop_pins;
@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use weft_host::netns::NetNs;
 use weft_host::tc_filter;
 
-/// Takes back what was done when a later step fails.
+/// The changes made so far, which are reverted on drop.
 pub(crate) struct Undo {
     pub(crate) ns: NetNs,
     pub(crate) device: String,
-    /// Where programs and maps are pinned.
+    /// The folder of the pins.
     pub(crate) pins: Option<PathBuf>,
-    /// The priority of our filter, once it is there, and whether the clsact was made.
+    /// The priority of our filter, once it is added, and whether we created the clsact qdisc.
     pub(crate) filter: Option<(Option<u16>, bool)>,
-    /// What was written down, and in which folder.
+    /// The state file, with its folder.
     pub(crate) state: Option<(PathBuf, State)>,
 }
 
 impl Undo {
-    /// Nothing is to be taken back any more.
+    /// Keeps the changes: the attachment is complete.
     pub(crate) fn keep(mut self) {
         (self.pins, self.filter, self.state) = (None, None, None);
     }

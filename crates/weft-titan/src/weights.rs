@@ -1,11 +1,11 @@
-//! The weights of flows: a file says which cgroup, mark or class of a policy has which.
+//! The weights of flows, from a file that assigns them to cgroups, marks and classes of a policy.
 //!
 //! ```toml
-//! default = 1                 # of flows that nothing below names
-//! policy = "tenants.weft"     # where the classes come from; relative to this file
+//! default = 1                 # for flows that no entry matches
+//! policy = "tenants.weft"     # the policy of the classes; relative to this file
 //!
 //! [[flow]]
-//! cgroup = "/tenants/gold"    # in it or below it; counted from the root of the cgroup2 hierarchy
+//! cgroup = "/tenants/gold"    # in it or below it; from the root of the cgroup2 hierarchy
 //! weight = 4
 //!
 //! [[flow]]
@@ -17,8 +17,8 @@
 //! weight = 1
 //! ```
 //!
-//! The first entry with a cgroup or mark that fits decides, in the order of the file. What none fits is classified by the
-//! policy, where classes are named, and has the weight of its class.
+//! The first matching entry with a cgroup or mark applies, in the order of the file. Other flows are classified by the
+//! policy, if classes are named, and have the weight of their class.
 
 use serde::Deserialize;
 use std::io::Read;
@@ -34,7 +34,7 @@ use weft_units::Weight;
 /// row of the match table has 16 bits.
 pub const LARGEST: u32 = u16::MAX as u32;
 
-/// What is wrong with a file of weights.
+/// Errors in a file of weights.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WeightsError {
     /// A file could not be read.
@@ -42,10 +42,10 @@ pub enum WeightsError {
     Read {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
-    /// A place in the file of weights is wrong.
+    /// The file of weights is invalid.
     #[error(transparent)]
     At(#[from] LocatedError),
     /// The policy does not compile.
@@ -56,7 +56,7 @@ pub enum WeightsError {
 /// The flows that a row matches, and their weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WeightRow {
-    /// What a packet must pass.
+    /// The condition on packets.
     pub matcher: Match,
     /// The weight of its flow, at most [`LARGEST`].
     pub weight: Weight,
@@ -67,7 +67,7 @@ pub struct WeightRow {
 pub struct WeightTable {
     /// The rows, in order.
     pub rows: Vec<WeightRow>,
-    /// The cgroups that rows name, by their paths below the root of the hierarchy.
+    /// The cgroups named by the rows, as paths below the root of the hierarchy.
     pub cgroups: Vec<String>,
 }
 
@@ -109,12 +109,12 @@ fn mark(given: &Spanned<String>) -> Result<(u32, u32), ParseError> {
     match (number(value), number(mask)) {
         (Some(value), Some(mask)) if value & !mask == 0 => Ok((value, mask)),
         (Some(_), Some(_)) => {
-            let what = format!("the mark {} has bits outside its mask and would match nothing", quoted(text));
+            let what = format!("the mark {} has bits outside its mask and would never match", quoted(text));
             Err(ParseError::new(given.span(), what, ""))
         }
         _ => {
             let hint = "write a number or VALUE/MASK, such as \"0x10/0xff\"";
-            Err(ParseError::new(given.span(), format!("{} is no mark", quoted(text)), hint))
+            Err(ParseError::new(given.span(), format!("{} is not a mark", quoted(text)), hint))
         }
     }
 }
@@ -127,10 +127,10 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// Bytes of a file of weights or of its policy, at most: more than the rows of a match table need by far.
+/// The maximum size of a file of weights or of its policy: far more than the rows of a match table need.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// Reads a file up to its limit, and no further.
+/// Reads a file up to its maximum size.
 fn read_at_most(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
@@ -144,7 +144,7 @@ impl WeightTable {
     /// Reads the file at `path`, and the policy that it names.
     ///
     /// # Errors
-    /// When a file cannot be read or something in it is wrong, with line and column.
+    /// When a file cannot be read or is invalid, with line and column.
     pub fn load(path: &Path) -> Result<Self, WeightsError> {
         let read = |path: &Path| {
             read_at_most(path)
@@ -158,12 +158,13 @@ impl WeightTable {
         })
     }
 
-    /// The cgroups that rows name and that there are not: until they are made, and it is attached anew, their weights are nobody's.
+    /// The cgroups that are named and do not exist. Their weights take effect when they have been created and queue
+    /// assignment is attached again.
     pub fn missing_cgroups(&self) -> impl Iterator<Item = &str> {
         self.cgroups.iter().map(String::as_str).filter(|path| find_cgroup(path).is_none())
     }
 
-    /// Reads a text that `file` names; `policy` gets the policy of a path.
+    /// Reads a text with the file name `file`; `policy` returns the policy at a path.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -189,7 +190,7 @@ impl WeightTable {
                 table.policy(path.span().into(), &policy, &classes, default).map_err(here)?;
             }
             (None, Some((class, _))) => {
-                let what = "a class needs `policy = \"FILE\"` to come from";
+                let what = "a class needs `policy = \"FILE\"`, which defines it";
                 return Err(here(ParseError::new(class.span(), what, "")).into());
             }
             (None, None) => table.rows.push(WeightRow { matcher: Match::default(), weight: default }),
@@ -209,7 +210,7 @@ impl WeightTable {
             if entry.cgroup.is_some() || entry.mark.is_some() {
                 return Err(ParseError::new(
                     class.span(),
-                    "a class stands alone, without cgroup and mark",
+                    "a class cannot be combined with a cgroup or mark",
                     "",
                 ));
             }
@@ -228,13 +229,13 @@ impl WeightTable {
             matcher.mark = Some(self::mark(mark)?);
         }
         if matcher == Match::default() {
-            return Err(ParseError::new(place, "say whose weight this is: cgroup, mark or class", ""));
+            return Err(ParseError::new(place, "give a cgroup, mark or class for this weight", ""));
         }
         self.rows.push(WeightRow { matcher, weight });
         Ok(())
     }
 
-    /// The number of a cgroup; none when there are too many.
+    /// The number of a cgroup; `None` when there are too many.
     fn cgroup(&mut self, path: &str) -> Option<u8> {
         let known = self.cgroups.iter().position(|other| other == path);
         let number = known.unwrap_or_else(|| {
@@ -272,8 +273,7 @@ impl WeightTable {
         }
         if self.rows.len() > crate::match_table::RULES {
             let most = crate::match_table::RULES;
-            let what =
-                format!("{} rows of the match table are needed, and there are {most}", self.rows.len());
+            let what = format!("{} rows of the match table are needed, but it has {most}", self.rows.len());
             return Err(ParseError::new(place, what, ""));
         }
         Ok(())
@@ -284,20 +284,20 @@ fn too_many(place: Span) -> ParseError {
     ParseError::new(place, format!("more than {} cgroups are named", crate::match_table::CGROUPS), "")
 }
 
-/// Compiles a policy; its diagnostics, a line each, are the error.
+/// Compiles a policy; its diagnostics, one per line, are the error.
 fn compiled(name: &str, text: &str) -> Result<CompiledPolicy, WeightsError> {
     let compilation = compile(Source { name, text }, &CompileOptions::default());
     let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
     compilation.policy.ok_or_else(|| WeightsError::Policy(lines.join("\n")))
 }
 
-/// The cgroup of a path below the hierarchy's root, if there is one.
+/// The cgroup at a path below the hierarchy's root, if it exists.
 pub(crate) fn find_cgroup(path: &str) -> Option<Cgroup> {
     Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/'))).ok()
 }
 
-/// Any bytes as a file of weights whose policy, if it names one, has the classes web and rest: reading ends, with weights of 1
-/// and more, or with an error of a line, with or without a hint, that names the file.
+/// Reads any bytes as a file of weights, for fuzzers. The policy, if named, has the classes web and rest. The result
+/// must be weights of at least 1, or an error of one line, with or without a hint, that names the file.
 #[doc(hidden)]
 pub fn fuzz_weights(data: &[u8]) {
     const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
@@ -375,14 +375,17 @@ mod tests {
     fn what_is_wrong_is_named_with_its_place() {
         let cases = [
             ("default = 0\n", "w.toml:1:11: error: a weight is a number from 1 to 65535, not 0"),
-            ("[[flow]]\nweight = 2\n", "say whose weight this is"),
+            ("[[flow]]\nweight = 2\n", "give a cgroup, mark or class for this weight"),
             (
                 "[[flow]]\nmark = \"0x1g\"\nweight = 2\n",
-                "w.toml:2:8: error: `0x1g` is no mark\n  hint: write a number",
+                "w.toml:2:8: error: `0x1g` is not a mark\n  hint: write a number",
             ),
             ("[[flow]]\nmark = \"0x100/0xff\"\nweight = 2\n", "bits outside its mask"),
             ("[[flow]]\nclass = \"a\"\nweight = 2\n", "w.toml:2:9: error: a class needs `policy"),
-            ("[[flow]]\nclass = \"a\"\nmark = \"1\"\nweight = 2\n", "stands alone"),
+            (
+                "[[flow]]\nclass = \"a\"\nmark = \"1\"\nweight = 2\n",
+                "cannot be combined with a cgroup or mark",
+            ),
             (
                 "policy = \"p\"\n[[flow]]\nclass = \"nobody\"\nweight = 2\n",
                 "no class `nobody`\n  hint: there are: web, rest, default",

@@ -1,13 +1,16 @@
-//! The protocol of the table of flows under every interleaving of two cores, as far as a few preemptions make them:
+//! The protocol of the flow table under every interleaving of two cores, with a few preemptions:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p weft-titan --test loom_table --target-dir target-loom
 //! ```
 //!
-//! [`Table`] is what `bpf/titan.h` describes, and its functions bear the names of those in `bpf/titan_table.h` and
-//! `bpf/titan_assign.h`. Whoever takes a flow off a queue must find there what was added; in the end every queue is empty; and no packet
-//! of a thread may get ahead of one that the same thread sent before. Each rule has a twin here that breaks it: the model must find
-//! that out, or it checks nothing.
+//! [`Table`] implements the rules of `bpf/titan.h`, and its functions have the names of those in `bpf/titan_table.h`
+//! and `bpf/titan_assign.h`.
+//! * A core that removes a flow from a queue must find there what was added.
+//! * In the end every queue is empty.
+//! * No packet of a thread may overtake an earlier one of the same thread.
+//!
+//! Each rule has a twin here that breaks it: the model must detect it, or the test is worthless.
 #![cfg(loom)]
 
 use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -20,7 +23,7 @@ use word::{ENDED, FLAGS, NEW, PASSING, TAKEN, ended, is_active, out, place, queu
 #[path = "../src/flow_word.rs"]
 mod word;
 
-/// Sockets: one that the entry belongs to at first, and one that is new.
+/// Sockets: the entry's first owner, and a new one.
 const OLD: u64 = 1;
 const YOUNG: u64 = 2;
 /// `WEFT_CLAIM_MAKING` and `WEFT_CLAIM_PASSED`.
@@ -38,7 +41,7 @@ fn one(weight: u64) -> u64 {
     weight << 20 | 1
 }
 
-/// An entry whose flow has been quiet for so long that it may go to another: a model has no clock.
+/// An entry whose flow has been idle long enough to be replaced, since a model has no clock.
 struct Entry {
     socket: AtomicU64,
     state: AtomicU64,
@@ -48,14 +51,14 @@ struct Table {
     entries: Vec<Entry>,
     claim: AtomicU64,
     loads: [AtomicU64; 2],
-    /// What `sk_wmem_alloc` says beyond the socket's own reference, by socket.
+    /// The value of `sk_wmem_alloc` less the socket's own reference, by socket.
     charge: [AtomicU64; 3],
-    /// Flows that may be active at once.
+    /// The maximum number of active flows.
     most: u64,
     repaired: AtomicUsize,
 }
 
-/// The rules of which there are broken twins.
+/// The rules that have broken twins.
 #[derive(Clone, Copy)]
 struct Rules {
     add: fn(&Table, &Entry, u64) -> u64,
@@ -68,7 +71,7 @@ struct Rules {
 
 const RULES: Rules = Rules { add, leave_alone, take_out, take_entry, repair, claims: true };
 
-/// What becomes of a packet whose flow was not active.
+/// The fate of a packet whose flow was not active.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Became {
     Counted(u64),
@@ -89,7 +92,7 @@ impl Table {
         self.loads[queue(state) as usize].fetch_add(one(weight(state)), SeqCst);
     }
 
-    /// What is taken off must be there.
+    /// Checks that the load to be removed is present.
     fn count_out(&self, state: u64) {
         let before = self.loads[queue(state) as usize].fetch_sub(one(weight(state)), SeqCst);
         let (flows, weights) = (before & 0xfffff, before >> 20);
@@ -104,7 +107,7 @@ impl Table {
         self.charge[socket as usize].load(SeqCst) <= 1
     }
 
-    /// Counts a flow into the queue that is occupied least, or into its own.
+    /// Counts a flow into the least occupied queue, or into its own.
     fn claim_queue(&self, own: u64, may_move: bool) -> u64 {
         let load = |queue: u64| self.loads[queue as usize].load(SeqCst);
         let chosen = if may_move && load(1 - own) < load(own) { 1 - own } else { own };
@@ -130,7 +133,7 @@ impl Table {
         Became::Counted(now)
     }
 
-    /// The queue in which a packet of the socket was counted; none when it is left to the device's choice.
+    /// The queue in which a packet of the socket was counted; `None` when it is left to the device's choice.
     fn assign(&self, rules: Rules, entry: &Entry, socket: u64) -> Option<u64> {
         for _ in 0..LOOKS {
             let old = fetch_state(entry);
@@ -177,7 +180,7 @@ impl Table {
         Some(entry)
     }
 
-    /// The classifier. Returns the entry and the queue in which the packet was counted.
+    /// Runs the classifier. Returns the entry and the queue in which the packet was counted.
     fn classify(&self, rules: Rules, socket: u64) -> Option<(&Entry, u64)> {
         let entry = self.find(socket).or_else(|| self.new_flow(rules, socket))?;
         Some((entry, self.assign(rules, entry, socket)?))
@@ -245,12 +248,12 @@ fn repair(table: &Table, entry: &Entry, old: u64) {
     }
 }
 
-/// What one core sends: of two packets in a row the first leaves when the second has been sent.
+/// The packets of one core: of two in a row the first leaves when the second has been sent.
 #[derive(Clone, Copy)]
 struct Sends {
     socket: u64,
     packets: usize,
-    /// The departure of the last is not seen.
+    /// Whether the departure of the last is missed.
     last_unseen: bool,
 }
 
@@ -282,17 +285,17 @@ fn send(table: &Table, rules: Rules, sends: Sends) {
     }
 }
 
-/// What there is at first, and what two cores send.
+/// The initial entries, and the packets of two cores.
 #[derive(Clone)]
 struct Scene {
-    /// Socket and state of each entry.
+    /// The socket and the state of each entry.
     entries: Vec<(u64, u64)>,
     most: u64,
     cores: [Sends; 2],
     preemptions: usize,
 }
 
-/// Nothing is outstanding, but for what the entries say.
+/// Nothing is outstanding except the segments in the entries.
 fn table(entries: &[(u64, u64)], most: u64) -> Table {
     let entry = |&(socket, state): &(u64, u64)| Entry {
         socket: AtomicU64::new(socket),
@@ -308,7 +311,7 @@ fn table(entries: &[(u64, u64)], most: u64) -> Table {
     }
 }
 
-/// Runs it in all orders. In the end all is counted out.
+/// Runs the scene in all interleavings. In the end all packets are counted out.
 fn model(scene: Scene, rules: Rules) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(scene.preemptions);
@@ -319,7 +322,7 @@ fn model(scene: Scene, rules: Rules) {
         let thread = thread::spawn(move || send(&other, rules, there));
         send(&table, rules, here);
         thread.join().expect("a core");
-        // What a missed departure left standing the next packet repairs.
+        // The next packet repairs a flow left active by a missed departure.
         let unseen = scene.cores.iter().filter(|core| core.last_unseen).count();
         if unseen > 0 {
             send(&table, rules, sends(OLD, 1));
@@ -338,7 +341,7 @@ fn end(table: &Table, unseen: usize) {
     assert!(entries(OLD) <= 1 && entries(YOUNG) <= 1, "a socket has one entry");
 }
 
-/// A flow of the first socket, with this state.
+/// A flow of the first socket with this state.
 fn known(state: u64, here: usize, there: usize) -> Scene {
     let cores = [sends(OLD, here), sends(OLD, there)];
     Scene { entries: vec![(OLD, state)], most: ALL, cores, preemptions: 3 }
@@ -348,7 +351,7 @@ fn idle() -> u64 {
     place(1, WEIGHT)
 }
 
-/// Two cores send from a socket of which packets were left alone.
+/// Two cores send from a socket whose packets were passed.
 fn passing() -> Scene {
     known(idle() | PASSING, 2, 2)
 }
@@ -359,7 +362,7 @@ fn first_packets() -> Scene {
     Scene { entries, most: ALL, cores, preemptions: 2 }
 }
 
-/// A flow sends again when its entry is just going to another.
+/// A flow sends again while its entry is being reassigned.
 fn an_entry_goes() -> Scene {
     Scene { cores: [sends(OLD, 2), sends(YOUNG, 2)], preemptions: 2, ..known(idle(), 0, 0) }
 }
@@ -404,8 +407,8 @@ fn a_missed_departure_is_repaired_once() {
     model(Scene { cores: [missed, sends(OLD, 2)], ..known(idle(), 0, 0) }, RULES);
 }
 
-/// One packet is outstanding. A core looks at the flow's word; the packet leaves before that core reads the charge, and another comes
-/// before it repairs what it has seen.
+/// One packet is outstanding, and a core reads the flow's word. The packet leaves before that core reads the charge,
+/// and another arrives before it repairs the flow.
 fn one_leaves_and_one_comes(rules: Rules) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -498,7 +501,7 @@ fn the_model_notices_two_entries_of_a_socket() {
 #[test]
 fn the_model_notices_a_repair_of_what_has_just_come() {
     fn whatever(table: &Table, entry: &Entry, _: u64) {
-        // What is outstanding by now, and not what was before the charge was read.
+        // The segments outstanding now, not those before the charge was read.
         let now = fetch_state(entry);
         if is_active(now) {
             repair(table, entry, now);

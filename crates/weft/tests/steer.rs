@@ -113,7 +113,7 @@ fn a_flow_s_way_is_told_node_by_node() {
     let wide = explain("tcp,*,*,198.51.100.7,81");
     assert!(wide.code == 0 && wide.out.contains("-> "), "{wide:?}");
     let wrong = explain("udp,192.0.2.1");
-    assert!(wrong.code == 1 && wrong.err.contains("is no flow"), "{wrong:?}");
+    assert!(wrong.code == 1 && wrong.err.contains("is not a flow"), "{wrong:?}");
     assert_eq!(wrong.err.lines().count(), 1, "{}", wrong.err);
 }
 

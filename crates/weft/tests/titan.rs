@@ -193,7 +193,7 @@ fn what_is_wrong_with_weights_is_told_before_anything_is_touched() {
     let folder = tempfile::tempdir().expect("folder");
     let weights = file(&folder, "w.toml", "default = 1\n[[flow]]\nmark = \"0x1g\"\nweight = 2\n");
     let wrong = run(&["titan", "attach", "no-such-dev0", "--weights", &weights]);
-    refused(&wrong, &[&format!("{weights}:3:8: error: `0x1g` is no mark")]);
+    refused(&wrong, &[&format!("{weights}:3:8: error: `0x1g` is not a mark")]);
     let absent = run(&["titan", "attach", "no-such-dev0", "--weights", "absent.toml"]);
     refused(&absent, &["cannot read absent.toml: No such file"]);
 }

@@ -1,4 +1,4 @@
-//! What keeps a packet from being scheduled as another's: `bpf/guard.h` in Rust. Both sides assert the size.
+//! The protection against packets scheduled in another class: `bpf/guard.h` in Rust. Both sides assert the size.
 
 use super::CgroupEntry;
 use crate::plan::RingPlan;
@@ -8,17 +8,17 @@ use weft_host::bpf::SharedLayout;
 use weft_titan::match_table::{CGROUP_BYTES, cgroup_bytes};
 use weft_units::BitsPerSec;
 
-/// Cgroups that have a share of infrastructure of their own, by a hash.
+/// The number of hash slots of cgroups, each with its own share of infrastructure.
 const SENDERS: usize = 64;
-/// The policy tests ports.
+/// Flag: the policy tests ports.
 const PORTS: u32 = 1;
-/// The policy tests cgroups.
+/// Flag: the policy tests cgroups.
 const CGROUPS: u32 = 2;
-/// A qdisc stands on the port: the doorbell is posted at the far end.
+/// Flag: the port has a qdisc, so the doorbell is posted at the far end.
 const BEHIND: u32 = 4;
 
 impl CgroupEntry {
-    /// The level of a cgroup where the root of the hierarchy cannot be seen: the program then asks for all levels.
+    /// The level of a cgroup when the root of the hierarchy is not visible; the program then tests all levels.
     pub const ANY_LEVEL: u32 = u32::MAX;
 
     /// The map element (`struct weft_cgroup`); `None` matches nothing.
@@ -28,7 +28,7 @@ impl CgroupEntry {
     }
 }
 
-/// The page that the programs and the NIC share.
+/// The page shared by the programs and the NIC.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Guard {
@@ -38,11 +38,11 @@ pub struct Guard {
     infrastructure: AtomicU32,
     nanos_per_kib: AtomicU32,
     pad0: [AtomicU32; 9],
-    /// Packets dropped at the far end of the port because no program at its egress had seen them.
+    /// Packets dropped at the far end of the port because the egress program had not seen them.
     pub unannounced: AtomicU64,
-    /// Packets dropped at the egress because their class cannot be told.
+    /// Packets dropped at the egress because their class cannot be determined.
     pub obscured: AtomicU64,
-    /// Packets of infrastructure that found nothing left of its share, and went as any other.
+    /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub excess: AtomicU64,
     pad1: [AtomicU64; 5],
     own: AtomicU64,
@@ -64,12 +64,12 @@ pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
 }
 
 impl Guard {
-    /// Sets it for `plan`, before the programs are attached.
+    /// Initialises the page for `plan`, before the programs are attached.
     pub(super) fn set(&self, plan: &RingPlan) {
         let policy = plan.policy();
-        // Keyed by the kernel's random source, and told to nobody.
+        // Keyed by the kernel's random source and never disclosed.
         self.token.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed);
-        // In rings that classes share there is nothing to escape from: those modes do not know the policy.
+        // In rings shared by classes there is no class to escape from: those modes do not use the policy.
         let own_rings = plan.rings.iter().all(|ring| ring.class.is_some());
         let tests_ports =
             |rule: &weft_policy::Rule| rule.matcher.sport.is_some() || rule.matcher.dport.is_some();
@@ -88,13 +88,13 @@ impl Guard {
         self.infrastructure.store(lane, Ordering::Relaxed);
     }
 
-    /// Sets the share of infrastructure on a link of `rate`; without it all of it is beyond the share.
+    /// Sets the share of infrastructure on a link of `rate`. Without it, all infrastructure is beyond its share.
     pub fn set_link_rate(&self, rate: BitsPerSec) {
         let nanos = 1024 * 8 * 1_000_000_000 / infrastructure_rate(rate).get();
         self.nanos_per_kib.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// Makes every flow be classified again with its next packet.
+    /// Forces the classification of every flow with its next packet.
     pub(super) fn classify_again(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
     }
@@ -102,7 +102,7 @@ impl Guard {
 
 #[cfg(test)]
 impl Guard {
-    /// Compares each field with the program's.
+    /// Compares each field with that of the program.
     pub(super) fn same_as(layout: &weft_host::bpf::StructLayout) {
         use core::mem::offset_of;
         assert_eq!(layout.size, size_of::<Self>());

@@ -1,4 +1,4 @@
-//! Field by field, the structures here against those of the compiled programs.
+//! Comparison of the shared structures, field by field, with those of the compiled programs.
 
 use super::guard::Guard;
 use super::{CgroupEntry, OBJECT};
@@ -12,7 +12,7 @@ fn of(name: &str) -> StructLayout {
     StructLayout::of(OBJECT, name).expect("the object has its types")
 }
 
-/// `same!(Rust, "C": field, field = "its name in C", ...)`. Every named field of C but padding must be there.
+/// `same!(Rust, "C": field, field = "its name in C", ...)`. Every named field of C except padding must be listed.
 macro_rules! same {
     ($rust:ident, $c:literal: $($field:ident $(= $name:literal)?),* $(,)?) => {{
         let layout = of($c);
@@ -34,7 +34,7 @@ fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns");
     same!(Shared, "weft_doorbells": ready, sleeping, wakeups, records, records_lost, rings, classes, lanes);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
-    // What is refused stands as packets and bytes in C, as a pair here.
+    // Refusals are separate fields of packets and bytes in C, and pairs here.
     let class = of("weft_class_doorbell");
     assert_eq!(class.size, size_of::<ClassBell>());
     for (name, offset) in [
@@ -52,13 +52,13 @@ fn the_shared_page_is_the_programs_field_by_field() {
         assert_eq!(class.offset(name), Some(offset), "weft_class_doorbell.{name}");
     }
     Guard::same_as(&of("weft_guard"));
-    // The page of queues is weft-titan's; the same header, compiled into another object.
+    // The page of queues belongs to weft-titan; the same header is compiled into another object.
     same!(Queue, "weft_queue": packets, bytes, moves, activations, left_packets, left_bytes, unseen_packets, unseen_bytes);
     same!(QueuePage, "weft_queues": use_weights, segment_bytes, update_interval_ns, nic_queues, segment_all, sweep_off,
         fetching, holding, held, loads = "load", changed_ns, queues);
 }
 
-/// The little-endian or big-endian number of `bytes.len()` bytes, as this host has it.
+/// Reads a number of `bytes.len()` bytes in this host's byte order.
 fn number(bytes: &[u8], layout: &StructLayout, field: &str, size: usize) -> u64 {
     let at = layout.offset(field).unwrap_or_else(|| panic!("no field {field}"));
     let part = &bytes[at..at + size];

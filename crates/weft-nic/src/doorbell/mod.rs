@@ -1,8 +1,9 @@
-//! The OS/NIC interface (Loom, section 4.3): one eBPF program at the port's egress, one shared page of doorbells, and metadata
-//! records for flows that are new or have changed.
+//! The OS/NIC interface (Loom, section 4.3): an eBPF program at the port's egress, a shared page of doorbells, and
+//! metadata records for new or changed flows.
 //!
-//! A doorbell of a known flow is one locked add to its ring's count and, when the ring's bit is not set already, one locked or: no
-//! message, no wake-up. See [`protocol`] for why none is lost. Three more locked adds count for the bounds and the accounting.
+//! A doorbell of a known flow is one locked add to its ring's count and, if the ring's bit is clear, one locked or. It
+//! needs no message and no wake-up. [`protocol`] has the proof that none is lost. Three more locked adds serve the
+//! bounds and the accounting.
 
 mod guard;
 pub mod protocol;
@@ -25,18 +26,18 @@ use weft_units::{Instant, Nanos};
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"));
 
-/// Name of the program in the object.
+/// The name of the program at the port's egress.
 const PROGRAM: &str = "weft_egress";
-/// Name of the program at the veth's far end.
+/// The name of the program at the veth's far end.
 const PROGRAM_BEHIND: &str = "weft_peer_ingress";
 
-/// Name of the program that takes silent flows off the table.
+/// The name of the program that removes silent flows from the table.
 const PROGRAM_EXPIRE: &str = "weft_expire";
 
-/// Flows that have been silent for this long are taken off the flow table, so that lanes regain their bound.
+/// The time after which a silent flow is removed from the flow table, so that its lane regains a place.
 pub const FLOW_IDLE: Nanos = Nanos::from_secs(10);
 
-/// A cgroup as the program compares it: `bpf_skb_ancestor_cgroup_id(skb, level) == id`.
+/// A cgroup in the form that the program compares: `bpf_skb_ancestor_cgroup_id(skb, level) == id`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CgroupEntry {
     /// The inode number of its directory.
@@ -45,7 +46,7 @@ pub struct CgroupEntry {
     pub level: u32,
 }
 
-/// The loaded program and the page it shares with the NIC.
+/// The loaded programs and the pages that they share with the NIC.
 #[derive(Debug)]
 pub struct Doorbells {
     object: Object,
@@ -55,11 +56,11 @@ pub struct Doorbells {
 }
 
 impl Doorbells {
-    /// Loads the program and fills its tables. `cgroups` are the policy's, resolved; `None` for one that does not exist
-    /// (its rules match nothing until [`set_cgroup`](Self::set_cgroup) says that it does).
+    /// Loads the programs and fills their tables. `cgroups` are the policy's, resolved; `None` for a cgroup that does
+    /// not exist, whose rules match nothing until [`set_cgroup`](Self::set_cgroup) sets it.
     ///
     /// # Errors
-    /// When the kernel refuses the program. The policy's size is to be checked first, by [`check`].
+    /// When the kernel rejects a program. The caller must check the policy's size first, by [`check`].
     pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Self, BpfError> {
         let rules = &plan.policy().rules;
         let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
@@ -93,9 +94,9 @@ impl Doorbells {
         self.object.attach_egress(PROGRAM, ifindex)
     }
 
-    /// Attaches the guard of the rings to the ingress of interface `ifindex`, the veth's far end, of the calling thread's
-    /// network namespace. It drops what went around the program at the egress, and rings the doorbells of lanes with a
-    /// `qdisc_class`.
+    /// Attaches the guard of the rings to the ingress of interface `ifindex`, the veth's far end, in the calling
+    /// thread's network namespace. It drops packets that bypassed the egress program, and posts the doorbells of lanes
+    /// with a `qdisc_class`.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -103,7 +104,7 @@ impl Doorbells {
         self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
     }
 
-    /// Says where cgroup `index` of the policy is now. Every flow is classified again with its next packet.
+    /// Sets cgroup `index` of the policy. Every flow is classified again with its next packet.
     ///
     /// # Errors
     /// When the policy has no such cgroup.
@@ -136,7 +137,7 @@ impl Doorbells {
         &self.queues
     }
 
-    /// The record ring; `on_record` gets every metadata record.
+    /// Maps the record ring; `on_record` receives every metadata record.
     ///
     /// # Errors
     /// When it cannot be mapped.
@@ -148,7 +149,7 @@ impl Doorbells {
         })
     }
 
-    /// The program's run-time statistics.
+    /// The run-time statistics of the program at the port's egress.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -165,31 +166,31 @@ impl Doorbells {
     }
 }
 
-/// `struct weft_expiry`: its size, and where `now_ns`, `idle_ns`, `seen` and `expired` begin.
+/// The size of `struct weft_expiry`, and the offsets of `now_ns`, `idle_ns`, `seen` and `expired`.
 const EXPIRY: usize = 24;
 const EXPIRY_AT: [usize; 4] = [0, 8, 16, 20];
 
-/// The flow table, for tidying.
+/// The flow table, for the expiry of silent flows.
 #[derive(Debug)]
 pub struct FlowTable {
     expire: ProgramFd,
 }
 
-/// What a look at the flow table came to.
+/// The result of an expiry pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tidied {
-    /// Flows looked at.
+    /// The number of flows checked.
     pub seen: u32,
-    /// Flows taken off.
+    /// The number of flows removed.
     pub expired: u32,
 }
 
 impl FlowTable {
-    /// Takes flows off the table that have been silent for [`FLOW_IDLE`] at `now` (the kernel's monotonic clock) and of
-    /// which no packet waits. The kernel walks over the whole table; nothing else waits for it meanwhile.
+    /// Removes flows without waiting packets that have been silent for [`FLOW_IDLE`] at `now` (the kernel's monotonic
+    /// clock). The kernel walks the whole table; the traffic does not wait for it.
     ///
     /// # Errors
-    /// When the kernel refuses to run the program.
+    /// When the kernel rejects the run of the program.
     pub fn expire(&self, now: Instant) -> Result<Tidied, BpfError> {
         let [now_at, idle_at, seen_at, expired_at] = EXPIRY_AT;
         let mut walk = [0; EXPIRY];
@@ -202,8 +203,8 @@ impl FlowTable {
     }
 }
 
-/// Lets new flows of lanes choose their rings freely again when nothing can be left of the flows beyond their bounds: when all
-/// that was posted in the lane's rings until a fifth of a second after the last of their packets is done.
+/// Ends the placement by hash in lanes whose flows beyond the bound have no packets left. A fifth of a second after the
+/// last of their packets, all packets posted to the lane's rings until then must be done.
 pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Instant) {
     for (lane, flows) in lanes.iter().zip(&shared.lanes) {
         let last = flows.untracked.load(Ordering::Acquire);
@@ -218,7 +219,7 @@ pub fn end_hashing(shared: &Shared, lanes: &[LaneEntry], now: Instant) {
             doorbell.done.load(Ordering::Acquire) < posted && doorbell.passed.load(Ordering::Acquire) <= until
         };
         if !rings.any(left) {
-            // Fails when another packet has been placed meanwhile.
+            // Fails when another packet was placed meanwhile.
             let _ = flows.untracked.compare_exchange(last, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }

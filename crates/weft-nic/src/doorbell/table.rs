@@ -1,24 +1,24 @@
-//! Whether a policy's match table fits the port. The rows themselves are those of [`weft_titan::match_table`].
+//! The size check of a policy's match table. [`weft_titan::match_table`] has the rows themselves.
 
 use weft_policy::CompiledPolicy;
 use weft_titan::match_table::{CGROUPS, RULES};
 pub use weft_titan::match_table::{RULE_BYTES, encode};
 
-/// Why a policy does not fit the port's match table.
+/// Errors of a policy that exceeds the port's match table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
-    /// Too many rows.
+    /// The policy has too many rows.
     #[error(
         "the policy compiles to {given} match rows, and a port holds at most {RULES}; merge classes or prefixes"
     )]
     Rules {
-        /// How many there are.
+        /// The number of rows.
         given: usize,
     },
-    /// Too many cgroups.
+    /// The policy has too many cgroups.
     #[error("the policy names {given} cgroups, and a port holds at most {CGROUPS}")]
     Cgroups {
-        /// How many there are.
+        /// The number of cgroups.
         given: usize,
     },
 }

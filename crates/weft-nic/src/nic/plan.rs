@@ -1,4 +1,4 @@
-//! The plan of a NIC: a policy and a configuration, with the rings that follow from both.
+//! The plan of a NIC: a policy and a configuration, with the rings derived from both.
 
 use super::{NicConfig, NicError};
 use crate::doorbell::check;
@@ -7,8 +7,8 @@ use crate::plan::RingPlan;
 use weft_policy::CompiledPolicy;
 use weft_units::BitsPerSec;
 
-/// A policy and a configuration, with the rings that follow from both. None of them can be exchanged, so a NIC is never
-/// started with the rings of another policy.
+/// A policy and a configuration, with the rings derived from both. None of them can be replaced, so a NIC never starts
+/// with the rings of another policy.
 #[derive(Clone, Debug)]
 pub struct NicPlan {
     config: NicConfig,
@@ -16,10 +16,10 @@ pub struct NicPlan {
 }
 
 impl NicPlan {
-    /// Plans the rings of a port for `policy`, as `config` wants them.
+    /// Plans the rings of a port for `policy` and `config`.
     ///
     /// # Errors
-    /// When the policy does not fit, or the rate is zero.
+    /// When the policy exceeds the port, or the rate is zero.
     pub fn new(policy: &CompiledPolicy, config: NicConfig) -> Result<Self, NicError> {
         check(policy)?;
         if config.rate == BitsPerSec::ZERO {
@@ -49,13 +49,13 @@ impl NicPlan {
         u32::try_from(self.rings.rings.len()).unwrap_or(u32::MAX)
     }
 
-    /// The lanes as the eBPF program reads them. A caller sets here what does not follow from the policy: a lane's class in a
-    /// qdisc, the bound of its flows.
+    /// The lanes as the eBPF program reads them, for settings that do not follow from the policy: a lane's class in a
+    /// qdisc, and its flow bound.
     pub fn lanes_mut(&mut self) -> &mut [LaneEntry] {
         &mut self.rings.lanes
     }
 
-    /// Bounds the lanes for rings of `ring_packets` packets, and hands out configuration and rings.
+    /// Splits the plan for a port whose rings hold `ring_packets` packets each.
     pub(super) fn into_parts(mut self, ring_packets: u32) -> (NicConfig, RingPlan) {
         self.rings.bound_rings(ring_packets);
         (self.config, self.rings)

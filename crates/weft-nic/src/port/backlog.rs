@@ -1,9 +1,9 @@
-//! Which core's backlog a packet passes on its way through a veth.
+//! The choice of the core whose backlog a packet passes on its way through a veth.
 //!
-//! `veth_xmit` (drivers/net/veth.c) puts a packet into the receive backlog of the core that sends it, so two packets of one
-//! flow that leave on two cores may swap places. Receive packet steering lets the packet's hash choose the core instead
-//! (`get_rps_cpu`, net/core/dev.c): one flow, one backlog. The setting is a file in sysfs, which shows the devices of the
-//! network namespace in which it was mounted; so it is mounted detached, seen by nobody else.
+//! `veth_xmit` (drivers/net/veth.c) puts a packet into the receive backlog of the sending core, so two packets of a
+//! flow sent from two cores may be reordered. Receive packet steering selects the core by the packet's hash instead
+//! (`get_rps_cpu`, net/core/dev.c): one flow, one backlog. The setting is a file in sysfs, which shows the devices of
+//! the network namespace in which it was mounted. It is therefore mounted detached, invisible to other processes.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weft_host::error::OsError;
 use weft_host::netns::{NetNs, NetNsError};
 
-/// Why the backlog could not be set.
+/// Errors from setting the backlog.
 #[derive(Debug, thiserror::Error)]
 pub enum BacklogError {
     /// The kernel refused a call.
@@ -29,13 +29,13 @@ pub enum BacklogError {
     NoSteering {
         /// The link.
         link: String,
-        /// Its namespace.
+        /// The namespace of the link.
         ns: String,
     },
 }
 
-/// Lets the packet's hash choose the core in whose backlog it waits, among all that are online, for what the link `name`
-/// of `ns` receives.
+/// Selects the core of a packet's backlog by its hash, among all online cores, for packets received by link `name` of
+/// `ns`.
 pub(super) fn by_hash(ns: &NetNs, name: &str) -> Result<(), BacklogError> {
     let failed = |step: &str, e: Errno| {
         OsError::new(format!("steer what link {name} of {ns} receives by hash: {step}"), e)
@@ -54,14 +54,14 @@ pub(super) fn by_hash(ns: &NetNs, name: &str) -> Result<(), BacklogError> {
     })?
 }
 
-/// Mounts the sysfs of the calling thread's network namespace without attaching it to the tree of files.
+/// Mounts the sysfs of the calling thread's network namespace, detached from the file system tree.
 fn mount_sysfs() -> Result<OwnedFd, Errno> {
     let context = rustix::mount::fsopen(c"sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
     rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
-/// Sysfs gives a small file in one read.
+/// Reads a small file of sysfs, in one call.
 fn read(sysfs: BorrowedFd<'_>, path: &str) -> Result<String, Errno> {
     let file = rustix::fs::openat(sysfs, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = [0; 4096];
@@ -74,7 +74,7 @@ fn write(sysfs: BorrowedFd<'_>, path: &str, text: &str) -> Result<(), Errno> {
     rustix::io::write(&file, text.as_bytes()).map(|_| ())
 }
 
-/// A list of cores such as `0-3,8` as the kernel's bitmaps are written: words of 32 bits, the highest first.
+/// Converts a list of cores such as `0-3,8` to the kernel's bitmap format: words of 32 bits, the highest first.
 fn mask_of(list: &str) -> Option<String> {
     let mut words: Vec<u32> = Vec::new();
     for range in list.trim().split(',') {

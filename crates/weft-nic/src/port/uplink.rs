@@ -1,4 +1,4 @@
-//! Where the NIC sends to.
+//! The uplink: the device through which packets leave the NIC.
 
 use super::{PortError, disable_ipv6};
 use crate::counters::Count;
@@ -9,7 +9,7 @@ use weft_host::netns::NetNs;
 use weft_host::tap::{self, TapError};
 use weft_units::Bytes;
 
-/// Where the NIC sends to. Its device goes when it is dropped.
+/// The uplink of a NIC. Its device is deleted when it is dropped.
 #[derive(Debug)]
 pub struct Uplink {
     pub(crate) fd: OwnedFd,
@@ -29,16 +29,16 @@ struct Device(Numbered);
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // A TAP has gone with its descriptor already, and a macvtap perhaps with its parent.
+        // A TAP was deleted with its descriptor already, and a macvtap possibly with its parent.
         let _ = self.0.delete();
     }
 }
 
 impl Uplink {
-    /// A TAP named `name` in `ns`: what the NIC sends, the stack of that namespace receives.
+    /// Creates a TAP named `name` in `ns`: packets sent by the NIC are received by the stack of that namespace.
     ///
     /// # Errors
-    /// When the device cannot be made.
+    /// When the device cannot be created.
     pub fn tap(ns: &NetNs, name: &str) -> Result<Self, PortError> {
         let mut fds = tap::create(ns, name, 1)?;
         let device = Device(Numbered::named(ns, name)?);
@@ -46,13 +46,13 @@ impl Uplink {
         Ok(Self { fd, device, kind: UplinkKind::Tap })
     }
 
-    /// A macvtap named `name` in `ns`, in bridge mode on the existing interface `parent` of another namespace, with MAC address
-    /// `mac`: what the NIC sends leaves through `parent`. The interface itself is not changed; as with any macvlan, the host
-    /// reaches the port only by way of the network.
+    /// Creates a macvtap named `name` in `ns`, in bridge mode on the existing interface `parent` of another namespace,
+    /// with MAC address `mac`. Packets sent by the NIC leave through `parent`, which is not changed. As with any
+    /// macvlan, the host reaches the port only through the network.
     ///
     /// # Errors
-    /// When there is no such interface, another device on it has the address, or the device cannot be made; nothing is left
-    /// then.
+    /// When the interface does not exist, another device on it has the address, or the device cannot be created.
+    /// Nothing remains then.
     pub fn on_interface(
         (parent_ns, parent): (&NetNs, &str),
         (ns, name): (&NetNs, &str),
@@ -61,13 +61,13 @@ impl Uplink {
         let options =
             MacvtapOptions { mode: MacvtapMode::Bridge, queues: 1, txqueuelen: 1000, mac: Some(mac) };
         macvtap::create_across((parent_ns, parent), (ns, name), &options)?;
-        // From here on it goes when a step fails.
+        // From here on the device is deleted if a step fails.
         let device = Device(Numbered::named(ns, name)?);
         disable_ipv6(ns, name);
         let mut fds = macvtap::open_queues(ns, name, 1)?;
         link::set_all_multicast(ns, name)?;
         device.0.set_up().map_err(|error| match &error {
-            // The kernel looks for another device of the address only now (`macvlan_open`).
+            // The kernel detects another device with the address only now (`macvlan_open`).
             LinkError::Os(os) if os.errno() == Some(rustix::io::Errno::ADDRINUSE) => {
                 PortError::MacTaken { mac, parent: parent.to_owned() }
             }
@@ -77,7 +77,7 @@ impl Uplink {
         Ok(Self { fd, device, kind: UplinkKind::Macvtap })
     }
 
-    /// The name that the device was given.
+    /// The name that the device was created with.
     pub fn name(&self) -> &str {
         self.device.0.first_name()
     }
@@ -87,11 +87,11 @@ impl Uplink {
         self.device.0.namespace()
     }
 
-    /// Bounds what waits below the NIC, where its device says when something has left: a macvtap's queue does, and a write
-    /// that finds more fails until then.
+    /// Bounds the queue below the NIC, where the device reports departures. A macvtap does: a write beyond the bound
+    /// fails until a packet has left.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel rejects the bound.
     pub(crate) fn bound_queue(&self, bytes: Bytes) -> Result<(), PortError> {
         if self.kind == UplinkKind::Macvtap {
             let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
@@ -100,18 +100,18 @@ impl Uplink {
         Ok(())
     }
 
-    /// The largest packet, without the Ethernet header, that the device takes now, in bytes.
+    /// The current MTU of the device: the largest packet in bytes, without the Ethernet header.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// When the device no longer exists.
     pub fn mtu(&self) -> Result<u32, PortError> {
         Ok(self.device.0.show()?.mtu)
     }
 
-    /// Sets that size, where it is another.
+    /// Sets the MTU, if it differs.
     ///
     /// # Errors
-    /// When the device is gone, or the interface below takes no packets of that size.
+    /// When the device no longer exists, or the interface below rejects that MTU.
     pub(crate) fn set_mtu(&self, mtu: u32) -> Result<(), PortError> {
         if self.mtu()? != mtu {
             self.device.0.set_mtu(mtu)?;
@@ -119,11 +119,11 @@ impl Uplink {
         Ok(())
     }
 
-    /// What the device counts as come in from the NIC, and what of it it dropped. A TAP's stack receives it; a macvtap
-    /// transmits it.
+    /// The packets that the device counts as arrived from the NIC, and those it dropped. A TAP's stack receives them; a
+    /// macvtap transmits them.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// When the device no longer exists.
     pub fn arrived(&self) -> Result<(Count, u64), PortError> {
         let stats = self.device.0.show()?.stats;
         let (packets, bytes, dropped) = match self.kind {
@@ -133,8 +133,8 @@ impl Uplink {
         Ok((Count { packets, bytes }, dropped.get()))
     }
 
-    /// Whether the device counts a write that failed as dropped: a macvtap does (`tap_get_user`, drivers/net/tap.c), also when
-    /// it only had no room yet.
+    /// Whether the device counts a failed write as a drop. A macvtap does (`tap_get_user`, drivers/net/tap.c), even
+    /// when it only lacked room.
     pub(crate) fn counts_failed_writes(&self) -> bool {
         self.kind == UplinkKind::Macvtap
     }

@@ -1,4 +1,4 @@
-//! What a receive queue can serve: so many packets a second, by a token bucket that is exact over any time.
+//! The service rate of a receive queue: a token bucket of packets per second, exact over any time.
 
 use core::num::NonZeroU32;
 use weft_units::Instant;
@@ -6,38 +6,38 @@ use weft_units::Instant;
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
 
-/// What a receive queue's processor is said to be able to serve.
+/// The service capacity of a receive queue's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Packets a second.
     pub packets_per_s: NonZeroU32,
-    /// Packets that may be served at once after a pause: what a polling loop takes in a turn.
+    /// Packets that may be served at once after a pause, as in one pass of a polling loop.
     pub burst: NonZeroU32,
 }
 
 /// A token bucket over packets.
 ///
-/// Kept as the time at which the bucket would be full, in units of 1/rate nanoseconds, so that nothing is rounded: over
-/// any span it allows at most `burst + rate * span`, and when there is always something to serve no less than `rate * span`.
+/// The state is the time at which the bucket would be full, in units of 1/rate nanoseconds, so nothing is rounded. Over
+/// any span it allows at most `burst + rate * span` packets, and under constant load at least `rate * span`.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    /// Scaled time per token: a second.
+    /// The scaled time per token: a second.
     rate: u128,
-    /// Scaled time that a full bucket is worth.
+    /// The scaled time to fill the bucket.
     depth: u128,
-    /// Scaled time at which the bucket is full.
+    /// The scaled time at which the bucket is full.
     full_at: u128,
 }
 
 impl TokenBucket {
-    /// A bucket that is full at `now`.
+    /// Creates a bucket that is full at `now`.
     pub fn new(budget: Budget, now: Instant) -> Self {
         let rate = u128::from(budget.packets_per_s.get());
         let depth = u128::from(budget.burst.get()) * SECOND;
         Self { rate, depth, full_at: u128::from(now.as_nanos()) * rate }
     }
 
-    /// Takes a token, if there is one at `now`.
+    /// Takes a token, if one is available at `now`.
     pub fn take(&mut self, now: Instant) -> bool {
         let now = u128::from(now.as_nanos()) * self.rate;
         let full_at = self.full_at.max(now) + SECOND;
@@ -48,7 +48,7 @@ impl TokenBucket {
         true
     }
 
-    /// When the next token will be there: now or earlier when there is one.
+    /// The time at which the next token is available; not after now when one is available already.
     pub fn ready_at(&self) -> Instant {
         let scaled = (self.full_at + SECOND).saturating_sub(self.depth);
         Instant::from_nanos(u64::try_from(scaled.div_ceil(self.rate)).unwrap_or(u64::MAX))
@@ -75,11 +75,11 @@ mod tests {
             }
             now = bucket.ready_at();
         }
-        // A third of a millisecond does not divide evenly: what is rounded must not add up.
+        // A third of a millisecond does not divide evenly: rounding errors must not accumulate.
         assert_eq!(served, 7 * 3000 + 4 - 1);
     }
 
-    /// The definition: a level in fractions of a token, refilled at each look.
+    /// The definition: a level in fractions of a token, refilled at each call.
     struct Slow {
         level: u128,
         last: u64,

@@ -1,31 +1,31 @@
-//! What the receive side counts, by stage, and whether it adds up.
+//! The counters of the receive side, by stage, and the check of their balance.
 
 use crate::counters::{Count, Counter, Gauge};
 use crate::port::PortDrops;
 use weft_units::{Nanos, Packets};
 
-/// What one queue counts; one thread writes, anybody reads.
+/// The counters of one queue; written by one thread, read by any.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct QueueCounters {
-    /// Steered to it.
+    /// Packets steered to the queue.
     pub arrived: Counter,
-    /// Found its ring full.
+    /// Packets dropped because the ring was full.
     pub dropped: Counter,
-    /// Served, and taken by the host.
+    /// Packets served and accepted by the host.
     pub delivered: Counter,
-    /// Served, and refused by the host's device.
+    /// Packets served and refused by the host's device.
     pub refused: Counter,
-    /// Found in its ring when the NIC stopped.
+    /// Packets left in the ring when the NIC stopped.
     pub left: Counter,
-    /// The most packets that its ring has held.
+    /// The greatest number of packets that the ring has held.
     pub most_held: Gauge,
 }
 
 impl QueueCounters {
-    /// A reading.
+    /// Reads the counters.
     pub fn totals(&self) -> QueueTotals {
-        // What comes later is read first: a packet that moves on meanwhile is counted as held, never as one too many.
+        // The later stage is read first: a packet that moves in between counts as held, never as a surplus.
         let (delivered, refused) = (self.delivered.get(), self.refused.get());
         let dropped = self.dropped.get();
         QueueTotals {
@@ -42,98 +42,98 @@ impl QueueCounters {
 /// A reading of a queue's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueTotals {
-    /// Steered to it.
+    /// Packets steered to the queue.
     pub arrived: Count,
-    /// Found its ring full.
+    /// Packets dropped because the ring was full.
     pub dropped: Count,
-    /// Served, and taken by the host.
+    /// Packets served and accepted by the host.
     pub delivered: Count,
-    /// Served, and refused by the host's device.
+    /// Packets served and refused by the host's device.
     pub refused: Count,
-    /// Found in its ring when the NIC stopped; 0 while it runs.
+    /// Packets left in the ring when the NIC stopped; 0 while it runs.
     pub left: Count,
-    /// The most packets that its ring has held.
+    /// The greatest number of packets that the ring has held.
     pub most_held: Packets,
 }
 
 impl QueueTotals {
-    /// Served: taken or refused by the host.
+    /// Packets served: accepted or refused by the host.
     pub fn served(&self) -> Count {
         self.delivered.plus(self.refused)
     }
 
-    /// In the ring now: what came and has not gone.
+    /// Packets in the ring: arrived, and neither dropped nor served.
     pub fn held(&self) -> Packets {
         self.arrived.packets.saturating_sub(self.dropped.packets + self.served().packets)
     }
 }
 
-/// What the whole receive side counts.
+/// The counters of the whole receive side.
 #[derive(Debug, Default)]
 pub struct ReceiveCounters {
-    /// Read from the wire.
+    /// Packets read from the wire.
     pub read: Counter,
-    /// Shorter than an Ethernet header.
+    /// Frames shorter than an Ethernet header.
     pub runts: Counter,
-    /// Dropped by a rule, or with nowhere to go.
+    /// Packets dropped by a rule, or without a destination.
     pub filtered: Counter,
-    /// Steered to a queue that the NIC does not have.
+    /// Packets steered to a queue that the NIC does not have.
     pub misrouted: Counter,
     /// By queue.
     pub queues: Vec<QueueCounters>,
-    /// The other direction: read from the host.
+    /// Packets read from the host (towards the wire).
     pub reverse: Counter,
-    /// The other direction: refused by the wire.
+    /// Packets refused by the wire (from the host).
     pub reverse_refused: Counter,
-    /// Processor time that the receive thread has used, in nanoseconds.
+    /// The processor time of the receive thread, in nanoseconds.
     pub cpu: Gauge,
-    /// The steering that is in force: how often it was replaced.
+    /// The number of replacements of the steering.
     pub generation: Gauge,
 }
 
 impl ReceiveCounters {
-    /// Counters for `queues` queues.
+    /// Creates counters for `queues` queues.
     pub fn new(queues: u32) -> Self {
         Self { queues: (0..queues).map(|_| QueueCounters::default()).collect(), ..Self::default() }
     }
 }
 
-/// A reading of everything.
+/// A reading of all counters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReceiveTotals {
-    /// What the wire's sender transmitted into the wire, by the kernel's counters of its device.
+    /// Packets that the wire's sender transmitted, from the kernel's counters of its device.
     pub wire: Count,
-    /// What the kernel dropped between there and the NIC.
+    /// Packets dropped by the kernel between the sender and the NIC.
     pub wire_drops: PortDrops,
-    /// Read from the wire.
+    /// Packets read from the wire.
     pub read: Count,
-    /// Shorter than an Ethernet header.
+    /// Frames shorter than an Ethernet header.
     pub runts: Count,
-    /// Dropped by a rule, or with nowhere to go.
+    /// Packets dropped by a rule, or without a destination.
     pub filtered: Count,
-    /// Steered to a queue that the NIC does not have.
+    /// Packets steered to a queue that the NIC does not have.
     pub misrouted: Count,
     /// By queue.
     pub queues: Vec<QueueTotals>,
-    /// What the host's device received from the NIC, by the kernel's counters.
+    /// Packets that the host's device received from the NIC, from the kernel's counters.
     pub host: Count,
-    /// The other direction: read from the host.
+    /// Packets read from the host (towards the wire).
     pub reverse: Count,
-    /// The other direction: refused by the wire.
+    /// Packets refused by the wire (from the host).
     pub reverse_refused: Count,
-    /// Processor time of the receive thread.
+    /// The processor time of the receive thread.
     pub cpu: Nanos,
 }
 
-/// A stage whose ins and outs differ.
+/// A stage whose balance is broken.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{stage}: {entered} packets came in, {left} are accounted for")]
 pub struct Imbalance {
-    /// Which one.
+    /// The stage.
     pub stage: &'static str,
-    /// What came in.
+    /// Packets that entered.
     pub entered: Packets,
-    /// What went out, was dropped, or is held.
+    /// Packets that left, were dropped, or are held.
     pub left: Packets,
 }
 
@@ -148,11 +148,12 @@ impl ReceiveTotals {
         self.queues.iter().map(pick).fold(Count::default(), Count::plus)
     }
 
-    /// Checks that no packet was lost or made at any stage, from the kernel's counter of what entered the wire to its counter of
-    /// what the host received. For readings after the NIC has stopped: while it runs, packets are between stages.
+    /// Checks the balance of every stage, from the kernel's counter of packets that entered the wire to its counter of
+    /// packets that the host received. For readings after the NIC has stopped: while it runs, packets are between
+    /// stages.
     ///
     /// # Errors
-    /// The first stage that does not add up.
+    /// The first stage whose balance is broken.
     pub fn check(&self) -> Result<(), Imbalance> {
         let same = |stage, entered: Packets, left: Packets| {
             if entered == left { Ok(()) } else { Err(Imbalance { stage, entered, left }) }

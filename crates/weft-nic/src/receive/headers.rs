@@ -1,4 +1,4 @@
-//! What a NIC sees of a frame: the packet as the header match of all its header fields.
+//! The header fields of a frame as a NIC parses them: a header match that tests every field.
 
 use core::net::IpAddr;
 use weft_packet::headers::{ETHERNET_HEADER, Fragment, VLAN_TAGS_MAX, parse_headers};
@@ -8,16 +8,19 @@ use weft_units::FlowKey;
 /// Ethernet types of VLAN tags: customer's and provider's (IEEE 802.1Q-2018, table 9-1).
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
-/// The packet in `frame`, an Ethernet frame from its destination address on, as a header match that tests every field. `None` for what
-/// is shorter than an Ethernet header.
+/// Parses `frame`, an Ethernet frame from its destination address on, to a header match that tests every field. `None` for a
+/// frame shorter than an Ethernet header.
 ///
-/// A field that the packet does not have is 0, as in [`FlowKey`]: the VLAN tag of an untagged frame, the ports of ICMP. Of two
-/// tags the outer one counts, which is what a NIC's filters compare and the kernel calls `vlan_tci`. A fragment has no ports, the
-/// first one neither, or a datagram's fragments would go to different queues (Microsoft's "RSS hashing types": only the addresses
-/// of fragments are hashed; so does the kernel, `__skb_flow_dissect` without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`). Of a packet whose IP or transport header is cut off or invalid, only the Ethernet fields are
-/// known. IPv6 extension headers are walked up to [`weft_packet::headers::IPV6_EXTENSIONS_MAX`].
+/// A field that the packet does not have is 0, as in [`FlowKey`]: the VLAN tag of an untagged frame, the ports of ICMP.
+/// Of two tags the outer one counts, which NICs' filters compare and the kernel calls `vlan_tci`. IPv6 extension
+/// headers are walked up to [`weft_packet::headers::IPV6_EXTENSIONS_MAX`].
 ///
-/// Nothing is copied but the fields, and nothing is allocated.
+/// No fragment has ports, not even the first; otherwise a datagram's fragments would be steered to different queues.
+/// (Microsoft's "RSS hashing types": only the addresses of fragments are hashed. The kernel does the same,
+/// `__skb_flow_dissect` without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`.) If the IP or transport header is truncated or
+/// invalid, only the Ethernet fields are known.
+///
+/// Only the fields are copied, and nothing is allocated.
 pub fn packet_headers(frame: &[u8]) -> Option<HeaderMatch> {
     let (tag, ether_type) = ethernet(frame)?;
     let mac = |at: usize| {
@@ -47,7 +50,7 @@ pub fn packet_headers(frame: &[u8]) -> Option<HeaderMatch> {
     )
 }
 
-/// Addresses and protocol.
+/// Adds the addresses and the protocol.
 fn network(header_match: HeaderMatch, key: &FlowKey) -> HeaderMatch {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),
@@ -59,7 +62,7 @@ fn network(header_match: HeaderMatch, key: &FlowKey) -> HeaderMatch {
         .exact(Field::IpProtocol, key.protocol.0.into())
 }
 
-/// The outer tag's control information (0 without a tag) and the Ethernet type behind the tags.
+/// The outer tag's control information (0 without a tag) and the Ethernet type after the tags.
 fn ethernet(frame: &[u8]) -> Option<(u16, u16)> {
     let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk::<2>()?));
     let mut at = ETHERNET_HEADER - 2;
@@ -69,7 +72,7 @@ fn ethernet(frame: &[u8]) -> Option<(u16, u16)> {
         if !TAGS.contains(&ether_type) {
             break;
         }
-        // A tag that is cut off is no tag: the type says that there should have been one.
+        // A truncated tag is no tag: its type shows that there should have been one.
         let (Some(tag), Some(next)) = (word(at + 2), word(at + 4)) else { break };
         outer = outer.or(Some(tag));
         ether_type = next;
@@ -78,10 +81,10 @@ fn ethernet(frame: &[u8]) -> Option<(u16, u16)> {
     Some((outer.unwrap_or(0), ether_type))
 }
 
-/// Feeds arbitrary bytes to [`packet_headers`] and checks what it promises. For fuzzers.
+/// Feeds arbitrary bytes to [`packet_headers`] and checks its guarantees. For fuzzers.
 ///
 /// # Panics
-/// When a promise is broken: that is what a fuzzer looks for.
+/// When a guarantee is violated, as a fuzzer expects.
 pub fn fuzz_headers(data: &[u8]) {
     let Some(header_match) = packet_headers(data) else {
         assert!(data.len() < ETHERNET_HEADER, "a frame with an Ethernet header has a header_match");
@@ -94,7 +97,7 @@ pub fn fuzz_headers(data: &[u8]) {
             "{field:?} is not tested wholly: {header_match}"
         );
     }
-    // Where the parser that the transmit side uses finds a flow, its packets are in the flow's header match.
+    // Where the parser of the transmit side finds a flow, its packets are in the flow's header match.
     if let Ok(headers) = parse_headers(data)
         && let Some(key) = headers.flow_key
         && headers.fragment == Fragment::Whole

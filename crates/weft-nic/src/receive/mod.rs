@@ -1,13 +1,13 @@
-//! The receive side of the software NIC: what comes from the wire is steered to receive queues, as a NIC model says.
+//! The receive side of the software NIC: packets from the wire are steered to receive queues by a NIC model.
 //!
 //! ```text
 //! wire (veth, macvtap) -> headers -> steering -> queue's ring -> budget -> host (TAP)
 //!                                                 tail drop
 //! ```
 //!
-//! A queue serves so many packets a second and no more: what a processor that polls it could do. On a machine with
-//! few cores this takes the place of a core for each queue, and it is the same in every mode that is compared. What the host sends
-//! goes to the wire as it is.
+//! A queue serves a fixed number of packets per second, the capacity of a processor that polls it. On a machine with
+//! few cores this replaces a core per queue, and it is the same in every mode that is compared. Packets from the host
+//! are sent to the wire unchanged.
 
 pub mod budget;
 pub mod counters;
@@ -24,10 +24,10 @@ pub use worker::Steer;
 
 use weft_packet::vnet::VnetHeader;
 
-/// Bytes before each frame.
+/// The bytes before each frame.
 const VNET: usize = VnetHeader::LEN;
 
-/// Length of the Ethernet frame in what was read, virtio-net header included.
+/// The length of the Ethernet frame in a read, virtio-net header excluded.
 fn frame_bytes(read: &[u8]) -> u64 {
     weft_packet::tap::frame_bytes(read.len()).map_or(0, weft_units::Bytes::get)
 }

@@ -16,32 +16,32 @@ use weft_host::clock;
 use weft_host::link::{self, LinkError};
 use weft_units::{Nanos, Packets};
 
-/// What a receive side is made of.
+/// The configuration of a receive side.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveConfig {
-    /// Receive queues.
+    /// The number of receive queues.
     pub queues: u32,
-    /// Packets that a queue's ring holds; one more is dropped.
+    /// The capacity of a queue's ring in packets; one more is dropped.
     pub ring_packets: u32,
-    /// What each queue can serve.
+    /// The service capacity of each queue.
     pub budget: Budget,
 }
 
-/// Why a receive side could not be started, or what went wrong while it ran.
+/// Errors from starting or running a receive side.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
-    /// The wire or the host's device.
+    /// The wire or the host's device failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A device was taken away, or a thread could not be started.
+    /// A device was deleted, or a thread could not be started.
     #[error("the receive side of the software NIC at {device}: {what}")]
     Stopped {
         /// The device.
         device: String,
-        /// What happened.
+        /// The event.
         what: String,
     },
-    /// No queues were asked for, or queues that hold nothing.
+    /// The number of queues or their capacity is zero.
     #[error("a receive side needs at least one queue whose ring holds at least one packet")]
     NoQueues,
 }
@@ -52,21 +52,21 @@ impl From<LinkError> for ReceiveError {
     }
 }
 
-/// Counters of the kernel when the NIC started.
+/// The kernel's counters when the NIC started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     wire: Count,
     host: Count,
 }
 
-/// What the near end of the wire has sent, by the kernel's counters.
+/// The packets sent by the near end of the wire, from the kernel's counters.
 fn sent(wire: &Port) -> Result<Count, LinkError> {
     let stats = link::stats(wire.app(), wire.name())?;
     Ok(Count { packets: stats.tx_packets, bytes: stats.tx_bytes })
 }
 
-/// A running receive side. What enters `wire` at its near end comes, by its queue, out of `host`, and the other way round
-/// without queues. Dropped, its threads end and its devices go.
+/// A running receive side. Packets that enter `wire` at its near end leave by `host`, through their queues. The other
+/// direction has no queues. Dropping it ends its threads and deletes its devices.
 #[derive(Debug)]
 pub struct ReceiveNic {
     wire: Port,
@@ -80,11 +80,11 @@ pub struct ReceiveNic {
 }
 
 impl ReceiveNic {
-    /// Starts a receive side on `wire`, a port with one ring, and `host`, which must be a TAP; steers by `steer`. Brings the wire up;
-    /// the host's device is the caller's to bring up and to address.
+    /// Starts a receive side on `wire`, a port with one ring, and `host`, which must be a TAP; steers by `steer`.
+    /// Brings the wire up; the caller brings up the host's device and sets its addresses.
     ///
     /// # Errors
-    /// When a descriptor cannot be had, a thread not be started, or the wire does not come up.
+    /// When a descriptor cannot be duplicated, a thread cannot be started, or the wire does not come up.
     pub fn start(
         config: &ReceiveConfig,
         mut wire: Port,
@@ -125,13 +125,13 @@ impl ReceiveNic {
         Ok(nic)
     }
 
-    /// Puts another steering in force. A packet that is sent into the wire after this returns is steered by it; what the queues hold
-    /// stays where it is, and nothing is lost.
+    /// Replaces the steering. Packets sent into the wire after this returns are steered by the new one. Packets in the
+    /// queues stay there, and none is lost.
     pub fn replace(&self, steer: Arc<Steer>) {
         self.steering.replace(steer);
     }
 
-    /// The counters, live.
+    /// The live counters.
     pub fn counters(&self) -> &ReceiveCounters {
         &self.counters
     }
@@ -146,15 +146,15 @@ impl ReceiveNic {
         &self.host
     }
 
-    /// Whether the receive thread is still at work; it ends early only when its devices are taken away.
+    /// Whether the receive thread still runs; it ends early only when its devices are deleted.
     pub fn is_running(&self) -> bool {
         self.receiver.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// The totals now.
+    /// The current totals.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// When a device no longer exists.
     pub fn totals(&self) -> Result<ReceiveTotals, ReceiveError> {
         let c = &self.counters;
         let (host, _) = self.host.arrived()?;
@@ -175,10 +175,11 @@ impl ReceiveNic {
         })
     }
 
-    /// Waits until everything that entered the wire has been served, for at most `grace`. Says whether it has.
+    /// Waits until every packet that entered the wire has been served, for at most `grace`. Returns whether that was
+    /// reached.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// When a device no longer exists.
     pub fn drain(&self, grace: Nanos) -> Result<bool, ReceiveError> {
         let until = clock::now() + grace;
         loop {
@@ -194,11 +195,11 @@ impl ReceiveNic {
         }
     }
 
-    /// Takes the wire down, lets what has entered be served for at most `grace`, and stops the threads. What the queues still hold is
-    /// counted as held.
+    /// Takes the wire down, serves the packets that have entered for at most `grace`, and stops the threads. Packets
+    /// left in the queues count as held.
     ///
     /// # Errors
-    /// When the receive thread had failed before, with the reason.
+    /// When the receive thread failed before, with the reason.
     pub fn stop(mut self, grace: Nanos) -> Result<ReceiveTotals, ReceiveError> {
         let _ = self.wire.down();
         self.drain(grace)?;
@@ -223,7 +224,7 @@ impl ReceiveNic {
 
 impl Drop for ReceiveNic {
     fn drop(&mut self) {
-        // Nobody can be told here.
+        // A drop cannot report an error.
         let _ = self.join();
     }
 }

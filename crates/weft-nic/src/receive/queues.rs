@@ -1,6 +1,6 @@
 //! The receive queues: bounded rings that are served within a budget.
 //!
-//! Knows no devices and no clock: frames and times come from the caller, so that tests run in virtual time.
+//! The module uses no devices and no clock: the caller passes frames and times, so tests run in virtual time.
 
 use super::budget::{Budget, TokenBucket};
 use super::counters::QueueCounters;
@@ -10,15 +10,16 @@ use weft_units::Instant;
 /// A frame in a ring, with the virtio-net header before it.
 pub(super) type Frame = Vec<u8>;
 
-/// Buffers kept for reuse, over all queues: more than a burst of reads needs, so that a standing queue costs no allocation.
+/// The number of buffers kept for reuse over all queues: more than a burst of reads needs, so that a standing queue
+/// causes no allocation.
 const SPARE: usize = 256;
-/// Frames whose buffer is kept; super-packets are rare here and would hold memory.
+/// The largest buffer kept for reuse; super-packets are rare here and would hold memory.
 const SPARE_BYTES: usize = 4096;
 
-/// Where a frame went when it was offered.
+/// The result of offering a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Offered {
-    /// Into the ring.
+    /// The frame is in the ring.
     Held,
     /// The ring was full.
     Dropped,
@@ -39,13 +40,13 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// `count` queues of `capacity` packets each.
+    /// Creates `count` queues of `capacity` packets each.
     pub(super) fn new(count: u32, capacity: u32, budget: Budget, now: Instant) -> Self {
         let queue = |_| Queue { frames: VecDeque::new(), bucket: TokenBucket::new(budget, now) };
         Self { queues: (0..count).map(queue).collect(), capacity: capacity as usize, spare: Vec::new() }
     }
 
-    /// Appends a frame to queue `index`, which must be one of them, or drops it when the ring is full.
+    /// Appends a frame to queue `index`, which must exist, or drops it when the ring is full.
     pub(super) fn offer(&mut self, index: usize, frame: &[u8], counters: &QueueCounters) -> Offered {
         let bytes = super::frame_bytes(frame);
         counters.arrived.add(1, bytes);
@@ -62,8 +63,8 @@ impl Queues {
         Offered::Held
     }
 
-    /// Hands the frames that may be served at `now` to `deliver`, one queue's burst after the other's. `deliver` says whether the
-    /// host took it. Returns whether any was served.
+    /// Passes the frames that may be served at `now` to `deliver`, burst by burst and queue by queue. `deliver` returns
+    /// whether the host accepted the frame. Returns whether any was served.
     pub(super) fn serve(
         &mut self,
         now: Instant,
@@ -89,13 +90,13 @@ impl Queues {
         any
     }
 
-    /// When something may be served next; `None` when nothing is held.
+    /// The earliest time at which a frame may be served; `None` when no frame is held.
     pub(super) fn ready_at(&self) -> Option<Instant> {
         let waiting = self.queues.iter().filter(|queue| !queue.frames.is_empty());
         waiting.map(|queue| queue.bucket.ready_at()).min()
     }
 
-    /// Counts what the rings hold at the end; once.
+    /// Counts the frames left in the rings at the end; to be called once.
     pub(super) fn count_left(&self, counters: &[QueueCounters]) {
         for (queue, counters) in self.queues.iter().zip(counters) {
             let bytes = queue.frames.iter().map(|frame| super::frame_bytes(frame)).sum();
@@ -121,7 +122,7 @@ mod tests {
         (0..count).map(|_| QueueCounters::default()).collect()
     }
 
-    /// What is done to the queues.
+    /// An operation on the queues.
     #[derive(Clone, Debug)]
     enum Step {
         Offer(usize),
@@ -141,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each packet is delivered once, refused, dropped or held, each queue's in its order, and the counters say so.
+        /// Each packet is delivered once, refused, dropped or held, in the order of its queue, and the counters agree.
         #[test]
         fn every_packet_is_somewhere(steps in steps(), capacity in 1u32..20, rate in 1u32..10_000, burst in 1u32..10) {
             let mut queues = Queues::new(3, capacity, budget(rate, burst), Instant::ZERO);

@@ -1,4 +1,4 @@
-//! The receive thread: reads the wire, steers, and serves the queues; and the thread of the other direction.
+//! The receive thread, which reads the wire, steers, and serves the queues; and the thread of the other direction.
 
 use super::counters::ReceiveCounters;
 use super::headers::packet_headers;
@@ -16,16 +16,16 @@ use weft_host::clock;
 use weft_packet::HeaderMatch;
 use weft_units::{Nanos, RxQueueId};
 
-/// Where a packet goes; `None` when it is not received.
+/// The steering function: the queue of a packet, or `None` for a packet that is not received.
 pub type Steer = dyn Fn(&HeaderMatch) -> Option<RxQueueId> + Send + Sync;
 
-/// Frames read before the queues are looked at again: what a NIC driver's poll takes at most (`NAPI_POLL_WEIGHT`).
+/// Frames read before the queues are served: the maximum of one poll in a NIC driver (`NAPI_POLL_WEIGHT`).
 const BURST: usize = 64;
-/// How long a thread sleeps at most before it looks whether it is to stop.
+/// The longest sleep of a thread, and so the maximum delay of a stop.
 const PATIENCE: Nanos = Nanos::from_millis(50);
 
-/// The steering in force. A reader keeps its own reference and takes a new one when the generation has changed, so that a
-/// packet sees either the old steering or the new one, and no packet waits for a change.
+/// The steering in force. A reader keeps its own reference and takes a new one when the generation has changed. A
+/// packet therefore sees either the old steering or the new one, and no packet waits for a change.
 pub(super) struct InForce {
     generation: AtomicU64,
     steer: Mutex<Arc<Steer>>,
@@ -42,7 +42,7 @@ impl InForce {
         Self { generation: AtomicU64::new(0), steer: Mutex::new(steer) }
     }
 
-    /// Puts `steer` in force: packets read from now on see it.
+    /// Replaces the steering: packets read from now on see `steer`.
     pub(super) fn replace(&self, steer: Arc<Steer>) -> u64 {
         let mut held = self.steer.lock().unwrap_or_else(PoisonError::into_inner);
         *held = steer;
@@ -55,7 +55,7 @@ impl InForce {
     }
 }
 
-/// What the receive thread works with.
+/// The parts of the receive thread.
 pub(super) struct ReceiveWorker {
     pub(super) wire: OwnedFd,
     pub(super) host: OwnedFd,
@@ -64,22 +64,22 @@ pub(super) struct ReceiveWorker {
     pub(super) steering: Arc<InForce>,
 }
 
-/// What became of a burst of reads.
+/// The result of a burst of reads.
 enum Took {
     /// The wire is empty.
     All,
-    /// There may be more.
+    /// The wire may have more frames.
     Burst,
 }
 
 impl ReceiveWorker {
-    /// Runs until `stop` says so.
+    /// Runs until `stop` returns true.
     ///
     /// # Errors
-    /// When the wire's device is gone.
+    /// When the wire's device no longer exists.
     pub(super) fn run(mut self, stop: impl Fn() -> bool) -> Result<(), Errno> {
         raise_thread_priority();
-        // Where the kernel refuses, wake-ups are up to 50 us late, and what that costs is in the lateness counter.
+        // If the kernel refuses, wake-ups are up to 50 us late; the lateness counter shows the cost.
         let _ = clock::set_timer_slack();
         let mut buffer = vec![0; FRAME_BYTES];
         let (mut generation, mut steer) = self.steering.current();
@@ -114,7 +114,7 @@ impl ReceiveWorker {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
             };
-            // After the read: a packet that was sent after a replacement sees the new steering.
+            // After the read: a packet sent after a replacement sees the new steering.
             if self.steering.generation.load(Ordering::Acquire) != *generation {
                 (*generation, *steer) = self.steering.current();
                 self.counters.generation.set(*generation);
@@ -139,7 +139,7 @@ impl ReceiveWorker {
         }
     }
 
-    /// Sleeps until a frame comes or a queue may be served.
+    /// Sleeps until a frame arrives or a queue may be served.
     fn sleep_until_work(&self) -> Result<(), Errno> {
         let now = clock::now();
         let until = self.queues.ready_at().unwrap_or(now + PATIENCE).min(now + PATIENCE);
@@ -147,7 +147,7 @@ impl ReceiveWorker {
     }
 }
 
-/// Writes a frame to a device. A full device refuses.
+/// Writes a frame to a device. A full device refuses it.
 fn write_whole(fd: &OwnedFd, frame: &[u8]) -> bool {
     loop {
         match rustix::io::write(fd, frame) {
@@ -177,7 +177,7 @@ fn thread_cpu() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// Moves what the host sends to the wire until `stop` says so.
+/// Moves packets from the host to the wire until `stop` returns true.
 pub(super) fn reverse(host: &OwnedFd, wire: &OwnedFd, counters: &ReceiveCounters, stop: impl Fn() -> bool) {
     raise_thread_priority();
     let mut buffer = vec![0; FRAME_BYTES];

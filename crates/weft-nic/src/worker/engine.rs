@@ -1,4 +1,4 @@
-//! What the worker asks of an engine: whose turn it is, and what the kind of NIC that it makes does besides.
+//! The interface between the worker and a scheduler: turns, and the hooks of a multiqueue NIC.
 
 use super::SegmentsPerTurn;
 use crate::counters::Counters;
@@ -6,43 +6,45 @@ use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, TxQueueId};
 
-/// What to do next.
+/// The decision of an engine.
 pub(crate) enum Decision<T> {
-    /// A chunk of this flow is to be sent; the turn is to be finished.
+    /// A chunk of this flow is to be sent and the turn finished.
     Turn(FlowId, T),
     /// Nothing may be sent before this time.
     Wait(Instant),
-    /// Nothing waits.
+    /// No flow is backlogged.
     Idle,
 }
 
 /// The scheduler of a NIC. Its flows are the rings.
 pub(crate) trait Engine {
-    /// What `next` gives and `finish` takes back.
+    /// The turn that `next` returns and `finish` takes.
     type Turn;
-    /// A ring has something.
+    /// Marks a ring as backlogged. Returns true when it was idle before.
     fn activate(&mut self, flow: FlowId) -> bool;
-    /// Whose turn it is.
+    /// Selects the flow whose turn it is.
     fn next(&mut self, now: Instant) -> Decision<Self::Turn>;
-    /// The turn has ended. `share` is what it is charged in its class's share, where that is not what was sent.
+    /// Ends a turn that sent `sent` bytes and is charged `share` bytes in the share of its class.
     fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant);
-    /// The hardware queue that a ring belongs to.
+    /// The hardware queue of a ring.
     fn queue_of(&self, flow: FlowId) -> TxQueueId;
-    /// How a packet of a ring is cut now, if the NIC's own segments_per_turn does not say.
+    /// The segments per turn of this packet, or `None` for the NIC's configured value.
     fn segments_per_turn(&self, _flow: FlowId, _packet: &SuperPacket) -> Option<SegmentsPerTurn> {
         None
     }
-    /// What it looks after now and then, between packets.
+    /// Polls the control page of the engine, if it has one. Called between packets.
     fn look(&mut self, _wall: Instant, _counters: &Counters) {}
-    /// A packet is about to be taken off a ring. `sent_later`: it is not sent in the turn in which it is taken.
+    /// Announces that a packet will be fetched from a ring. `sent_later`: it is not sent in the turn in which it is
+    /// fetched.
     fn fetch_begins(&mut self, _ring: FlowId, _sent_later: bool) {}
-    /// No packet is between its ring and the wire, except those that are held.
+    /// Announces that no packet is between its ring and the wire, except those that are held.
     fn fetch_ends(&mut self) {}
-    /// A packet of `flow` has been fetched and will be sent to its end in a later turn. Returns what to release then.
+    /// Records a packet of `flow` that was fetched and will be completed in a later turn. Returns the value for
+    /// `release`.
     fn hold(&mut self, _flow: impl FnOnce() -> Option<FlowKey>) -> Option<u16> {
         None
     }
-    /// A packet that was held has been sent to its end, or never will be.
+    /// Records that a held packet was completed or dropped.
     fn release(&mut self, _held: Option<u16>) {}
 }
 
@@ -62,11 +64,11 @@ impl Engine for PolicyTree {
     }
 
     fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant) {
-        // The turn is the one that `next` has just given.
+        // The turn is the outstanding one: `next` has just returned it.
         let _ = self.finish_charging(turn, sent, share, backlogged, now);
     }
 
-    /// A policy knows no queues: each ring is one.
+    /// A policy has no hardware queues: each ring counts as one.
     fn queue_of(&self, flow: FlowId) -> TxQueueId {
         TxQueueId(flow.0)
     }

@@ -1,4 +1,10 @@
-//! Rings and doorbells out of step: rings whose doorbell is ahead of their packet, and packets of which no doorbell speaks.
+//! Rings out of step with their doorbells: late packets, lost packets and strays.
+//!
+//! * Late: the ring of a posted doorbell is empty (`put_aside`). It is fetched again after [`LATE_RETRY`], with
+//!   doubling intervals (`retry_late`).
+//! * Lost: the packets are still missing after [`NEVER_CAME`](crate::ring_accounting::NEVER_CAME). The accounting gives
+//!   them up, which frees their places.
+//! * Stray: a packet without a doorbell. The sweep finds it (`sweep`).
 
 use super::{Engine, LATE_RETRY, LATE_RETRY_MAX, Worker};
 use crate::doorbell::Shared;
@@ -10,21 +16,21 @@ use rustix::event::{PollFd, PollFlags, poll};
 use weft_host::clock;
 use weft_units::Instant;
 
-/// Says on the page how much of a ring is done. The places in its class come back afterwards, so that never more packets are
-/// in the rings than the class has places.
+/// Publishes the `done` count of a ring. The places of its class are returned afterwards, so that the rings never hold
+/// more packets than the class has places.
 pub(super) fn publish_done(shared: &Shared, number: usize, ring: &Ring) {
     let (doorbell, done) = (&shared.rings[number].done, ring.accounting.done());
     let more = done.saturating_sub(doorbell.load(Ordering::Relaxed));
     doorbell.store(done, Ordering::Release);
     if let Some(class) = ring.class {
-        // This thread alone writes both.
+        // This thread is the only writer of both.
         let total = &shared.classes[class.index()].done;
         total.store(total.load(Ordering::Relaxed) + more, Ordering::Release);
     }
 }
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
-    /// The ring is empty. If its doorbell was ahead of a packet, it is looked at again soon.
+    /// Handles an empty ring. If its doorbell was ahead of a packet, the ring is marked as late and retried soon.
     pub(super) fn put_aside(&mut self, number: usize) {
         let now = clock::now();
         if self.settle_empty(number, now) {
@@ -38,7 +44,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.ring_was_late(number);
     }
 
-    /// Settles the accounting of a ring that was found empty. Returns whether nothing is missing in it (any more).
+    /// Settles the accounting of an empty ring. Returns whether no packet is missing.
     fn settle_empty(&mut self, number: usize, now: Instant) -> bool {
         let posted = self.posted(number);
         let accounting = &mut self.parts.rings[number].accounting;
@@ -52,7 +58,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         done >= posted
     }
 
-    /// Takes back what was counted as a stray and only came before its doorbell.
+    /// Undoes the count of strays whose doorbells were posted later.
     pub(super) fn match_strays(&mut self, number: usize) {
         let matched = self.parts.rings[number].accounting.matched();
         if matched > 0 {
@@ -60,20 +66,20 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Says of each ring until when all that was posted for it is done: what a flow that has been silent since needs to know to
-    /// leave the ring although that is never empty.
+    /// Publishes, for each ring, a time before which all posted packets are done. A flow that has been silent since
+    /// then may leave the ring, although the ring is never empty.
     pub(super) fn note_passed(&mut self, wall: Instant) {
         for (ring, doorbell) in self.parts.rings.iter_mut().zip(&self.shared.rings) {
             if ring.accounting.done() >= ring.mark.0 {
                 doorbell.passed.store(ring.mark.1.as_nanos(), Ordering::Release);
-                // The time was read before the count: of what was posted before it, all is counted.
+                // The time was read before the count, so the count includes all packets posted before that time.
                 ring.mark = (doorbell.packets.load(Ordering::Acquire), wall);
             }
         }
     }
 
-    /// Looks again at the rings whose doorbell was ahead; what does not come is given up, with that reason.
-    /// Returns whether a packet has come.
+    /// Fetches again from the late rings. Packets that remain missing are given up. Returns whether a packet has
+    /// arrived.
     pub(super) fn retry_late(&mut self, wall: Instant) -> bool {
         self.late_step =
             if self.next_late == Instant::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
@@ -90,7 +96,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                     self.ready_from_now(number);
                     true
                 }
-                // A ring that fails fails again when it is its turn.
+                // A failing ring fails again when its turn comes.
                 _ => false,
             };
             self.fetch_ends(number);
@@ -105,7 +111,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         any
     }
 
-    /// Finds packets that no doorbell speaks of: after a miscount, or later than it was given up. One poll over all rings.
+    /// Finds packets without a doorbell: strays, and packets that arrived after they were given up. One poll over all
+    /// rings.
     pub(super) fn sweep(&mut self) -> bool {
         let mut fds: Vec<PollFd<'_>> =
             self.parts.rings.iter().map(|ring| PollFd::new(&ring.fd, PollFlags::IN)).collect();

@@ -1,50 +1,50 @@
-//! Whom the worker's own time is charged to, where it is what runs short.
+//! The charge for the worker's processor time, where that is the bottleneck.
 //!
-//! Shares are parts of the link, by bytes. A worker that is busy with small packets all the time sends far less than the link
-//! could carry, and by bytes alone the sender of small packets would have most of that time: of two equal classes, one with frames
-//! of 60 bytes has eighteen turns for each of the other's with frames of 1,500. So while the worker never rests, a turn is charged
-//! at least the link time that a chunk takes the worker; while it rests a tenth of its time or more, bytes alone count. Limits
-//! are always by bytes.
+//! Shares are parts of the link, by bytes. A worker that is busy with small packets sends far less than the link's
+//! rate, and by bytes alone the sender of small packets would get most of its time. Of two equal classes, one with
+//! frames of 60 bytes would have eighteen turns for each turn of the other, with frames of 1,500 bytes. While the
+//! worker never sleeps, a turn is therefore charged at least the link time that a chunk costs the worker. While it
+//! sleeps a tenth of its time or more, only bytes count. Limits are always by bytes.
 
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
-/// The part of its time from which on the worker counts as what runs short, in thousandths; the charge grows from nothing there
-/// to its whole at 1000, so that the two states do not alternate.
+/// The busy fraction from which on the worker counts as the bottleneck, in thousandths. The charge grows linearly from
+/// there to its full value at 1000, so that the two states do not alternate.
 const BUSY_FROM: u64 = 900;
 const WHOLE: u64 = 1000;
-/// Chunks below which a window tells nothing about the time of one.
+/// The minimum number of chunks in a window from which the time of one is derived.
 const CHUNKS_MIN: u64 = 64;
-/// By so much of itself the least time of a chunk grows in each window, so that a machine that has become slower is noticed:
-/// twice in 180 windows, which are some seconds.
+/// The divisor of the growth of the minimum time of a chunk per window, so that a slower machine is noticed. The
+/// minimum doubles in 180 windows, which take some seconds.
 const GROWTH: u64 = 256;
 
-/// Measures how busy the worker is and how long a chunk takes it.
+/// The measurement of the worker's busy fraction and its time per chunk.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rate: BitsPerSec,
     start: Instant,
-    /// Processor time of the worker at the start of the window.
+    /// The processor time of the worker at the start of the window.
     cpu: Nanos,
     slept: Nanos,
     chunks: u64,
-    /// The part of the time in which it did not sleep, in thousandths, smoothed over a few windows.
+    /// The fraction of time in which the worker did not sleep, in thousandths, smoothed over a few windows.
     busy: u64,
-    /// The least processor time of a chunk; nothing before any was measured.
+    /// The minimum processor time of a chunk; zero before the first measurement.
     per_chunk: Nanos,
 }
 
 impl Pace {
-    /// For a link of `rate`, from `now` on.
+    /// Starts a measurement at `now` for a link of `rate`.
     pub(crate) fn new(rate: BitsPerSec, now: Instant, cpu: Nanos) -> Self {
         Self { rate, start: now, cpu, slept: Nanos::ZERO, chunks: 0, busy: 0, per_chunk: Nanos::ZERO }
     }
 
-    /// The worker has slept.
+    /// Records a sleep of the worker.
     pub(crate) fn slept(&mut self, span: Nanos) {
         self.slept += span;
     }
 
-    /// Ends a window at `now`, when the worker had used `cpu` of processor time since it began.
+    /// Ends a window at `now`; `cpu` is the processor time that the worker has used.
     pub(crate) fn close(&mut self, now: Instant, cpu: Nanos) {
         let span = now.saturating_since(self.start).get().max(1);
         let busy = span.saturating_sub(self.slept.get()) * WHOLE / span;
@@ -57,7 +57,7 @@ impl Pace {
         (self.start, self.cpu, self.slept, self.chunks) = (now, cpu, Nanos::ZERO, 0);
     }
 
-    /// What a chunk of `wire` bytes is charged in its class's share.
+    /// The charge of a chunk of `wire` bytes in the share of its class.
     pub(crate) fn charge(&mut self, wire: Bytes) -> Bytes {
         self.chunks += 1;
         let short = self.busy.saturating_sub(BUSY_FROM);
@@ -68,7 +68,7 @@ impl Pace {
         wire + Bytes(more.get() * short / (WHOLE - BUSY_FROM))
     }
 
-    /// The part of its time in which the worker does not sleep, in thousandths.
+    /// The fraction of time in which the worker does not sleep, in thousandths.
     pub(crate) fn busy(&self) -> u64 {
         self.busy
     }
@@ -81,8 +81,8 @@ mod tests {
     use weft_sched::{Next, PolicyTree};
     use weft_units::{LaneId, Weight};
 
-    /// Two backlogged classes of equal weight with frames of these wire bytes, on a worker that needs `per_chunk` for each: the
-    /// turns of both in the last of five seconds.
+    /// The turns of two backlogged classes of equal weight in the last of five seconds, with frames of these wire
+    /// bytes, on a worker that needs `per_chunk` for each chunk.
     fn turns(wire: [u64; 2], per_chunk: Nanos, rate: BitsPerSec) -> [u64; 2] {
         let text = "class a = udp\nroot = wfq { a: 1, default: 1 }";
         let policy = compile(Source { name: "t", text }, &CompileOptions::default()).policy.expect("policy");
@@ -125,8 +125,8 @@ mod tests {
         // A link that the worker cannot fill even with large frames: its time is shared.
         let [small, large] = turns([84, 1538], Nanos(3000), BitsPerSec(10_000_000_000));
         assert!(small.abs_diff(large) * 100 <= small, "{small} and {large} turns");
-        // One that it could fill with large frames, and cannot with small ones. By bytes alone the large frames would have 17,100
-        // turns; the link carries 73,000 of them, of which they keep at least a half of their half.
+        // A link that it could fill with large frames, but not with small ones. By bytes alone the large frames would
+        // have 17,100 turns; the link carries 73,000 of them, and they keep at least a half of their half.
         let [small, large] = turns([84, 1538], Nanos(3000), BitsPerSec(900_000_000));
         assert!(large >= 30_000 && small >= large, "{small} and {large} turns");
     }

@@ -1,22 +1,28 @@
-//! The engine of a multiqueue NIC: the scheduler of its queues, and the page by which a program that assigns queues asks for
-//! weights and pieces, and sees what the NIC holds.
+//! The engine of a multiqueue NIC: the scheduler of its queues, and the page shared with a program that assigns queues.
+//! By the page the program requests weights and segmentation, and sees the packets held in the NIC.
 //!
 //! # Weights
-//! The writer changes a queue's weight and then sets `changed_ns` from 0 to its time. The NIC reads the time, then the
-//! weight, and clears the time when it has applied the weight. If the weight is another by then, its writer may have found
-//! the time still set: so the NIC sets it again. A time of 0 therefore means that the NIC knows the weight, or that the
-//! writer has yet to set it; and no weight is missed in any case, since the NIC compares weights and not times.
+//! 1. The writer changes a queue's weight, then sets `changed_ns` from 0 to the current time.
+//! 2. The NIC reads the time, then the weight.
+//! 3. The NIC applies the weight and clears the time.
+//! 4. If the weight has changed since, its writer may have found the time still set, so the NIC sets it again.
 //!
-//! # What is held
-//! Only one packet at a time is between its ring and the wire. One that is sent whole is written to its end before another is read,
-//! so nothing can overtake it, and it needs not be announced. One that may be cut waits for turns with its rest: `fetching`
-//! says of which queue, from before it is read until it has been written to its end, or counts as held under its flow. So whoever
-//! sees that `fetching` is not a flow's queue, and the flow's `held` 0, after its packets have left the rings, knows that
-//! nothing which leaves a ring from then on comes before them.
+//! A time of 0 therefore means that the NIC has applied the weight, or that the writer has yet to set the time. No
+//! weight is missed in either case, since the NIC compares weights, not times.
 //!
-//! Whether a packet may be cut is decided before it is read. Reading it frees it, upon which its sender sends the next at
-//! once, within the same call (TSQ, `tcp_wfree`): a flow that is announced then, though it has nothing else under way, keeps its
-//! queue, and two flows that once share a queue would share it for ever.
+//! # Held packets
+//! At most one packet is between its ring and the wire without being held.
+//! * A packet sent whole is written completely before the next is read, so it cannot be overtaken and is not announced.
+//! * A packet that may be cut waits for further turns. `fetching` names its queue from before it is read until it has
+//!   been written completely or counts as held under its flow.
+//!
+//! Consider a reader who sees, after a flow's packets have left the rings, that `fetching` is not the flow's queue and
+//! that the flow's `held` is 0. No packet that leaves a ring from then on can precede one of the flow's earlier
+//! packets.
+//!
+//! Whether a packet may be cut is decided before it is read. The read frees the packet, and its sender sends the next
+//! one within the same call (TSQ, `tcp_wfree`). If that flow were announced at that time, it would keep its queue
+//! although it had nothing else outstanding, and two flows that once shared a queue would share it for ever.
 
 use super::SegmentsPerTurn;
 use super::engine::{Decision, Engine};
@@ -30,7 +36,7 @@ use weft_sched::{QueueScheduler, WeightUpdates};
 use weft_titan::page::{self, LoadWord, QueuePage};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, Nanos, TxQueueId};
 
-/// How often the page is looked at, at most: a look costs two loads for each queue.
+/// The minimum interval of polls of the page. A poll costs two loads per queue.
 const LOOK: Nanos = Nanos::from_micros(50);
 
 /// The engine.
@@ -38,13 +44,13 @@ const LOOK: Nanos = Nanos::from_micros(50);
 pub(crate) struct QueueEngine<P> {
     scheduler: QueueScheduler,
     page: P,
-    /// How the queues are served while no weights are asked for.
+    /// The service order of the queues while no weights are requested.
     configured: Service,
     updates: WeightUpdates,
     next_look: Instant,
-    /// Pieces are asked for in all queues, and a queue is shared; as of the last look.
+    /// Whether segmentation is requested in all queues and a queue is shared, as of the last poll.
     any_shared: bool,
-    /// While a packet is read: whether it may be cut.
+    /// Whether the packet being read may be cut.
     cut: Option<bool>,
 }
 
@@ -59,14 +65,14 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         self.page.load(queue).flows > 1
     }
 
-    /// Whether packets of a ring are cut now: Titan's dynamic segmentation offload sizing, at the stage of the qdisc
+    /// Whether packets of a ring are cut now: Titan's dynamic segmentation offload sizing, in the place of the qdisc
     /// (ATC 2017, section 3.3).
     fn cuts(&self, ring: FlowId) -> bool {
         let asked = self.page.segment_bytes.load(Ordering::Relaxed) > 0;
         asked && (self.any_shared || self.is_shared(self.queue_of(ring)))
     }
 
-    /// Serves the queues by the page's weights.
+    /// Applies the page's weights to the queues.
     fn take_weights(&mut self, wall: Instant, counters: &Counters) {
         let credit = match self.configured {
             Service::Deficit { credit } => credit,
@@ -93,7 +99,7 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
         counters.weights_age_max.set(staleness.max.get());
     }
 
-    /// Serves the queues as configured, all of the same weight.
+    /// Restores the configured service order, with equal weights.
     fn forget_weights(&mut self) {
         self.scheduler.set_service(self.configured);
         if self.updates.applied().iter().any(|weight| *weight != 0) {
@@ -105,16 +111,16 @@ impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
     }
 }
 
-/// A queue's load, and the time of its first change.
+/// The load of a queue, and the time of its first change.
 fn of_queue(page: &QueuePage, queue: TxQueueId) -> Option<(&LoadWord, &AtomicU64)> {
     page.loads.get(queue.index()).zip(page.changed_ns.get(queue.index()))
 }
 
-/// Clears the time of a change whose weight has been applied; see the module's documentation.
+/// Clears the time of a change whose weight was applied; the module's documentation has the protocol.
 fn acknowledge((load, time): (&LoadWord, &AtomicU64), applied: u64, changed: Instant, now: Instant) {
     let cleared = time.compare_exchange(changed.as_nanos(), 0, Ordering::SeqCst, Ordering::SeqCst);
     if cleared.is_ok() && load.get().weight != applied {
-        // Whoever was faster has set the better time.
+        // A writer that was faster has set the better time.
         let _ = time.compare_exchange(0, now.as_nanos(), Ordering::SeqCst, Ordering::SeqCst);
     }
 }
@@ -132,7 +138,7 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
 
     /// A plain multiqueue NIC shares by bytes, or by packets.
     fn finish(&mut self, turn: Turn, sent: Bytes, _share: Bytes, backlogged: bool, _now: Instant) {
-        // The turn is the one that `next` has just given.
+        // The turn is the outstanding one: `next` has just returned it.
         let _ = self.scheduler.finish(turn, sent, backlogged);
     }
 
@@ -140,7 +146,8 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
         self.scheduler.queue_of(flow).unwrap_or(TxQueueId(0))
     }
 
-    /// Whole, unless pieces are asked for and more than one flow is active in the queue. A piece is whole segments, at least one.
+    /// Whole packets, unless segmentation is requested and more than one flow is active in the queue. A chunk is whole
+    /// segments, at least one.
     fn segments_per_turn(&self, flow: FlowId, packet: &SuperPacket) -> Option<SegmentsPerTurn> {
         if !self.cut.unwrap_or_else(|| self.cuts(flow)) {
             return Some(SegmentsPerTurn::Whole);
@@ -180,7 +187,7 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     }
 
     fn hold(&mut self, flow: impl FnOnce() -> Option<FlowKey>) -> Option<u16> {
-        // What has no flow is assigned by nobody.
+        // A packet without a flow has no queue assignment.
         let slot = page::held_slot(&flow()?);
         let held = self.page.held.get(slot)?;
         self.page.holding.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The worker on rings that are sockets: doorbells and packets come out of step as no kernel would bring them.
+//! The worker on rings that are sockets: doorbells and packets out of step as no kernel would produce them.
 
 use super::*;
 use crate::doorbell::protocol;
@@ -36,7 +36,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).expect("socket pair")
 }
 
-/// A worker at work, and the other ends of all that it holds.
+/// A running worker, and the other ends of its descriptors.
 struct Bench {
     shared: Arc<Shared>,
     wake: Arc<OwnedFd>,
@@ -102,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// Puts a packet into the ring: not IP, its ring and number behind the Ethernet header.
+    /// Puts a packet into the ring: not IP, with its ring and number after the Ethernet header.
     fn put(&mut self, ring: usize) {
         let mut packet = [0; VnetHeader::LEN + 60];
         packet[VnetHeader::LEN + 12] = 0x88;
@@ -125,7 +125,7 @@ impl Bench {
         Some((usize::from(packet[VnetHeader::LEN + 14]), u32::from_ne_bytes(number)))
     }
 
-    /// Stops the worker. What was sent must be what its class was posted for, whatever else went wrong.
+    /// Stops the worker. For every class the sent packets must equal the posted ones, whatever else failed.
     fn finish(self) -> Arc<Counters> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("no panic").expect("no failure");
@@ -140,14 +140,14 @@ impl Bench {
 }
 
 const SOON: Duration = Duration::from_millis(10);
-/// Patience for a packet that must come. No bound on how soon: a machine that is busy with other things may take its time.
+/// The time allowed for a packet that must arrive. No bound on its delay, since a busy machine may take its time.
 const LONG: Duration = Duration::from_secs(2);
 
 fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// A packet that comes long after its doorbell. How long the worker slept at most while it was awaited.
+/// Delivers a packet long after its doorbell. Returns the worker's longest sleep in the meantime.
 fn late_packet_is_looked_for() -> Nanos {
     let mut bench = Bench::new();
     bench.ring(RING_A);
@@ -161,7 +161,7 @@ fn late_packet_is_looked_for() -> Nanos {
     wait(250);
     let counters = bench.finish();
     assert_eq!(counters.lost.get().packets.get(), 0);
-    // B's doorbell may have been looked at before B's packet was there.
+    // B's doorbell may have been taken before B's packet had arrived.
     assert!((1..=2).contains(&counters.doorbell_ahead.get().packets.get()), "{:?}", counters.doorbell_ahead);
     assert!(counters.turns.get().packets.get() < 10, "{:?}", counters.turns);
     assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
@@ -171,7 +171,8 @@ fn late_packet_is_looked_for() -> Nanos {
 #[test]
 fn a_doorbell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
     for round in 0..5 {
-        // What the worker asks for, not what a busy machine gives: one that sleeps on a stale "idle" asks for 20 ms.
+        // The sleep that the worker requests, not the one that a busy machine grants: one based on a stale "idle"
+        // requests 20 ms.
         let longest = late_packet_is_looked_for();
         assert!((Nanos(1)..=LATE_RETRY_MAX).contains(&longest), "round {round}: slept {longest}");
     }
@@ -205,7 +206,7 @@ fn after_a_stray_packet_the_ring_is_in_step_again() {
         bench.put(RING_A);
     }
     for i in 0..10 {
-        // The first is found by the sweep, the others behind it at once.
+        // The sweep finds the first packet; the others follow at once.
         assert_eq!(bench.receive(LONG), Some((RING_A, i)));
     }
     wait(250);
@@ -227,7 +228,7 @@ fn after_a_stray_packet_the_ring_is_in_step_again() {
 fn after_a_lost_packet_the_ring_is_in_step_again() {
     let mut bench = Bench::new();
     bench.ring(RING_A);
-    // Others of the ring keep coming; the lost one is given up all the same.
+    // Other packets of the ring keep arriving; the lost one is given up nevertheless.
     for i in 0..60 {
         wait(5);
         bench.ring(RING_A);
@@ -237,7 +238,7 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
     wait(5);
     assert_eq!(bench.counters.lost.get().packets.get(), 1);
     assert_eq!(bench.shared.rings[RING_A].done.load(Ordering::SeqCst), 61);
-    // It comes after all: nobody speaks of it, and what follows is not held up.
+    // It arrives after all, without a doorbell, and does not delay its successors.
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 60)));
     for round in 0..20 {
@@ -279,7 +280,7 @@ fn what_lost_is_counted_at_the_end_even_without_patience() {
     assert_eq!(counters.lost.get().packets.get(), 1);
 }
 
-/// Doorbells and packets of all rings in any order, by a fixed linear congruence.
+/// Doorbells and packets of all rings in random order, by a fixed linear congruence.
 #[test]
 fn in_any_order_none_is_lost_none_overtakes() {
     let mut bench = Bench::new();
@@ -306,7 +307,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
         } else {
             bench.ring(ring)
         }
-        // No more may be under way than the sockets hold.
+        // No more packets may be outstanding than the sockets hold.
         while take(&bench, Duration::ZERO).is_some() {}
         while bench.sent.iter().sum::<u32>() > taken.get() + 150 {
             take(&bench, SOON);
@@ -324,7 +325,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
 }
 
 impl Bench {
-    /// Puts a packet of `ring` behind its doorbell.
+    /// Puts a packet of `ring` after its doorbell.
     fn send(&mut self, ring: usize) {
         self.ring(ring);
         self.put(ring);
@@ -334,7 +335,7 @@ impl Bench {
 #[test]
 fn an_uplink_without_room_is_waited_for_and_the_engine_asked_anew() {
     let mut bench = Bench::new();
-    // Nobody reads the wire: the socket fills up, and ring A's packets wait in their ring.
+    // The wire is not read: the socket fills up, and ring A's packets wait in their ring.
     let counters = Arc::clone(&bench.counters);
     let failed = || counters.uplink_failed.get().packets.get();
     let end = Instant::now() + Duration::from_secs(20);
@@ -349,10 +350,10 @@ fn an_uplink_without_room_is_waited_for_and_the_engine_asked_anew() {
     (0..20).for_each(|_| bench.send(RING_B));
     wait(60);
     let (waits, tries) = (counters.uplink_waits.get().packets.get(), failed());
-    // One at once, and one after each of its longest sleeps.
+    // One failure at once, and one after each of the longest sleeps.
     let most = 3 + full.elapsed().as_millis() as u64 / 20;
     assert!((1..=most).contains(&tries) && waits <= most, "{tries} writes failed, {waits} waits: it spins");
-    // Both classes go on together, in order, and nothing is lost.
+    // Both classes continue together, in order, and no packet is lost.
     let (mut next, mut turns) = ([0_u32; 6], Vec::new());
     while next[RING_A] < before + 20 || next[RING_B] < 20 {
         let (ring, number) = bench.receive(LONG).expect("a packet");
@@ -373,7 +374,7 @@ fn a_wire_that_is_gone_refuses_packets_and_the_nic_goes_on() {
     let mut bench = Bench::new();
     bench.send(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
-    // As a device that is taken down: writes fail with an error that no waiting mends.
+    // Like a device that is down: writes fail with an error that no waiting resolves.
     let (other, unused) = pair();
     bench.wire = other;
     drop(unused);

@@ -1,7 +1,21 @@
-//! Handing chunks to the uplink, and waiting where it has no room.
+//! Writing chunks to the uplink, and waiting while it has no room.
 //!
-//! A chunk that finds no room is kept, and the engine is asked anew when there is: so what waits, waits where the policy
-//! chooses between it, whatever the uplink's real rate is.
+//! Steps of `send_chunk`:
+//! 1. Determine the chunk: the segments per turn of the engine or of the configuration, or the whole packet.
+//! 2. Compute its bytes on the wire. For a BIG TCP packet, which the kernel cuts below the NIC, they are those of the
+//!    resulting frames.
+//! 3. Write it with one system call: headers from the chunk's buffer, payload from the ring's.
+//! 4. On success or refusal, advance the link's clock and the counters. When the packet is complete, publish the ring's
+//!    `done` count.
+//! 5. Without room (`EAGAIN`, `ENOBUFS`, `ENOMEM`), change nothing, and let the worker wait in `wait_for_room`.
+//!
+//! Rule: a chunk without room stays in its ring, and the engine decides anew when there is room. Packets therefore
+//! queue where the policy chooses among them, whatever the uplink's real rate.
+//!
+//! Rare branches: every failed write counts in `uplink_failed`, every wait in `uplink_waits`, and a refused packet in
+//! `refused` of its class, with the rest of its segments. A packet refused after [`MEMORY_PATIENCE`] is one of these.
+//! `EINTR` is retried and needs no counter, as it has no effect. A segment that cannot be built counts as refused
+//! (`EINVAL`).
 
 use super::out_of_step::publish_done;
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
@@ -19,27 +33,27 @@ use weft_packet::tap::frame_bytes;
 use weft_packet::vnet::{GsoType, VnetHeader};
 use weft_units::{Bytes, Instant, Nanos};
 
-/// How long the worker waits when the kernel has no memory for a chunk: nothing says when there is some.
+/// The wait after the kernel had no memory for a chunk, as it sends no notification when there is some.
 const MEMORY_PAUSE: Nanos = Nanos::from_millis(1);
-/// After so many failures in a row for want of memory a packet is dropped: a tenth of a second.
+/// The number of consecutive failures for lack of memory after which a packet is dropped: a tenth of a second.
 const MEMORY_PATIENCE: u32 = 100;
-/// How long the ringing side may take from the ring's bit to the wake-up: it does not sleep in between, but its processor may
-/// be a virtual machine's that does not run.
+/// The time allowed to the posting side between the ring's bit and the wake-up. It does not sleep in between, but its
+/// processor may be a virtual one that is not running.
 const RINGING: Nanos = Nanos::from_millis(20);
 
-/// The frames that the kernel makes of a TCP super-packet of more than 64 KB (BIG TCP), which the NIC sends whole.
+/// The frames into which the kernel cuts a TCP super-packet of more than 64 KB (BIG TCP), which the NIC sends whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pieces {
     count: u64,
-    /// Bytes of all frames.
+    /// The bytes of all frames.
     bytes: Bytes,
-    /// Their bytes on the wire.
+    /// The bytes of all frames on the wire.
     wire: Bytes,
 }
 
 impl Pieces {
     fn of(vnet: VnetHeader, frame: &[u8]) -> Option<Self> {
-        /// Bytes of the hop-by-hop header that says the length of an IPv6 jumbogram (RFC 2675); the kernel takes it out
+        /// The length of the hop-by-hop header of an IPv6 jumbogram (RFC 2675), which the kernel removes
         /// (`ipv6_hopopt_jumbo_remove`).
         const JUMBO: usize = 8;
         let tcp = matches!(vnet.gso, GsoType::TcpV4 | GsoType::TcpV6) && vnet.gso_size > 0;
@@ -50,7 +64,7 @@ impl Pieces {
         let header = l4 + usize::from(*frame.get(l4 + 12)? >> 4) * 4;
         let payload = frame.len().checked_sub(header)?;
         let size = usize::from(vnet.gso_size);
-        // An IPv6 header is 40 bytes; what is between it and TCP is the jumbogram's.
+        // An IPv6 header is 40 bytes; a header between it and TCP is the jumbogram's.
         let jumbo = vnet.gso == GsoType::TcpV6 && frame.get(l4.checked_sub(40 + JUMBO)? + 6) == Some(&0);
         let header = if jumbo { header - JUMBO } else { header };
         let count = payload.div_ceil(size);
@@ -65,7 +79,7 @@ impl Pieces {
 }
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
-    /// Sends up to a segments_per_turn of segments of the packet that ring `number` holds; returns their bytes on the wire.
+    /// Sends the next chunk of the packet in ring `number`. Returns its bytes on the wire, or the exhausted resource.
     pub(super) fn send_chunk(&mut self, number: usize) -> Result<Bytes, Room> {
         let Some(fetched) = self.parts.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
         let (total, first) = (fetched.segments(), fetched.next_segment);
@@ -99,7 +113,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         Ok(wire)
     }
 
-    /// What becomes of the packet that ring `number` holds, if it is longer than the NIC can cut and the kernel does it.
+    /// The frames of the packet in ring `number`, if it is longer than the NIC can cut and the kernel cuts it.
     fn kernel_cuts(&self, number: usize) -> Option<Pieces> {
         let ring = &self.parts.rings[number];
         let packet = &ring.fetched.as_ref()?.packet;
@@ -107,7 +121,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         below.then(|| Pieces::of(packet.vnet(), packet.frame(&ring.buffer))).flatten()
     }
 
-    /// Writes `count` segments from `first` on of the packet that ring `number` holds.
+    /// Writes `count` segments from `first` on of the packet in ring `number`.
     fn write(&mut self, number: usize, first: u32, count: u32, total: u32) -> Result<usize, Errno> {
         let ring = &self.parts.rings[number];
         let Some(Fetched { packet, .. }) = &ring.fetched else { return Ok(0) };
@@ -129,7 +143,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Whether a failed write found no room, so that the chunk is to be kept.
+    /// The exhausted resource behind a failed write, or `None` for an error that no waiting resolves.
     fn no_room(&mut self, error: Errno) -> Option<Room> {
         match error {
             Errno::AGAIN => Some(Room::Queue),
@@ -137,12 +151,12 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 self.refusals += 1;
                 Some(Room::Memory)
             }
-            // The device is down or gone, or does not take such a packet: no waiting helps.
+            // The device is down or deleted, or does not accept the packet: waiting does not help.
             _ => None,
         }
     }
 
-    /// Counts a chunk that was written or refused. The rest of a packet that was refused goes with it.
+    /// Counts a chunk that was written or refused. A refusal includes the rest of the packet.
     fn account(
         &mut self,
         number: usize,
@@ -188,8 +202,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Sleeps until the uplink has room. No doorbell can change anything meanwhile, so no wake-up is asked for. The time that was
-    /// waited is link time that has passed: the link was busy with what the NIC had sent before.
+    /// Sleeps until the uplink has room. Doorbells change nothing meanwhile, so no wake-up is requested. The wait is
+    /// link time that has passed, since the link was busy with earlier packets.
     pub(super) fn wait_for_room(&mut self, room: Room, now: Instant) {
         self.parts.counters.uplink_waits.add(1, 0);
         let longest = match room {
@@ -208,8 +222,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.parts.link.idle_until(clock::now());
     }
 
-    /// Whether a sleep that ended by time should have been ended by a doorbell: one has posted since it began, and its wake-up does not
-    /// come.
+    /// Whether a sleep that timed out missed its wake-up: a doorbell was posted during it, and no wake-up follows.
     pub(super) fn wakeup_was_lost(&self) -> bool {
         let posted = self.shared.ready.iter().any(|word| word.load(Ordering::SeqCst) != 0);
         if !posted {

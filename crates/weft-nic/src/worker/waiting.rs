@@ -1,4 +1,4 @@
-//! What waits in the NIC, by class: what it was posted for, less what has gone, as far as the rings give it away.
+//! The packets that wait in the NIC, by class: those posted less those completed, as far as rings have a class.
 
 use super::{Engine, Worker};
 use crate::records::RecordSource;
@@ -7,12 +7,12 @@ use crate::sync::Ordering;
 use weft_units::{Bytes, ClassId, Instant};
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
-    /// Ring `number` has become ready: its packet waits from now on.
+    /// Records that the packet of ring `number` waits from now on.
     pub(super) fn ready_from_now(&mut self, number: usize) {
         self.parts.rings[number].since = self.parts.link.now();
     }
 
-    /// A packet of `class` has left ring `number` at `departure`, all of it.
+    /// Records that a packet of `class` has left ring `number` completely at `departure`.
     pub(super) fn packet_has_left(&mut self, number: usize, class: ClassId, departure: Instant) {
         let ring = &mut self.parts.rings[number];
         let wait = departure.saturating_since(ring.since);
@@ -20,13 +20,13 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let (shared, emptied) =
             (ring.class.is_none(), self.posted(number) <= self.parts.rings[number].accounting.done());
         self.parts.sampler.waited(class, wait);
-        // A class can run dry only when a ring of its own does, or in a ring that it shares.
+        // A class can run dry only when one of its own rings does, or in a shared ring.
         if (shared || emptied) && !self.is_waiting(class) {
             self.parts.sampler.ran_dry(class);
         }
     }
 
-    /// Ring `number` has been put aside: its doorbell was ahead of its packet.
+    /// Records that ring `number` is late: its doorbell was ahead of its packet.
     pub(super) fn ring_was_late(&mut self, number: usize) {
         if let Some(class) = self.parts.rings[number].class
             && !self.has_ready_ring(class)
@@ -35,18 +35,18 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Whether a packet of `class` is in a ring that gives it away.
+    /// Whether a packet of `class` is in a ring.
     fn is_waiting(&self, class: ClassId) -> bool {
         let Some(doorbells) = self.shared.classes.get(class.index()) else { return false };
         let counted = &self.parts.counters.classes[class.index()];
         let gone =
             counted.sent.get().packets.get() + counted.refused.get().packets.get() + self.lost[class.index()];
         let posted = doorbells.packets.load(Ordering::Relaxed);
-        // Doorbells whose packets are still on their way to their rings are nothing that the NIC could send.
+        // Packets that are still on their way to their rings cannot be sent yet.
         posted > gone && (self.late.is_empty() || self.has_ready_ring(class))
     }
 
-    /// Whether a ring holds something that the NIC could send for `class`. Of rings that classes share only the count says.
+    /// Whether a ring has a packet of `class` that the NIC could send. For shared rings only the count tells.
     fn has_ready_ring(&self, class: ClassId) -> bool {
         let mine = |(number, ring): (usize, &crate::ring::Ring)| {
             ring.class.is_none_or(|c| c == class)
@@ -56,14 +56,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.parts.rings.iter().enumerate().any(mine)
     }
 
-    /// Changes how many packets of ring `number`'s class were posted and never came.
+    /// Updates the number of lost packets in the class of ring `number`.
     pub(super) fn count_lost(&mut self, number: usize, change: impl FnOnce(u64) -> u64) {
         if let Some(count) = self.parts.rings[number].class.and_then(|c| self.lost.get_mut(c.index())) {
             *count = change(*count);
         }
     }
 
-    /// How things stand now.
+    /// The current backlog of the NIC.
     pub(super) fn standing(&self) -> Standing {
         let classes = self.parts.counters.classes.iter().enumerate();
         let bytes = classes.map(|(i, class)| {

@@ -1,5 +1,5 @@
-//! A multiqueue NIC with queue assignment at its port, and UDP flows whose packets are counted out by hand: what a slow link
-//! has not sent yet keeps a flow active.
+//! A multiqueue NIC with queue assignment at its port, and UDP flows whose departures are counted: packets that a slow
+//! link has not sent yet keep a flow active.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use crate::bench::{conserved, socket, unspecified};
@@ -24,10 +24,10 @@ use weft_units::{BitsPerSec, Nanos};
 /// Payload of a datagram: 8.5 kbit on the wire.
 pub(crate) const PAYLOAD: usize = 1000;
 const PORT: u16 = 6000;
-/// How long anything may take on a busy machine.
+/// The time allowed for any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A worker, senders and receivers are enough for two cores: one test at a time.
+/// The worker, the senders and the receivers use both of two cores: one test at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,12 +37,12 @@ pub(crate) fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::SeqCst)
 }
 
-/// A NIC of `kilobits` a second with room for all that a test sends.
+/// A NIC of `kilobits` per second with room for all packets of a test.
 pub(crate) fn slow(kilobits: u64) -> Multiqueue {
     Multiqueue { ring_packets: 8000, ..Multiqueue::new(BitsPerSec(kilobits * 1000)) }
 }
 
-/// Waits until `done`, or fails saying what did not come.
+/// Waits until `done`, or fails with the name of the missing event.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -68,7 +68,7 @@ impl Flow {
     }
 }
 
-/// The NIC, and what is attached to it.
+/// The NIC with its attachments.
 pub(crate) struct Assigned {
     titan: Option<Titan>,
     reported: Option<TracingCheck>,
@@ -84,7 +84,7 @@ impl Assigned {
         assigned
     }
 
-    /// The NIC, with nothing attached yet.
+    /// Starts the NIC without attachments.
     pub(crate) fn without(role: &str, wanted: &Multiqueue) -> Self {
         let bed = Testbed::create(role).expect("testbed");
         let nic = start(&bed, wanted).expect("nic");
@@ -97,7 +97,7 @@ impl Assigned {
     pub(crate) fn attach(&mut self, settings: &Settings) {
         assert!(self.titan.is_none());
         let titan = Titan::attach(&self.bed.sender, "port0", settings).expect("attached");
-        // Counts are read as the programs made them: nothing puts right what they missed.
+        // Counts are read as the programs made them: the sweep that corrects them is off.
         titan.page().sweep_off.store(1, Ordering::SeqCst);
         self.titan = Some(titan);
         self.reported = Some(TracingCheck::attach(&self.bed.nic, "port0-nic").expect("watched"));
@@ -111,7 +111,8 @@ impl Assigned {
         self.titan.as_ref().expect("attached")
     }
 
-    /// The accounting, with the drops in front of the rings that the kernel has kept from tracing programs without a count.
+    /// The accounting, with the drops before the rings that the kernel did not report to tracing programs and did not
+    /// count.
     pub(crate) fn accounting(&self) -> Accounting {
         let unreported =
             self.reported.as_ref().map(|check| check.unreported().expect("the port's own count"));
@@ -137,7 +138,7 @@ impl Assigned {
         Flow { socket, port }
     }
 
-    /// What Titan says of a flow; none before it has been assigned.
+    /// The record of a flow in Titan's table; `None` before its assignment.
     pub(crate) fn find(&self, flow: &Flow) -> Option<FlowRecord> {
         let flows = self.titan().flows();
         flows.into_iter().find(|record| record.local_port == flow.port)
@@ -176,7 +177,7 @@ impl Assigned {
         self.titan().page().active()
     }
 
-    /// Whether all that came to the NIC has left it.
+    /// Whether all packets that arrived at the NIC have left it.
     fn nic_is_empty(&self) -> bool {
         let totals = self.nic().totals().expect("totals");
         let gone = totals.sum(|class| class.sent).plus(totals.sum(|class| class.refused)).packets.get();
@@ -186,8 +187,8 @@ impl Assigned {
             && get(&page.holding) == 0
     }
 
-    /// Waits until no flow is active, and the NIC has sent all it had. A flow of which the kernel has missed a departure (it
-    /// counts them) stays active while the sweep is off.
+    /// Waits until no flow is active and the NIC has sent all its packets. A flow with a departure that the kernel did
+    /// not report (it counts them) stays active while the sweep is off.
     #[track_caller]
     pub(crate) fn quiet(&self) {
         wait_for("all flows are counted out", || {
@@ -196,11 +197,11 @@ impl Assigned {
         wait_for("the NIC has nothing in hand", || self.nic_is_empty());
     }
 
-    /// Waits until no flow is active, and checks that every count says so exactly.
+    /// Waits until no flow is active, and checks that every count agrees exactly.
     #[track_caller]
     pub(crate) fn settled(&self) {
         let until = Instant::now() + PATIENCE;
-        // The last departures may be on their way through the counts.
+        // The last departures may be between two counters.
         let done = || self.nic_is_empty() && self.accounting().faults().is_empty();
         while !done() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
@@ -210,7 +211,7 @@ impl Assigned {
         exact(self.titan(), &self.accounting());
     }
 
-    /// Datagrams that have come and nobody has read.
+    /// The datagrams that have arrived and were not read.
     pub(crate) fn delivered(&self) -> usize {
         let mut buffer = [0; 2 * PAYLOAD];
         let mut count = 0;
@@ -220,7 +221,7 @@ impl Assigned {
         count
     }
 
-    /// Detaches what is attached, stops the NIC and checks its accounting.
+    /// Detaches, stops the NIC and checks its accounting.
     pub(crate) fn finish(mut self) -> (Totals, DepartureLog) {
         if self.titan.is_some() {
             self.detach();
@@ -233,7 +234,7 @@ impl Assigned {
 }
 
 impl Drop for Assigned {
-    /// Also when a test has failed.
+    /// Also after a failed test.
     fn drop(&mut self) {
         if let Some(titan) = self.titan.take() {
             let _ = titan.detach();
@@ -241,8 +242,9 @@ impl Drop for Assigned {
     }
 }
 
-/// What was counted in is exactly what was counted out: every queue is back at zero, with as much out as in, and no departure went
-/// unseen, unless the kernel says that it did not report some. A flow that stands still or was counted out late is one of those.
+/// Checks that increments and decrements are equal: every queue is back at zero, as many packets left as arrived, and
+/// no departure was missed, except those that the kernel reports as missed. A flow that stays active or was counted out
+/// late is one of those.
 #[track_caller]
 pub(crate) fn exact(titan: &Titan, accounting: &Accounting) {
     let totals = titan.totals();
@@ -263,7 +265,7 @@ pub(crate) fn exact(titan: &Titan, accounting: &Accounting) {
     assert_eq!((titan.page().active(), get(&totals.repaired)), (0, 0), "{totals:?}");
 }
 
-/// Keeps this thread on one core.
+/// Pins this thread to one core.
 pub(crate) fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(core);

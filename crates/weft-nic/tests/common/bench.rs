@@ -17,17 +17,17 @@ use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_units::{BitsPerSec, Nanos};
 
-/// IPv6 addresses of sender and receiver, where a test asks for them.
+/// IPv6 addresses of sender and receiver, for tests that need them.
 pub(crate) const SENDER6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 pub(crate) const RECEIVER6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 
-/// Compiles a policy that is right.
+/// Compiles a valid policy.
 pub(crate) fn policy(text: &str) -> CompiledPolicy {
     let compiled = compile(Source { name: "test", text }, &CompileOptions::default());
     compiled.policy.unwrap_or_else(|| panic!("{text}: {:?}", compiled.diagnostics))
 }
 
-/// Interleaving segment by segment, Loom's mode, 64 rings.
+/// The default configuration: interleaving segment by segment, Loom's mode, 64 rings.
 pub(crate) fn config(megabits: u64) -> NicConfig {
     NicConfig {
         mode: Mode::Loom,
@@ -42,7 +42,7 @@ pub(crate) fn config(megabits: u64) -> NicConfig {
     }
 }
 
-/// A NIC at work.
+/// A running NIC.
 pub(crate) struct Bench {
     pub(crate) nic: SoftwareNic,
     pub(crate) policy: CompiledPolicy,
@@ -71,7 +71,7 @@ impl Bench {
         Self { nic, policy, bed }
     }
 
-    /// A NIC with rings that hold all that a test sends.
+    /// A NIC with rings that hold all packets of a test.
     pub(crate) fn roomy(role: &str, text: &str, megabits: u64) -> Self {
         Self::start(role, text, &config(megabits), 8000, |_| ())
     }
@@ -93,7 +93,7 @@ impl Bench {
         socket(&self.bed.sender, unspecified(ipv6))
     }
 
-    /// A UDP socket of the receiver at `port`, with room for much, that waits for at most 300 ms.
+    /// A UDP socket of the receiver at `port`, with a large buffer, that waits for at most 300 ms.
     pub(crate) fn receiver(&self, ipv6: bool, port: u16) -> UdpSocket {
         let address = SocketAddr::new(if ipv6 { RECEIVER6 } else { RECEIVER }, port);
         let socket = socket(&self.bed.receiver, address);
@@ -102,7 +102,7 @@ impl Bench {
         socket
     }
 
-    /// Waits until all that was posted has left, at most `patience`, and returns the totals.
+    /// Waits until all posted packets have left, at most `patience`, and returns the totals.
     pub(crate) fn settle(&self, patience: Duration) -> Totals {
         let until = Instant::now() + patience;
         loop {
@@ -126,7 +126,7 @@ impl Bench {
     }
 }
 
-/// Packets of `class` that stand in the rings now. Counts are read before what of them is done, so never too many.
+/// The packets of `class` in the rings. Posted counts are read before done counts, so the result is never too large.
 pub(crate) fn standing(doorbells: &Shared, plan: &RingPlan, class: usize) -> u64 {
     let mine = || {
         plan.rings.iter().zip(&doorbells.rings).filter(|(r, _)| r.class.is_some_and(|c| c.index() == class))
@@ -136,12 +136,12 @@ pub(crate) fn standing(doorbells: &Shared, plan: &RingPlan, class: usize) -> u64
     posted.saturating_sub(done)
 }
 
-/// Packets posted for, by class.
+/// The packets posted, by class.
 pub(crate) fn posted(totals: &Totals) -> Vec<u64> {
     totals.classes.iter().map(|c| c.posted.packets.get()).collect()
 }
 
-/// The program on a link whose packets nobody takes: what the doorbells say is all there is.
+/// The program on a link without a reader: only the doorbells tell the state.
 pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Doorbells) {
     let policy = policy(text);
     let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
@@ -160,13 +160,14 @@ pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs,
     (ns, doorbells)
 }
 
-/// Checks that nothing was made and nothing went missing at any stage, and that who receives took all. Exact after the NIC has stopped.
+/// Checks that no packet was created or lost at any stage, and that the receiver accepted all. Exact after the NIC has
+/// stopped.
 pub(crate) fn conserved(totals: &Totals) {
     conserved_to_the_uplink(totals);
     assert_eq!(totals.uplink_dropped, 0, "{totals:#?}");
 }
 
-/// The same for frames of which the receiver's stack drops some, since it has no handler for their protocol.
+/// As [`conserved`], for frames that the receiver's stack drops in part, since it has no handler for their protocol.
 pub(crate) fn conserved_to_the_uplink(totals: &Totals) {
     let sum = |pick: fn(&ClassTotals) -> weft_nic::counters::Count| totals.sum(pick).packets.get();
     let (posted, fetched) = (sum(|c| c.posted), sum(|c| c.fetched));
@@ -198,7 +199,8 @@ pub(crate) fn set_priority(socket: &UdpSocket, priority: i32) {
     setsockopt(socket, sockopt::Priority, &priority).expect("priority");
 }
 
-/// Reads numbered packets until none comes for a while; checks that each flow's numbers only grow. Returns how many came.
+/// Reads numbered packets until none arrives for a while. Checks that each flow's numbers only grow, and returns the
+/// count.
 pub(crate) fn in_order(socket: &UdpSocket) -> usize {
     let mut last = std::collections::HashMap::new();
     let mut buffer = [0; 2000];

@@ -1,4 +1,4 @@
-//! TCP connections that send as much as they can.
+//! TCP connections that send continuously.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use core::net::SocketAddr;
@@ -21,7 +21,7 @@ struct Stream {
     threads: [JoinHandle<()>; 2],
 }
 
-/// Connections from the sender to the receiver, sending from the start.
+/// Connections from the sender to the receiver, which send from the start.
 #[derive(Debug)]
 pub(crate) struct Streams {
     stop: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ fn receive(mut stream: TcpStream, received: &AtomicU64) {
     }
 }
 
-/// Two ends of a connection on which nothing has been sent.
+/// Both ends of a connection that has not sent anything yet.
 #[derive(Debug)]
 pub(crate) struct Idle {
     key: FlowKey,
@@ -55,7 +55,7 @@ pub(crate) struct Idle {
     end: TcpStream,
 }
 
-/// Where connections are accepted.
+/// The listening socket.
 #[derive(Debug)]
 pub(crate) struct Acceptor<'a> {
     bed: &'a Testbed,
@@ -107,7 +107,7 @@ impl Streams {
         &self.keys
     }
 
-    /// Stops sending and waits for the end; returns the bytes received, by connection.
+    /// Stops sending and waits for the end. Returns the bytes received, by connection.
     pub(crate) fn close(&mut self) -> Vec<u64> {
         self.stop.store(true, Ordering::Relaxed);
         let end = |stream: Stream| {

@@ -1,24 +1,24 @@
-//! An AF_XDP socket that only sends (Documentation/networking/af_xdp.rst), in copy mode, which every driver has: its frames go to the driver by
-//! `__dev_direct_xmit`, around qdisc and egress programs.
+//! An AF_XDP socket that only sends (Documentation/networking/af_xdp.rst), in copy mode, which every driver supports.
+//! Its frames are passed to the driver by `__dev_direct_xmit`, bypassing qdisc and egress programs.
 
 use core::ptr::{NonNull, from_ref};
 use core::sync::atomic::{AtomicU32, Ordering};
 use nix::libc::{self, c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Bytes of a chunk of the packet memory; the kernel takes no fewer than 2 KB.
+/// The bytes of a chunk of the packet memory; the kernel's minimum is 2 KB.
 const CHUNK: usize = 2048;
-/// Entries of each ring, and chunks.
+/// The entries of each ring, and the number of chunks.
 const ENTRIES: u32 = 64;
 
-/// Memory that is mapped while the value lives.
+/// A memory mapping that lasts as long as the value.
 struct Mapping(NonNull<c_void>, usize);
 
 // SAFETY: the memory belongs to the value and to no thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Anonymous memory, or `offset` of a descriptor.
+    /// Maps anonymous memory, or `offset` of a descriptor.
     fn new(length: usize, fd: Option<(&OwnedFd, i64)>) -> Self {
         let (flags, fd, offset) = match fd {
             Some((fd, offset)) => (libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset),
@@ -31,7 +31,7 @@ impl Mapping {
         Self(NonNull::new(at).expect("not at 0"), length)
     }
 
-    /// Where `offset` lies; the place has `size` bytes in the mapping.
+    /// The address of `offset`, with `size` bytes after it in the mapping.
     fn at<T>(&self, offset: usize, size: usize) -> *mut T {
         assert!(offset + size <= self.1);
         // SAFETY: the place is in the mapping, which was just checked.
@@ -99,14 +99,14 @@ impl Xsk {
         Self { fd, memory, transmit, offsets: offsets.tx, sent: 0 }
     }
 
-    /// Sends a frame. At most as many as the ring has entries: no chunk is used twice.
+    /// Sends a frame. At most as many as the ring has entries, since no chunk is reused.
     pub(crate) fn send(&mut self, frame: &[u8]) {
         assert!(self.sent < ENTRIES && frame.len() <= CHUNK);
         let chunk = self.sent as usize * CHUNK;
         let descriptor = libc::xdp_desc { addr: chunk as u64, len: frame.len() as u32, options: 0 };
         let place = self.offsets.desc as usize + self.sent as usize * size_of::<libc::xdp_desc>();
-        // SAFETY: `at` checks that chunk and descriptor lie in their mappings. The kernel reads neither before the producer's count says
-        // so.
+        // SAFETY: `at` checks that chunk and descriptor are in their mappings. The kernel reads neither before the
+        // producer count is written.
         unsafe {
             let to: *mut u8 = self.memory.at(chunk, frame.len());
             to.copy_from_nonoverlapping(frame.as_ptr(), frame.len());

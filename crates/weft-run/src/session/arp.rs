@@ -1,17 +1,18 @@
 //! A port beside its uplink, in one network namespace.
 //!
 //! Linux answers ARP for any address of the host on any of its interfaces (`arp_ignore` 0), and asks with any of them
-//! (`arp_announce` 0). The uplink would then speak for the port's address, and what is sent to the port would come in by the uplink.
+//! (`arp_announce` 0). The uplink would then answer for the port's address, and packets to the port would arrive at the
+//! uplink.
 
 use weft_host::link::Numbered;
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
 
-/// Each answers only for addresses of its own; each asks with the best address of its own
+/// The settings: an interface answers only for its own addresses, and asks with its best own address
 /// (Documentation/networking/ip-sysctl.rst).
 const SETTINGS: [(&str, &str); 2] = [("arp_ignore", "1"), ("arp_announce", "2")];
 
-/// What was changed about the uplink. Dropping it sets that back.
+/// The ARP settings changed at the uplink. Dropping the value restores them.
 #[derive(Debug)]
 pub(super) struct Arp {
     uplink: Option<Numbered>,
@@ -23,7 +24,7 @@ fn key(link: &str, name: &str) -> String {
     format!("net/ipv4/conf/{link}/{name}")
 }
 
-/// Sets what is 0; whoever has set something else knows why. Returns what was.
+/// Changes the settings that are 0, since another value was set on purpose. Returns the previous values.
 fn set(ns: &NetNs, link: &str) -> Result<Vec<(&'static str, String)>, sysctl::SysctlError> {
     let mut before = Vec::new();
     for (name, value) in SETTINGS {
@@ -37,10 +38,10 @@ fn set(ns: &NetNs, link: &str) -> Result<Vec<(&'static str, String)>, sysctl::Sy
 }
 
 impl Arp {
-    /// Keeps the port and its uplink apart.
+    /// Separates the ARP of the port and of its uplink.
     pub(super) fn keep_apart(uplink: &Numbered, port: &str) -> Self {
         let ns = uplink.namespace();
-        // The port's settings go with it.
+        // The port's settings are removed with it.
         let of_port = set(ns, port);
         let name = uplink.show().map_or_else(|_| uplink.first_name().to_owned(), |link| link.name);
         let of_uplink = set(ns, &name);
@@ -48,7 +49,7 @@ impl Arp {
         Self { uplink: Numbered::named(ns, &name).ok(), before: of_uplink.unwrap_or_default(), failed }
     }
 
-    /// What the user should know.
+    /// The note for the user.
     pub(super) fn note(&self, uplink: &str) -> String {
         if self.failed {
             return format!(
@@ -68,7 +69,7 @@ impl Drop for Arp {
         let Some(link) = self.uplink.as_ref().and_then(|uplink| uplink.show().ok()) else { return };
         let ns = self.uplink.as_ref().map(Numbered::namespace);
         for (name, value) in &self.before {
-            // Set by somebody else meanwhile, it is theirs.
+            // A value that was changed since belongs to another process.
             let ours = SETTINGS.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
             let Some(ns) = ns else { return };
             if sysctl::get(ns, &key(&link.name, name)).ok().as_deref() == ours {

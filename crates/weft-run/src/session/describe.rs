@@ -1,4 +1,4 @@
-//! What a run would create, in words.
+//! The description of a run's devices and programs, before they are created.
 
 use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
@@ -8,8 +8,8 @@ use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
 
-/// The policy or the hardware queues, the rings of each, and every device and program that `settings` would make. Touches
-/// nothing.
+/// Describes the policy or the hardware queues, the rings of each, and every device and program that `settings` would
+/// create. Changes nothing.
 pub fn describe_plan(settings: &Settings, plan: &NicPlan) -> String {
     let plan = plan.rings();
     let mut out = match &plan.queues {
@@ -23,7 +23,7 @@ pub fn describe_plan(settings: &Settings, plan: &NicPlan) -> String {
     out
 }
 
-/// The policy, and the rings of each lane.
+/// Describes the policy, and the rings of each lane.
 fn lanes(settings: &Settings, plan: &RingPlan) -> String {
     let policy = plan.policy();
     let mut out = describe(policy) + describe_infrastructure(policy);
@@ -36,7 +36,7 @@ fn lanes(settings: &Settings, plan: &RingPlan) -> String {
     out
 }
 
-/// The hardware queues, and how they are served.
+/// Describes the hardware queues, and their service order.
 fn multiqueue(settings: &Settings, plan: &QueuePlan) -> String {
     let mut out = format!("link of {}\n", settings.rate);
     let _ = writeln!(out, "multiqueue NIC, {}", count(plan.queues, "hardware queue"));
@@ -51,7 +51,7 @@ fn multiqueue(settings: &Settings, plan: &QueuePlan) -> String {
         Inner::Fair if plan.rings > 1 => {
             format!("{} rings share it by bytes; a new flow takes an empty one", plan.rings)
         }
-        // A fair queue of which the port has room for one ring has no others to share with.
+        // A fair queue with one ring has no other rings to share with.
         Inner::Fifo | Inner::Fair => "first in, first out, in one ring".to_owned(),
     };
     let _ = writeln!(out, "  inside a queue: {inner}");
@@ -71,7 +71,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `ring 3` or `rings 3 to 5`.
+/// The text `ring 3` or `rings 3 to 5`.
 fn numbers(what: &str, first: usize, count: usize) -> String {
     match count {
         0 | 1 => format!("{what} {first}"),

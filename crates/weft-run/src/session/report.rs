@@ -1,4 +1,4 @@
-//! The totals of a run as a document.
+//! The totals of a run as a report document.
 
 use std::time::Duration;
 use weft_nic::nic::Totals;
@@ -8,11 +8,11 @@ use weft_report::run::{RunClass, RunDrops, RunReport};
 use crate::accounting::{QdiscDrops, conservation};
 use crate::host_facts;
 
-/// The document of a run that lasted `duration`.
+/// The report of a run that lasted `duration`.
 pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> RunReport {
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
-        // What rang and was neither fetched nor sent was dropped by the kernel on its way to the ring; what the port refused
-        // never rang.
+        // Packets that were posted and neither fetched nor sent were dropped by the kernel before their ring. Packets
+        // refused by the port were never posted.
         let let_in = c.posted.minus(c.fetched).plus(c.refused);
         let dropped = let_in.plus(c.bound).plus(c.full).plus(c.moving);
         RunClass {
@@ -24,7 +24,7 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
         }
     });
     let mut entered = totals.clone();
-    // Beyond what was posted and never came, the kernel dropped packets of which no doorbell had spoken.
+    // Beyond the lost packets, the kernel dropped packets that were never announced.
     entered.strays += counted(totals).saturating_sub(totals.lost);
     let conservation = conservation(&entered, lost(totals));
     RunReport {
@@ -37,18 +37,18 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
     }
 }
 
-/// Packets whose doorbell rang and that never came, beyond those that the kernel's devices count as dropped: a host's own
-/// traffic has some that no counter knows, sent before the link had its carrier, or multicast to which nobody listens.
+/// The lost packets beyond those that the kernel's devices count as dropped. A host's own traffic has some that no
+/// counter shows: sent before the link had its carrier, or multicast without a listener.
 fn lost(totals: &Totals) -> QdiscDrops {
     QdiscDrops { packets: totals.lost.saturating_sub(counted(totals)) }
 }
 
-/// What the kernel's counters say was dropped on the way to the rings.
+/// The drops before the rings, from the kernel's counters.
 fn counted(totals: &Totals) -> u64 {
     totals.drops.backlog + totals.drops.ring_full
 }
 
-/// What has been dropped so far, by reason.
+/// The packets dropped so far, by reason.
 pub(super) fn dropped(totals: &Totals) -> RunDrops {
     RunDrops {
         refused: totals.sum(|c| c.refused).packets.get(),

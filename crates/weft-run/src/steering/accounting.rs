@@ -1,7 +1,7 @@
 //! The accounting of the receive side: packets and bytes at every stage, in = out + dropped + held.
 //!
-//! What enters the wire and what the host receives is counted by the kernel, what is between by the NIC, and what the queues hold
-//! by looking into them at the end.
+//! The kernel counts packets that enter the wire and that the host receives, and the NIC counts those in between. Held
+//! packets are counted by emptying the queues at the end.
 
 use weft_nic::counters::Count;
 use weft_nic::receive::ReceiveTotals;
@@ -20,14 +20,14 @@ fn balance(entered: Count, left: Count, dropped: Count, held: Count) -> Balance 
     }
 }
 
-/// Closes the accounting of a receive side that has stopped.
+/// Computes the accounting of a receive side that has stopped.
 ///
-/// The kernel's devices count the bytes of a frame without a VLAN tag that it keeps beside the frame: with tagged packets, the wire's
-/// bytes may not balance.
+/// The kernel's devices do not count the bytes of a VLAN tag kept outside the frame. With tagged packets, the wire's
+/// bytes may therefore not balance.
 pub fn conservation(totals: &ReceiveTotals) -> Conservation {
     let none = Count::default();
     let full = totals.wire_drops.ring_full;
-    // A device counts dropped packets and not their bytes; where it dropped some, the bytes that are missing are theirs.
+    // A device counts dropped packets but not their bytes; if it dropped any, the missing bytes are theirs.
     let missing = totals.wire.minus(totals.read).bytes;
     let on_wire =
         Count { packets: weft_units::Packets(full), bytes: if full > 0 { missing } else { none.bytes } };

@@ -1,4 +1,4 @@
-//! What the user gives: NIC models, flows and policies, from files or by name.
+//! The user's input: NIC models, flows and policies, from files or by name.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,51 +9,52 @@ use weft_steer::nic::{self, Nic};
 use weft_steer::policy::{self, PolicyFile};
 use weft_text::LocatedError;
 
-/// What is wrong with it.
+/// Errors in the input.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// A file cannot be read.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// Its path.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Neither a model that is part of the program nor a file.
-    #[error("there is no NIC model {given}: give a file, or one of {known}")]
+    /// The given name is neither a built-in model nor a file.
+    #[error("the NIC model {given} does not exist; give a file, or one of {known}")]
     NoModel {
-        /// What was given.
+        /// The name given.
         given: String,
-        /// Names.
+        /// The names of the built-in models.
         known: String,
     },
-    /// A model or a policy is wrong.
+    /// A model or a policy is invalid.
     #[error(transparent)]
     Text(#[from] LocatedError),
-    /// A flow file is wrong.
+    /// A flow file is invalid.
     #[error(transparent)]
     Flows(#[from] FlowsError),
-    /// A flow given on the command line is wrong.
-    #[error("`{given}` is no flow: {reason}; write PROTO,SRC,SPORT,DST,DPORT, with `*` for any")]
+    /// A flow on the command line is invalid.
+    #[error("`{given}` is not a flow: {reason}; write PROTO,SRC,SPORT,DST,DPORT, with `*` for any")]
     Flow {
-        /// What was given.
+        /// The text given.
         given: String,
-        /// Why.
+        /// The error.
         reason: String,
     },
 }
 
-/// Most bytes of a model or a policy, and of flows, of which there may be millions.
+/// The maximum size of a model or a policy, and of flows, which may number millions.
 const TEXT_MAX: u64 = 1 << 20;
 const FLOWS_MAX: u64 = 1 << 30;
 
-/// Reads a file, but not more than it may have: it may be another one, or a device that has no end.
+/// Reads a file up to a maximum size: it may be the wrong one, or a device without an end.
 fn read(path: &Path, most: u64) -> Result<String, InputError> {
     let wrong = |error| InputError::Read { path: path.display().to_string(), error };
     let mut text = String::new();
-    // One byte more would be enough, but for a character that it cuts: what is not text is told as that.
+    // One more byte detects a larger file, but it may cut a character; the size is therefore checked before the
+    // encoding.
     let mut bytes = std::fs::File::open(path).map_err(wrong)?.take(most + 1);
     let read = bytes.read_to_string(&mut text);
     if bytes.limit() == 0 {
@@ -64,21 +65,21 @@ fn read(path: &Path, most: u64) -> Result<String, InputError> {
     Ok(text)
 }
 
-/// Names of the models that are part of the program.
+/// The names of the built-in models.
 pub fn model_names() -> impl Iterator<Item = &'static str> {
     nic::shipped().iter().map(|(name, _)| *name)
 }
 
-/// A model by name, or from a file.
+/// Loads a model by name, or from a file.
 ///
 /// # Errors
-/// There is none, or the file is wrong.
+/// When it does not exist, or the file is invalid.
 pub fn model(given: &str) -> Result<Nic, InputError> {
     if let Some((name, text)) = nic::shipped().iter().find(|(name, _)| *name == given) {
         return Ok(nic::read(text, name)?);
     }
     let path = Path::new(given);
-    // A name that is neither is more likely a misspelt model than a file that is missing.
+    // A name that is neither is more likely a misspelt model than a missing file.
     if !path.exists() && !given.contains(['/', '.']) {
         let known: Vec<&str> = model_names().collect();
         return Err(InputError::NoModel { given: given.to_owned(), known: known.join(", ") });
@@ -86,28 +87,28 @@ pub fn model(given: &str) -> Result<Nic, InputError> {
     Ok(nic::read(&read(path, TEXT_MAX)?, given)?)
 }
 
-/// Flows of a CSV file.
+/// Reads the flows of a CSV file.
 ///
 /// # Errors
-/// The file cannot be read or is wrong.
+/// When the file cannot be read or is invalid.
 pub fn flows(path: &Path) -> Result<Vec<Flow>, InputError> {
     Ok(flows_csv::read(read(path, FLOWS_MAX)?.as_bytes(), &path.display().to_string())?)
 }
 
-/// One flow: `PROTO,SRC,SPORT,DST,DPORT`.
+/// Parses one flow: `PROTO,SRC,SPORT,DST,DPORT`.
 ///
 /// # Errors
-/// It is none.
+/// When the text is not a flow.
 pub fn flow(given: &str) -> Result<Flow, InputError> {
     let wrong = |reason: String| InputError::Flow { given: given.to_owned(), reason };
     let flow = flows_csv::read_flow(given).map_err(|error| wrong(error.to_string()))?;
     flow.ok_or_else(|| wrong("it is empty".to_owned()))
 }
 
-/// A policy: a file, or its text where there is no such file.
+/// Reads a policy: a file, or the text itself where no such file exists.
 ///
 /// # Errors
-/// It is wrong.
+/// When it is invalid.
 pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
     let path = Path::new(given);
     if path.is_file() {

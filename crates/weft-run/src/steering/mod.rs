@@ -1,4 +1,4 @@
-//! Receive queues by policy, at a user's device: flows, NIC and policy from the command line, the plan, and what brings it to the driver.
+//! Receive steering at a user's device: input from the command line, the plan, and its application to the driver.
 
 mod accounting;
 pub mod device;

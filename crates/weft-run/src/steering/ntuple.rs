@@ -1,4 +1,4 @@
-//! Filter rules of a plan as a driver's receive rules, and back.
+//! Conversion between filter rules of a plan and receive rules of a driver.
 
 use thiserror::Error;
 use weft_host::ethtool::{self, Extension, Flow, Ip, L4, Location, Masked, Ports, RxRule};
@@ -172,10 +172,10 @@ fn with_protocol<A: ethtool::Field>(
     }
 }
 
-/// A driver's rule as one of the model's: in the first table of ntuple rules that takes it.
+/// Converts a driver's rule to a rule of the model, in the first ntuple table that accepts it.
 ///
 /// # Errors
-/// What the rule has that the model does not know.
+/// The property of the rule that the model does not have.
 pub fn from_rx_rule(nic: &Nic, rule: &RxRule) -> Result<Rule, ForeignRuleError> {
     let headers = headers_of(rule)?;
     let action = match rule.action {

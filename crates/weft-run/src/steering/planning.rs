@@ -1,4 +1,4 @@
-//! Plans, and their documents.
+//! Plans for receive steering, and their documents.
 
 use crate::host_facts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,36 +15,36 @@ use weft_steer::policy::PolicyFile;
 use weft_steer::search::{Options, Placement, Plan, PlanError, Planner};
 use weft_steer::{Action, Configuration, Flow, RssContext, Rule};
 
-/// Why there is no plan.
+/// Errors from planning.
 #[derive(Debug, Error)]
 pub enum PlanningError {
-    /// Model, policy and options do not fit.
+    /// Model, policy and options contradict each other.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The planner made what the NIC cannot hold: a defect of ours.
-    #[error("the planner's configuration cannot be set, which is a defect of weftline: {0}")]
+    /// The planner built a configuration that exceeds the NIC: a bug of weftline.
+    #[error("the planner's configuration exceeds the NIC, which is a bug of weftline: {0}")]
     Change(#[from] ChangeError),
 }
 
-/// A plan with what it was made of.
+/// A plan with its inputs.
 #[derive(Debug)]
 pub struct Planned {
-    /// The planner, for what comes after.
+    /// The planner, for later updates.
     pub planner: Planner,
     /// The plan.
     pub plan: Plan,
-    /// The way there from what was set.
+    /// The changes from the previous configuration.
     pub changes: ChangePlan,
     /// The flows.
     pub flows: Vec<Flow>,
-    /// How long the search took, in seconds.
+    /// The duration of the search, in seconds.
     pub wall_s: f64,
 }
 
-/// Plans for flows; `from` is what the NIC holds.
+/// Plans for flows; `from` is the current configuration of the NIC.
 ///
 /// # Errors
-/// Model, policy and options do not fit.
+/// When model, policy and options contradict each other.
 pub fn plan(
     nic: &Nic,
     policy: PolicyFile,
@@ -62,7 +62,7 @@ pub fn plan(
     Ok(Planned { planner, plan, changes, flows, wall_s })
 }
 
-/// A rule's action in words.
+/// The text of a rule's action.
 pub fn action(rule: &Rule) -> String {
     match rule.action {
         Action::Queue(queue) => format!("queue {}", queue.0),
@@ -72,7 +72,7 @@ pub fn action(rule: &Rule) -> String {
 }
 
 impl Planned {
-    /// The document.
+    /// The document of the plan.
     pub fn report(&self) -> SteerPlan {
         let nic = self.planner.nic();
         let configuration = &self.plan.configuration;
@@ -96,7 +96,7 @@ impl Planned {
         }
     }
 
-    /// Facts of the model that nobody has looked up and that this plan rests on, in sentences.
+    /// The facts of the model that are not verified and on which this plan depends, as sentences.
     pub fn unverified(&self) -> Vec<String> {
         let nic = self.planner.nic();
         let rules = &self.plan.configuration.rules;
@@ -106,7 +106,7 @@ impl Planned {
         let hashed = placements.any(|placement| matches!(placement, Placement::Hash(_) | Placement::Spread));
         let matters = |about: &String| match about.as_str() {
             "hash" => hashed,
-            // Rules come before the hash or the default queue, and those of one table before another's.
+            // Rules precede the hash and the default queue, and the rules of one table those of another.
             "order" => !rules.is_empty(),
             "queues" => !self.flows.is_empty(),
             "contexts" | "none" => false,
@@ -117,7 +117,7 @@ impl Planned {
         facts.map(|fact| format!("{} ({})", fact.text, fact.source)).collect()
     }
 
-    /// The flows, each with where the planner put it.
+    /// The flows, each with its placement by the planner.
     pub fn placed(&self) -> impl Iterator<Item = (&Flow, Placement)> {
         self.flows.iter().zip(self.plan.placements.iter().map(|(_, placement)| *placement))
     }
@@ -143,7 +143,7 @@ impl Planned {
     }
 }
 
-/// A rule, for a document.
+/// The document of a rule.
 pub(super) fn filter(nic: &Nic, rule: &Rule) -> SteerFilter {
     SteerFilter {
         table: nic.table(rule.table).map_or_else(String::new, |table| table.name.clone()),
@@ -177,7 +177,7 @@ fn flow_of(policy: &PolicyFile, flow: &Flow, placement: Placement) -> SteerFlow 
     }
 }
 
-/// The document of the models that are part of the program.
+/// The document of the built-in models.
 pub fn models<'a>(models: impl IntoIterator<Item = &'a Nic>) -> SteerModels {
     let model = |nic: &Nic| SteerModel {
         name: nic.name.clone(),

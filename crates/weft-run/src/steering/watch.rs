@@ -1,4 +1,4 @@
-//! Live flows: the sockets of a namespace, kept planned for as they come and go.
+//! Live flows: the sockets of a namespace, with a plan that follows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -10,52 +10,53 @@ use weft_steer::search::{Planner, SteeredFlowId};
 use weft_steer::{Configuration, Flow};
 use weft_units::{FlowKey, Protocol};
 
-/// Why watching ends.
+/// Errors of watching.
 #[derive(Debug, Error)]
 pub enum WatchError {
-    /// The kernel does not show its sockets.
+    /// The kernel does not list its sockets.
     #[error(transparent)]
     Sockets(#[from] SockDiagError),
-    /// The planner made what the NIC cannot hold: a defect of ours.
-    #[error("the planner's configuration cannot be set, which is a defect of weftline: {0}")]
+    /// The planner built a configuration that exceeds the NIC: a bug of weftline.
+    #[error("the planner's configuration exceeds the NIC, which is a bug of weftline: {0}")]
     Change(#[from] ChangeError),
 }
 
-/// What happened since the last look.
+/// The changes since the last poll.
 #[derive(Clone, Debug, Default)]
 pub struct Update {
-    /// Flows that came.
+    /// Flows that appeared.
     pub added: Vec<Flow>,
-    /// Flows that went.
+    /// Flows that disappeared.
     pub removed: Vec<Flow>,
-    /// Other flows that were moved for them.
+    /// The number of other flows that were moved for them.
     pub moved: u32,
-    /// What is to be changed in the NIC.
+    /// The changes to apply to the NIC.
     pub changes: ChangePlan,
 }
 
-/// Watches a namespace's sockets. A connected socket is a flow of one five-tuple; a UDP socket without a remote address is a flow with wildcards.
+/// A watch of a namespace's sockets. A connected socket is a flow of one five-tuple; a UDP socket without a remote
+/// address is a flow with wildcards.
 pub struct Watch {
     sockets: SockDiag,
     planner: Planner,
-    /// What the NIC holds.
+    /// The configuration of the NIC.
     configuration: Configuration,
     known: BTreeMap<HeaderMatch, (SteeredFlowId, Flow)>,
 }
 
 impl Watch {
-    /// Begins with what the NIC holds.
+    /// Starts from the NIC's current configuration.
     ///
     /// # Errors
-    /// The kernel does not show its sockets.
+    /// When the kernel does not list its sockets.
     pub fn new(ns: &NetNs, planner: Planner, configuration: Configuration) -> Result<Self, WatchError> {
         Ok(Self { sockets: SockDiag::open(ns)?, planner, configuration, known: BTreeMap::new() })
     }
 
-    /// Looks, plans, and says what is to be changed; nothing when no flow came or went.
+    /// Polls the sockets and plans. Returns the changes, or `None` when no flow appeared or disappeared.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// When the kernel does not list its sockets, or planning fails.
     pub fn look(&mut self) -> Result<Option<Update>, WatchError> {
         let sockets = self.sockets.list()?;
         let there: BTreeMap<HeaderMatch, Flow> =
@@ -100,18 +101,18 @@ impl Watch {
         &self.planner
     }
 
-    /// Flows that are planned for.
+    /// The number of planned flows.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether there are none.
+    /// Whether no flow is planned.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 }
 
-/// The flow that a socket receives; none for what receives nothing from outside, or only new connections.
+/// The flow that a socket receives; `None` for a socket that receives nothing from outside, or only new connections.
 fn flow_of(socket: &Socket) -> Option<Flow> {
     match socket.received_flow() {
         Some(key) if socket.state == State::Established && !is_local(&key) => Some(Flow::new(&key)),
@@ -137,7 +138,7 @@ fn any_key(socket: &Socket) -> FlowKey {
     }
 }
 
-/// Everything that comes to a port, and to an address where the socket has one.
+/// All packets to a port, and to an address where the socket has one.
 fn unconnected(socket: &Socket) -> HeaderMatch {
     let local = socket.local.ip().to_canonical();
     let headers = HeaderMatch::ALL
@@ -146,7 +147,7 @@ fn unconnected(socket: &Socket) -> HeaderMatch {
     if !local.is_unspecified() {
         return headers.prefix(Field::DstIp, Prefix::host(local));
     }
-    // An IPv6 socket that takes IPv4 as well is planned for as IPv6: one flow has one kind of address.
+    // An IPv6 socket that also receives IPv4 is planned as IPv6, since a flow has one kind of address.
     let kind = if local.is_ipv4() {
         weft_packet::header_match::ETHER_TYPE_IPV4
     } else {

@@ -1,24 +1,24 @@
-//! A wheel of members that take turns: plain round robin, or round robin by bytes with credits that may be overdrawn.
+//! Round robin over a fixed set of members: plain, or by bytes with credits that may be overdrawn.
 //!
-//! A visit gives the heaviest member the wheel's credit, and each other one so much less as its weight is less. What a round gives
-//! therefore follows from the ratios of the weights and not from their size, and no member waits for more than its share says.
-//! Credits are counted in bytes times the largest weight, so that all ratios are exact.
+//! A visit gives the heaviest member a fixed credit, and the other members credit in proportion to their weights. The
+//! bytes of a round therefore follow from the ratios of the weights and not from their magnitude, and no member waits
+//! longer than its share implies. Credits are counted in bytes times the largest weight, so that all ratios are exact.
 
 /// A member.
 #[derive(Clone, Debug)]
 struct Member {
-    /// What it may still send in this visit, in bytes times [`DeficitRoundRobin::scale`]; below zero: what it owes.
+    /// The credit left in this visit, in bytes times [`DeficitRoundRobin::scale`]; a negative credit is a debt.
     credit: i128,
-    /// Its part of what a visit gives: at least 1.
+    /// The member's part of the credit per visit: at least 1.
     weight: u64,
-    /// How many visits were settled; valid while it is idle.
+    /// The number of settled visits; valid while the member is idle.
     settled: u64,
 }
 
-/// Members in a fixed cyclic order, of which some take part.
+/// Members in a fixed cyclic order, some of which take part.
 #[derive(Clone, Debug)]
 pub(super) struct DeficitRoundRobin {
-    /// Bytes that a visit gives the heaviest member.
+    /// The credit in bytes that a visit gives the heaviest member.
     unit: u64,
     /// The largest weight of all members.
     scale: u64,
@@ -26,19 +26,19 @@ pub(super) struct DeficitRoundRobin {
     /// Bit i: member i takes part.
     active: Vec<u64>,
     count: usize,
-    /// The member that is visited, or was visited last.
+    /// The member visited now or last.
     at: usize,
-    /// Full turns of the wheel.
+    /// The number of completed rounds.
     round: u64,
 }
 
-/// Above these nothing makes a difference, and products stay far within 128 bits.
+/// The largest credit and weight. Larger values make no difference, and products stay far within 128 bits.
 const UNIT_MAX: u64 = 1 << 40;
 const WEIGHT_MAX: u64 = 1 << 44;
 const DEBT_MAX: i128 = 1 << 80;
 
 impl DeficitRoundRobin {
-    /// A wheel without members, a visit of which gives the heaviest `unit` bytes, at least one.
+    /// Builds a round robin without members. A visit gives the heaviest member `unit` bytes, at least one.
     pub(super) fn new(unit: u64) -> Self {
         let (members, active) = (Vec::new(), Vec::new());
         Self { unit: unit.clamp(1, UNIT_MAX), scale: 1, members, active, count: 0, at: 0, round: 0 }
@@ -53,13 +53,13 @@ impl DeficitRoundRobin {
         index
     }
 
-    /// Sets what a visit gives the heaviest member, and forgets all credits and debts.
+    /// Sets the credit per visit of the heaviest member, and resets all credits and debts.
     pub(super) fn restart(&mut self, unit: u64) {
         self.unit = unit.clamp(1, UNIT_MAX);
         self.members.iter_mut().for_each(|member| member.credit = 0);
     }
 
-    /// Sets a member's weight, from its next visit on; 0 counts as 1.
+    /// Sets a member's weight, with effect from its next visit; 0 counts as 1.
     pub(super) fn set_weight(&mut self, index: usize, weight: u64) {
         if !self.is_active(index) {
             self.settle(index);
@@ -74,8 +74,8 @@ impl DeficitRoundRobin {
         }
     }
 
-    /// Counts credits by another largest weight; what idle members owe is settled first, but for `settled`, which is. What
-    /// members earn by a visit is the same number as before.
+    /// Changes the largest weight by which credits are counted. First settles the debts of idle members, except that of
+    /// `settled`, which is settled already. The credit that members gain by a visit keeps its number.
     fn set_scale(&mut self, scale: u64, settled: usize) {
         for index in 0..self.members.len() {
             if index != settled && !self.is_active(index) {
@@ -87,12 +87,12 @@ impl DeficitRoundRobin {
         self.scale = scale;
     }
 
-    /// What a visit gives a member, as credits are counted.
+    /// The credit per visit of a member, in counted units.
     fn quantum(&self, index: usize) -> i128 {
         i128::from(self.unit) * i128::from(self.members[index].weight)
     }
 
-    /// Whether nobody takes part.
+    /// Whether no member takes part.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -101,7 +101,7 @@ impl DeficitRoundRobin {
         self.active[index / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Lets a member take part. The visits that it has missed have paid off what it owed, and banked nothing.
+    /// Lets a member take part. The visits that it missed have repaid its debt and stored no credit.
     pub(super) fn enter(&mut self, index: usize) {
         if self.is_active(index) {
             return;
@@ -111,12 +111,12 @@ impl DeficitRoundRobin {
         self.count += 1;
     }
 
-    /// How often the wheel has come to a member, idle or not.
+    /// The number of visits of a member so far, idle or not.
     fn visits(&self, index: usize) -> u64 {
         (self.round + u64::from(self.at >= index)).saturating_sub(1)
     }
 
-    /// Lets the visits that an idle member has missed pay off what it owes.
+    /// Repays the debt of an idle member by the visits that it missed.
     fn settle(&mut self, index: usize) {
         let (visits, quantum) = (self.visits(index), self.quantum(index));
         let member = &mut self.members[index];
@@ -125,23 +125,23 @@ impl DeficitRoundRobin {
         member.settled = visits;
     }
 
-    /// Takes the member that is visited out: its debt stays, its credit does not.
+    /// Removes the visited member: it keeps its debt and loses its credit.
     pub(super) fn leave(&mut self, index: usize) {
-        debug_assert!(self.is_active(index) && index == self.at, "only who is visited leaves");
+        debug_assert!(self.is_active(index) && index == self.at, "only the visited member leaves");
         self.members[index].credit = self.members[index].credit.min(0);
         self.members[index].settled = self.visits(index);
         self.active[index / 64] &= !(1 << (index % 64));
         self.count -= 1;
     }
 
-    /// Takes bytes off a member's credit.
+    /// Subtracts bytes from a member's credit.
     pub(super) fn charge(&mut self, index: usize, bytes: u64) {
         let cost = i128::from(bytes) * i128::from(self.scale);
         let credit = &mut self.members[index].credit;
         *credit = (*credit - cost).max(-DEBT_MAX);
     }
 
-    /// Goes on to the next member that takes part, which may be the same. Somebody takes part.
+    /// Advances to the next member that takes part, possibly the same. At least one must take part.
     pub(super) fn advance(&mut self) -> usize {
         let next = self.active_from(self.at + 1).or_else(|| {
             self.round += 1;
@@ -164,8 +164,8 @@ impl DeficitRoundRobin {
         None
     }
 
-    /// Stays with the member that is visited while it has credit; otherwise goes on, adding its quantum to each member
-    /// that is visited, until one has credit. Somebody takes part.
+    /// Stays with the visited member while it has credit. Otherwise advances, adding its quantum to each member on the
+    /// way, until one has credit. At least one must take part.
     pub(super) fn visit(&mut self) -> usize {
         let has_credit = |wheel: &Self| wheel.members[wheel.at].credit > 0;
         if self.is_active(self.at) && has_credit(self) {
@@ -183,7 +183,7 @@ impl DeficitRoundRobin {
         }
     }
 
-    /// Nobody has credit: does at once what the rounds would do in which still nobody has. One more round then finds one.
+    /// Applies all rounds in which no member would gain credit at once. One more round then finds a member with credit.
     fn skip_rounds(&mut self) {
         let rounds = |i: usize| quotient(-self.members[i].credit, self.quantum(i));
         let skip = self.each_active().map(rounds).min().unwrap_or(0);
@@ -200,7 +200,7 @@ impl DeficitRoundRobin {
     }
 }
 
-/// `a / b` of numbers that are not below zero, in 64 bits where they fit: that is many times as fast.
+/// The quotient `a / b` of numbers that are not negative, in 64 bits where they fit, which is many times as fast.
 fn quotient(a: i128, b: i128) -> i128 {
     match (u64::try_from(a), u64::try_from(b)) {
         (Ok(a), Ok(b)) => i128::from(a / b),

@@ -1,26 +1,35 @@
-//! The scheduler of a multiqueue NIC: hardware queues that take turns, and what takes turns inside each of them.
+//! The scheduler of a multiqueue NIC: two levels of round robin, over hardware queues and over the flows of each queue.
 //!
 //! # Between the queues
-//! * [`Service::RoundRobin`]: each backlogged queue has one turn per round, whatever the turn's size: the multiqueue NIC of
-//!   Titan (Stephens et al., ATC 2017) and of Loom's evaluation (NSDI 2019, section 6).
-//! * [`Service::Deficit`]: weighted deficit round robin. Each visit gives the queue of the largest weight `credit` bytes, and each
-//!   other one so much less as its weight is less (weight 0 counts as 1); a queue sends as long as it has credit. It may
-//!   overdraw with its last packet and pays that back in later rounds: surplus round robin, as `sfq_dequeue` of
-//!   net/sched/sch_sfq.c does. So only the ratios of weights matter, and of `n` queues a backlogged one whose share of the
-//!   weights is `s` waits, with packets of at most `L` bytes, for no more than `L / s + n x (2 x credit + L)` bytes.
+//! * [`Service::RoundRobin`]: each backlogged queue has one turn per round, whatever the turn's size. This is the
+//!   multiqueue NIC of Titan (Stephens et al., ATC 2017) and of Loom's evaluation (NSDI 2019, section 6).
+//! * [`Service::Deficit`]: weighted deficit round robin. A visit gives the queue of the largest weight `credit` bytes,
+//!   and the other queues credit in proportion to their weights (weight 0 counts as 1). A queue sends while it has
+//!   credit. Its last packet may overdraw the credit, and later rounds repay the debt: surplus round robin, as
+//!   `sfq_dequeue` of net/sched/sch_sfq.c. Only the ratios of the weights matter. Of `n` queues with packets of at most
+//!   `L` bytes, a backlogged queue with the share `s` of the weights waits for at most `L / s + n x (2 x credit + L)`
+//!   bytes.
 //!
 //! # Inside a queue
 //! * [`Inner::Fifo`]: one flow.
-//! * [`Inner::Fair`]: stochastic fair queueing: the flows of a queue have the visits of `sfq_dequeue`, each worth
-//!   [`FAIR_QUANTUM`]. Flows are what the caller makes of them; in the software NIC they are descriptor rings.
+//! * [`Inner::Fair`]: stochastic fair queueing: the flows of a queue are visited as in `sfq_dequeue`, each visit worth
+//!   [`FAIR_QUANTUM`]. The caller defines the flows; in the software NIC they are descriptor rings.
 //!
-//! # Where it differs from sch_sfq
-//! Members keep their place in the round, as the queues of hardware do, and are not put at the end of a list; and a member
-//! that becomes idle keeps its *debt*, which the rounds pay off that pass without it. A queue that holds one super-packet
-//! at a time, as TCP small queues makes it, could otherwise send 64 KB in each round. Credit is never kept.
+//! # A turn
+//! 1. [`QueueScheduler::next`] advances the round robin of the queues, then that of the chosen queue's flows.
+//! 2. The caller sends one packet, or one chunk of it.
+//! 3. [`QueueScheduler::finish`] charges both levels. An idle flow leaves its queue, and an empty queue leaves the
+//!    round.
 //!
-//! A turn costs at most one look at each queue, and one at each flow of the chosen queue: rounds in which nobody may send
-//! are computed, not run.
+//! # Differences from sch_sfq
+//! Members keep their positions in the round, as hardware queues do; sch_sfq appends an active flow to a list. A member
+//! that becomes idle keeps its *debt*, which the rounds without it repay. Otherwise a queue with one super-packet at a
+//! time, as under TCP small queues, could send 64 KB in each round. Credit is never kept.
+//!
+//! # Cost and invariants
+//! A turn costs at most one visit of each queue and one of each flow in the chosen queue. Rounds in which no member has
+//! credit are computed, not executed. A queue is active exactly while one of its flows is. No branch drops or refuses a
+//! packet, so none has a counter: stale turns and unknown queues are returned as errors.
 
 mod deficit_round_robin;
 mod updates;
@@ -32,27 +41,27 @@ use deficit_round_robin::DeficitRoundRobin;
 use thiserror::Error;
 use weft_units::{Bytes, FlowId, TxQueueId};
 
-/// The credit of a round and of the largest weight: Titan's patch of ixgbe gives weight times `WrrCreditMult` (4 in its scripts) times
-/// half an MTU, in the 64-byte units of the 82599's credit registers: 4 x 12 x 64.
+/// The credit per round of the queue with the largest weight. Titan's patch of ixgbe sets weight times `WrrCreditMult`
+/// (4 in its scripts) times half an MTU, in the 64-byte units of the 82599's credit registers: 4 x 12 x 64.
 pub const DEFAULT_CREDIT: Bytes = Bytes(4 * 12 * 64);
 
-/// What a visit of a flow is worth in a fair queue: `psched_mtu` of an Ethernet device, the default quantum of sch_sfq.c
+/// The credit per visit of a flow in a fair queue: `psched_mtu` of an Ethernet device, the default quantum of sch_sfq.c
 /// (1500 bytes and the Ethernet header).
 pub const FAIR_QUANTUM: Bytes = Bytes(1514);
 
-/// How the queues are served.
+/// The service order of the queues.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Service {
-    /// One turn each.
+    /// Each queue has one turn per round.
     RoundRobin,
-    /// By bytes and weights.
+    /// Queues share by bytes and weights.
     Deficit {
         /// Bytes that a visit gives the queue of the largest weight; at least one byte.
         credit: Bytes,
     },
 }
 
-/// How the flows of a queue are served.
+/// The service order of the flows of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Inner {
     /// A queue has one flow.
@@ -61,19 +70,19 @@ pub enum Inner {
     Fair,
 }
 
-/// Why a flow could not be added, or a weight not set.
+/// Errors from adding a flow or setting a weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// There is no such queue.
+    /// The queue does not exist.
     #[error("queue {given} does not exist, the device has {count}; choose one of them")]
     UnknownQueue {
         /// The queue that was given.
         given: TxQueueId,
-        /// How many there are.
+        /// The number of queues.
         count: usize,
     },
-    /// A first-in first-out queue has one flow.
+    /// The first-in first-out queue has its one flow already.
     #[error(
         "queue {given} is first in, first out and has its flow already; make the queues fair to add more"
     )]
@@ -83,7 +92,7 @@ pub enum QueueError {
     },
 }
 
-/// A flow's right to send one packet, or one piece of one. Hand it back with [`QueueScheduler::finish`].
+/// The right of a flow to send one packet, or one chunk of it. Return it with [`QueueScheduler::finish`].
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "the queue is charged only when the turn is finished"]
 pub struct Turn {
@@ -99,18 +108,18 @@ impl Turn {
         self.queue
     }
 
-    /// The flow of the queue that sends.
+    /// The flow that sends.
     #[inline]
     pub fn flow(&self) -> FlowId {
         self.flow
     }
 }
 
-/// Where a flow lies.
+/// The queue and position of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     queue: u32,
-    /// Its position in the queue's wheel.
+    /// The position in the queue's round robin.
     slot: u32,
 }
 
@@ -118,12 +127,12 @@ struct Place {
 #[derive(Debug)]
 struct Queue {
     wheel: DeficitRoundRobin,
-    /// The flow at each position of the wheel.
+    /// The flow at each position of the round robin.
     flows: Vec<FlowId>,
     weight: u64,
 }
 
-/// The scheduler. It knows flows as idle or backlogged; what they hold lies elsewhere.
+/// The scheduler. To it a flow is idle or backlogged; packets are stored elsewhere.
 #[derive(Debug)]
 pub struct QueueScheduler {
     service: Service,
@@ -134,12 +143,12 @@ pub struct QueueScheduler {
     serial: u64,
     /// The flow of the outstanding turn.
     in_service: Option<FlowId>,
-    /// It was activated during its turn.
+    /// Whether the flow in service was activated during its turn.
     posted: bool,
 }
 
 impl QueueScheduler {
-    /// A scheduler of `queues` queues without flows, all of weight 0, which counts as 1.
+    /// Builds a scheduler of `queues` queues without flows, all of weight 0, which counts as 1.
     pub fn new(queues: usize, service: Service, inner: Inner) -> Self {
         let mut outer = DeficitRoundRobin::new(credit(service));
         for _ in 0..queues {
@@ -151,10 +160,10 @@ impl QueueScheduler {
         Self { service, inner, outer, queues, flows: Vec::new(), serial: 0, in_service: None, posted: false }
     }
 
-    /// Adds an idle flow to a queue. May allocate; nothing else does.
+    /// Adds an idle flow to a queue. The only method that allocates.
     ///
     /// # Errors
-    /// When there is no such queue, or it is [`Inner::Fifo`] and has its flow.
+    /// When the queue does not exist, or is [`Inner::Fifo`] and has its flow.
     pub fn add_flow(&mut self, queue: TxQueueId) -> Result<FlowId, QueueError> {
         let (count, fifo) = (self.queues.len(), self.inner == Inner::Fifo);
         let home =
@@ -169,7 +178,7 @@ impl QueueScheduler {
         Ok(flow)
     }
 
-    /// How many queues there are.
+    /// The number of queues.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
@@ -179,12 +188,12 @@ impl QueueScheduler {
         self.flows.get(flow.index()).map(|place| TxQueueId(place.queue))
     }
 
-    /// How the queues are served.
+    /// The service order of the queues.
     pub fn service(&self) -> Service {
         self.service
     }
 
-    /// Changes how the queues are served. If that is a change, credits and debts of the queues begin at nothing.
+    /// Changes the service order of the queues. A change resets the credits and debts of the queues.
     pub fn set_service(&mut self, service: Service) {
         if service == self.service {
             return;
@@ -193,10 +202,10 @@ impl QueueScheduler {
         self.outer.restart(credit(service));
     }
 
-    /// Sets the weight of a queue, from its next visit on; 0 counts as 1. Round robin does not look at it.
+    /// Sets the weight of a queue, with effect from its next visit; 0 counts as 1. Round robin ignores weights.
     ///
     /// # Errors
-    /// When there is no such queue.
+    /// When the queue does not exist.
     pub fn set_weight(&mut self, queue: TxQueueId, weight: u64) -> Result<(), QueueError> {
         let count = self.queues.len();
         let slot =
@@ -211,8 +220,8 @@ impl QueueScheduler {
         self.queues.get(queue.index()).map(|q| q.weight)
     }
 
-    /// A flow has something to send. Returns whether it was idle; one that does not exist never is. The flow in service
-    /// stays backlogged then, whatever [`QueueScheduler::finish`] is told.
+    /// Marks a flow as backlogged. Returns true when it was idle before, and false for an unknown flow. The flow in
+    /// service then stays backlogged, whatever the caller of [`QueueScheduler::finish`] passes.
     pub fn activate(&mut self, flow: FlowId) -> bool {
         if self.in_service == Some(flow) {
             self.posted = true;
@@ -228,8 +237,8 @@ impl QueueScheduler {
         true
     }
 
-    /// Whose turn it is; `None` when no flow is backlogged. A turn that was not finished is forgotten: its flow stays
-    /// backlogged and was charged nothing.
+    /// Selects the flow whose turn it is; `None` when no flow is backlogged. An unfinished turn is abandoned: its flow
+    /// stays backlogged and is charged nothing.
     #[expect(
         clippy::should_implement_trait,
         reason = "named as in the policy tree; a turn is to be finished"
@@ -251,7 +260,8 @@ impl QueueScheduler {
         Some(Turn { queue: TxQueueId::from_index(queue), flow, serial: self.serial })
     }
 
-    /// Ends a turn: `sent` bytes have left, and the flow has more if `backlogged` (or if it was activated meanwhile).
+    /// Ends a turn: `sent` bytes have left. The flow has more to send if `backlogged`, or if it was activated during
+    /// the turn.
     ///
     /// # Errors
     /// When the turn is not the outstanding one. Nothing is charged then.
@@ -277,7 +287,7 @@ impl QueueScheduler {
     }
 }
 
-/// What a visit gives the queue of the largest weight.
+/// The credit per visit of the queue with the largest weight.
 fn credit(service: Service) -> u64 {
     match service {
         Service::RoundRobin => 1,

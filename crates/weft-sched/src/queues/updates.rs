@@ -1,36 +1,36 @@
-//! Weights that reach a device in batches, no more often than it can take them.
+//! Weight updates in batches, at an interval that the device can sustain.
 //!
-//! A NIC, or the driver before it, cannot be told of each change of a queue's weight: Titan bounds the updates and reports
-//! how old what the NIC knows is (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page, and a
-//! process that tells a driver by system calls.
+//! A NIC or its driver cannot be told of each change of a queue's weight. Titan bounds the update rate and reports the
+//! age of the weights in the NIC (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page,
+//! and a driver, which takes system calls.
 
 use weft_units::{Instant, Nanos, TxQueueId};
 
-/// One weight to be applied.
+/// A weight to be applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Update {
     /// The queue.
     pub queue: TxQueueId,
-    /// Its weight now.
+    /// The new weight.
     pub weight: u64,
-    /// The time of the first change that had not been applied, if it is known. The change may have been taken back
-    /// meanwhile, so that the weight is the one that the device knows already.
+    /// The time of the first change that was not applied, if known. The change may have been reverted since, so the
+    /// device may have this weight already.
     pub changed_at: Option<Instant>,
 }
 
-/// How old changes of weights were when they were applied.
+/// The age of weight changes at the time they were applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Staleness {
-    /// Changes that were applied and whose time was known.
+    /// The number of applied changes whose time was known.
     pub count: u64,
-    /// The sum of their ages.
+    /// The sum of the ages.
     pub sum: Nanos,
     /// The greatest age.
     pub max: Nanos,
 }
 
 impl Staleness {
-    /// The mean age, rounded down; zero when nothing was applied.
+    /// The mean age, rounded down; zero when no change was counted.
     pub fn mean(&self) -> Nanos {
         Nanos(self.sum.get().checked_div(self.count).unwrap_or(0))
     }
@@ -42,53 +42,53 @@ impl Staleness {
     }
 }
 
-/// Takes weights from where they change to where they are used.
+/// The weights on their way from the page to the device.
 #[derive(Debug)]
 pub struct WeightUpdates {
     interval: Nanos,
-    /// The time of the last batch that had something in it.
+    /// The time of the last batch that was not empty.
     last: Option<Instant>,
-    /// What the device knows.
+    /// The weights in the device, by queue.
     applied: Vec<u64>,
     batch: Vec<Update>,
     staleness: Staleness,
 }
 
 impl WeightUpdates {
-    /// For a device of `queues` queues, all known to have weight 0, and batches at least `interval` apart.
+    /// Starts with a device of `queues` queues, all of weight 0, and batches at least `interval` apart.
     pub fn new(queues: usize, interval: Nanos) -> Self {
         let (applied, batch) = (vec![0; queues], Vec::with_capacity(queues));
         Self { interval, last: None, applied, batch, staleness: Staleness::default() }
     }
 
-    /// Changes the interval; it counts from the last batch.
+    /// Changes the interval, measured from the last batch.
     pub fn set_interval(&mut self, interval: Nanos) {
         self.interval = interval;
     }
 
-    /// The weights that the device knows, by queue.
+    /// The weights in the device, by queue.
     pub fn applied(&self) -> &[u64] {
         &self.applied
     }
 
-    /// How old the changes were that have been applied so far.
+    /// The ages of the changes applied so far.
     pub fn staleness(&self) -> Staleness {
         self.staleness
     }
 
-    /// The device knows of no weights any more: all are 0 again. The interval goes on.
+    /// Records that the device has lost its weights: all are 0 again. The interval continues.
     pub fn reset(&mut self) {
         self.applied.fill(0);
     }
 
-    /// When the next batch may be taken; `None` when it may be at any time.
+    /// The earliest time of the next batch; `None` when a batch may be taken at once.
     pub fn due(&self) -> Option<Instant> {
         self.last.map(|last| last + self.interval)
     }
 
-    /// Takes what has changed, at `now`, unless the interval since the last batch has not passed: then nothing. `read`
-    /// gives a queue's weight and the time of the first change that was not taken yet. A look that finds nothing does
-    /// not start the interval. The caller applies the batch at once.
+    /// Takes the changes at `now`, or none before the interval since the last batch has passed. `read` returns a
+    /// queue's weight and the time of its first change that was not taken yet. A call that finds no change does not
+    /// start the interval. The caller applies the batch at once.
     pub fn take(
         &mut self,
         now: Instant,

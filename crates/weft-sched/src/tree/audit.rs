@@ -1,4 +1,4 @@
-//! Rare and slow: rebasing a leaf's virtual time, and the invariants of the tree.
+//! Rare and slow operations: rebasing the virtual time of a leaf, and checking the invariants of the tree.
 
 use super::{FlowState, NO_LEAF, PolicyTree};
 use crate::program::Child;
@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct InvariantError(pub(crate) String);
 
 impl PolicyTree {
-    /// Moves a leaf's tags back towards zero. Linear in the number of flows of the tree.
+    /// Moves the tags of a leaf back towards zero. Linear in the number of flows of the tree.
     #[cold]
     pub(super) fn rebase_leaf(&mut self, at: u32) {
         let leaf = &mut self.leaves[at as usize];
@@ -33,11 +33,10 @@ impl PolicyTree {
         }
     }
 
-    /// Checks every structure of the tree; the error says what is wrong and where. For tests and self-checks: linear in
-    /// the size of the tree.
+    /// Checks every structure of the tree. Linear in the size of the tree; for tests and self-checks.
     ///
     /// # Errors
-    /// The first broken invariant. Any error is a fault of this crate.
+    /// The first broken invariant, with its place. Any error is a bug of this crate.
     pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.check_flows()?;
         self.check_lanes()?;
@@ -47,7 +46,7 @@ impl PolicyTree {
     fn check_flows(&self) -> Result<(), InvariantError> {
         let mut referred = vec![0_u32; self.flows.len()];
         for (at, lane) in self.lanes.iter().enumerate() {
-            ensure(lane.pifo.is_valid(), || format!("lane {at}: its PIFO is out of order"))?;
+            ensure(lane.pifo.is_valid(), || format!("lane {at}: its PIFO is not in rank order"))?;
             for entry in lane.pifo.iter() {
                 referred[entry.id as usize] += 1;
                 let home = self.flows[entry.id as usize].lane;
@@ -72,7 +71,7 @@ impl PolicyTree {
 
     fn check_lanes(&self) -> Result<(), InvariantError> {
         let parked = self.lanes.iter().filter(|lane| lane.parked).count();
-        ensure(self.shaping.is_valid(), || "the shaping queue is out of order".to_owned())?;
+        ensure(self.shaping.is_valid(), || "the shaping queue is not in rank order".to_owned())?;
         ensure(parked == self.shaping.len(), || {
             format!("{parked} lanes parked, {} queued", self.shaping.len())
         })?;
@@ -96,7 +95,7 @@ impl PolicyTree {
 
     fn check_nodes(&self) -> Result<(), InvariantError> {
         for (at, leaf) in self.leaves.iter().enumerate() {
-            ensure(leaf.heads.is_valid(), || format!("leaf {at}: its winner tree is out of order"))?;
+            ensure(leaf.heads.is_valid(), || format!("leaf {at}: its winner tree is inconsistent"))?;
             ensure(!leaf.is_fair() || leaf.virtual_time < u64::MAX / 2, || {
                 format!("leaf {at}: virtual time")
             })?;
@@ -149,7 +148,7 @@ mod tests {
     use crate::program::LeafDiscipline;
     use crate::workload::{Rng, figure1_program};
 
-    /// Moves all tags of the tree forward, as if that much had been served before.
+    /// Advances all tags of the tree, as if the same amount had been served before.
     fn shift(tree: &mut PolicyTree, by: u64) {
         for leaf in &mut tree.leaves {
             leaf.virtual_time += by;
@@ -164,7 +163,8 @@ mod tests {
         }
     }
 
-    /// Flow `i` of lane `i % 64`, all backlogged from time zero on; the order of service of `turns` turns.
+    /// The order of service of `turns` turns. Flow `i` belongs to lane `i % 64`, and all are backlogged from time zero
+    /// on.
     fn order(shifted: u64, turns: usize) -> Vec<FlowId> {
         let program = figure1_program();
         assert!(program.leaves.iter().all(|leaf| leaf.discipline == LeafDiscipline::Fair));
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn virtual_time_that_comes_near_its_end_changes_no_order() {
         let turns = 20_000;
-        // Every node and leaf that is used passes the threshold in the course of the run, at different times.
+        // Every node and leaf in use passes the threshold during the run, at different times.
         for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
             assert!(
                 order(0, turns) == order(virtual_time::REBASE_AT - distance, turns),

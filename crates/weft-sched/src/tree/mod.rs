@@ -1,54 +1,70 @@
 //! The policy tree at run time: flows take turns.
 //!
 //! # Turns
-//! A flow is known to the tree as idle or backlogged; its packets lie elsewhere (in a descriptor ring, in a FIFO of
-//! [`crate::PacketScheduler`]) and need not be known before they are fetched. [`PolicyTree::next`] says whose turn it
-//! is, the caller sends one segment of that flow, and [`PolicyTree::finish`] charges what was really sent. One turn is
-//! outstanding at a time; flows may be activated in between.
+//! To the tree a flow is idle or backlogged. Its packets are stored elsewhere (in a descriptor ring, or in a FIFO of
+//! [`crate::PacketScheduler`]) and need not be known before they are fetched. A turn has three steps:
+//! 1. [`PolicyTree::next`] selects the flow.
+//! 2. The caller sends one segment of that flow.
+//! 3. [`PolicyTree::finish`] charges the bytes that were sent.
+//!
+//! One turn is outstanding at a time. Flows may be activated during a turn.
 //!
 //! # Ranks
-//! * Every inner node and every leaf is a PIFO: the smallest rank leaves first, equal ranks in the order in which the
-//!   references were inserted.
+//! * Every inner node and every leaf is a PIFO: the smallest rank leaves first, and equal ranks leave in the order in
+//!   which the references were inserted.
 //! * Strict priority: the rank is the position among the children.
 //! * Fair queueing, in inner nodes and fair leaves, is start-time fair queueing. A child becomes active with start tag
-//!   `S = max(V, F)`. When its turn begins, virtual time becomes `V = max(V, S)`; when it ends, `F = S + bytes / weight`
-//!   and, if the child has more, it is inserted again with `S = max(V, F)`. See the error bound in `virtual_time`.
-//! * A first-in first-out leaf ranks by a sequence number, taken when a flow is activated and again whenever its turn
-//!   ends with more to send; in [`crate::PacketScheduler`] it is the number of the packet's arrival.
+//!   `S = max(V, F)`. When its turn begins, virtual time becomes `V = max(V, S)`. When the turn ends, `F = S + bytes /
+//!   weight`. A child with more to send is inserted again with `S = max(V, F)`. The module `tags` has the error bound.
+//! * A first-in first-out leaf ranks by a sequence number. A flow takes one when it is activated and when a turn ends
+//!   with more to send. In [`crate::PacketScheduler`] it is the number of the packet's arrival.
 //!
-//! Only the first reference of each child stands in its parent, and its tag is computed when the one before has been
-//! served ("lazy charge"). For start-time fair queueing that equals the tree with a reference per packet, because a
+//! A parent holds only the first reference of each child, and computes its tag when the previous reference has been
+//! served ("lazy charge"). For start-time fair queueing this equals a tree with one reference per packet, because a
 //! backlogged child has `S = F`.
 //!
 //! # Rate limits
-//! Limits belong to lanes. They are looked at when a lane's turn would come (Loom, section 4.2.2: on dequeue) and
-//! charged with what was sent when a turn finishes, never when a lane is held back. A lane that may not send yet is
-//! taken out of the tree as a whole and parked in the one global shaping queue; the node's other traffic goes on
-//! (Loom, Figures 6 and 8). When its time has come it is put back with the ranks that its references had:
-//! * References of flows keep their start tags. Each is served at its old tag once; after that `S = max(V, F)` applies
-//!   as always, so the time in the shaping queue earns at most one segment per flow and no more.
-//! * A flow that becomes backlogged while its lane is parked joins the lane's own PIFO with `S = max(V, F)`; the tree
-//!   is not touched.
-//! * A child of an inner node that leaves because all that it has was parked is *held*: it keeps its start tag. If it
-//!   comes back because a lane was released, it takes part with the held tag. If a fresh flow brings it back first, its
-//!   tag is `max(V, F)` and the held tag is forgotten. A later release of another lane below it changes nothing.
-//! * Released lanes are put back in the order of their release times, those of equal time in the order of parking.
+//! Limits belong to lanes. They are checked on dequeue, when a lane's turn is due (Loom, section 4.2.2). They are
+//! charged the bytes sent when a turn finishes, never when a lane is delayed. A lane that may not send yet is removed
+//! from the tree as a whole and parked in the one global shaping queue; the node's other traffic continues (Loom,
+//! Figures 6 and 8). At its release time the lane is reinserted with the ranks that its references had:
+//! * References to flows keep their start tags. Each is served at its old tag once; after that `S = max(V, F)` applies.
+//!   The time in the shaping queue therefore earns at most one segment per flow.
+//! * A flow that becomes backlogged while its lane is parked joins the lane's own PIFO with `S = max(V, F)`. The tree
+//!   does not change.
+//! * A child of an inner node that leaves because all its lanes are parked is *held*: it keeps its start tag. If a
+//!   released lane brings it back, it uses the held tag. If a newly backlogged flow brings it back first, its tag is
+//!   `max(V, F)` and the held tag is discarded. A later release of another lane below it has no effect on its tag.
+//! * Released lanes are reinserted in the order of their release times, and for equal times in the order of parking.
 //!
-//! Lanes that share a limit are released together; the first takes the turn and the others are parked again when the
-//! tree comes to them. A packet therefore costs at most one parking per lane of its limit.
+//! Lanes that share a limit are released together. The first takes the turn; the others are parked again when their
+//! turns are due. A packet therefore costs at most one parking per lane of its limit.
+//!
+//! # Ownership and invariants
+//! * A flow slot holds the flow's account (finish tag, remainder, weight). A lane holds the PIFO of references to its
+//!   flows. A leaf holds the first reference of each lane, and a node the best reference of each child.
+//! * A flow is backlogged exactly while its lane's PIFO holds one reference to it.
+//! * A lane is in its leaf or in the shaping queue, never in both; an empty lane is in neither.
+//! * `leads_to` of every node names the leaf that a descent would find.
+//!
+//! [`PolicyTree::check_invariants`] checks these. The tree has no counters: refusals are returned as errors,
+//! [`PolicyTree::parked_lanes`] is the length of the shaping queue, and packets are counted where they are stored.
 //!
 //! # Layout and cost
-//! A turn touches the flow (24 bytes), its lane (one line), the lane's PIFO (24 bytes per backlogged flow), the leaf and
-//! per level one node. The path to the root lies in the leaf, so the levels are charged independently of each other, and
-//! every node knows the leaf that it leads to, so the next turn is found without a descent.
+//! A turn touches the flow (24 bytes), its lane (one cache line), the lane's PIFO (24 bytes per backlogged flow), the
+//! leaf, and one node per level. The path to the root is stored in the leaf, so the charges of the levels do not depend
+//! on each other. Every node knows the leaf that it leads to, so the next turn is found without a descent.
 //!
-//! What did not help, measured on a busy machine with [`crate::workload::ClosedLoop`] (least of 400 runs of 3200 packets):
-//! choosing the smallest of four heap entries without branches (1 to 5 ns slower from 1000 flows on; perhaps because a
-//! guessed branch lets the next level's load begin early), and reading the record of a lane's next flow ahead after each
-//! dequeue (no difference). What did: no copy of a winner tree's best key (up to 6 ns; it stalled on the stores just
-//! made), comparisons of winner trees as part of an address together with the known leaf (5 ns at 10 flows), and reading
-//! the flows of an enqueue burst ahead (a third less time at a million flows that come and go; no gain, perhaps a loss,
-//! when all of them stay backlogged).
+//! Measured without gain on a busy machine, with [`crate::workload::ClosedLoop`] (minimum of 400 runs of 3200 packets):
+//! * choosing the smallest of four heap entries without branches: 1 to 5 ns slower from 1000 flows on, perhaps because
+//!   a predicted branch lets the next level's load begin early;
+//! * prefetching the record of a lane's next flow after each dequeue: no difference.
+//!
+//! Measured with gain:
+//! * no copy of a winner tree's best key: up to 6 ns, since the copy stalled on the preceding stores;
+//! * comparisons of winner trees as part of an address, together with the known leaf: 5 ns at 10 flows;
+//! * prefetching the flows of an enqueue burst: a third less time at a million flows that become idle and active, no
+//!   gain or a small loss when all stay backlogged.
 
 mod audit;
 mod service;
@@ -67,7 +83,7 @@ use crate::validate::{self, Layout, ProgramError};
 use crate::virtual_time::Account;
 use crate::winner::WinnerTree;
 
-/// A flow's right to send one segment. Hand it back with [`PolicyTree::finish`].
+/// The right of a flow to send one segment. Return it with [`PolicyTree::finish`].
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "the flow is charged and put back only when the turn is finished"]
 pub struct Turn {
@@ -83,78 +99,78 @@ impl Turn {
         self.flow
     }
 
-    /// Its lane.
+    /// The flow's lane.
     #[inline]
     pub fn lane(&self) -> LaneId {
         self.lane
     }
 }
 
-/// What to do next.
+/// The decision of [`PolicyTree::next`].
 #[derive(PartialEq, Eq, Debug)]
 pub enum Next {
     /// Send a segment of this flow.
     Turn(Turn),
-    /// All that waits is rate-limited; nothing may be sent before this time.
+    /// All backlogged flows are rate-limited; nothing may be sent before this time.
     Wait(Instant),
     /// No flow is backlogged.
     Idle,
 }
 
-/// Why a flow could not be added, removed or changed.
+/// Errors from adding, removing or changing a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// There is no such lane.
+    /// The lane does not exist.
     #[error("lane {given} is not in the program, which has {count} lanes; add the flow to one of them")]
     UnknownLane {
         /// The lane that was given.
         given: LaneId,
-        /// How many lanes there are.
+        /// The number of lanes.
         count: usize,
     },
-    /// There is no such flow, or it was removed.
-    #[error("flow {given} does not exist (or no more); use the id that adding it returned")]
+    /// The flow does not exist, or was removed.
+    #[error("flow {given} does not exist or was removed; use the id that adding it returned")]
     UnknownFlow {
         /// The flow that was given.
         given: FlowId,
     },
-    /// Only an idle flow can be removed.
+    /// The flow is backlogged; only an idle flow can be removed.
     #[error("flow {given} is backlogged; let it send what it has before removing it")]
     Backlogged {
         /// The flow that was given.
         given: FlowId,
     },
-    /// Flow ids are 32 bits.
-    #[error("there are {count} flows, as many as there are flow ids; remove some first")]
+    /// All 32-bit flow ids are in use.
+    #[error("all {count} flow ids are in use; remove a flow first")]
     TooManyFlows {
-        /// How many there are.
+        /// The number of flows.
         count: usize,
     },
 }
 
-/// Why a rate could not be changed.
+/// Errors from changing a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RateError {
-    /// There is no such limit.
+    /// The limit does not exist.
     #[error("limit {given} is not in the program, which has {count} limits; change one of them")]
     UnknownLimit {
         /// The limit that was given.
         given: LimitId,
-        /// How many limits there are.
+        /// The number of limits.
         count: usize,
     },
-    /// A rate of zero would hold the traffic for ever.
-    #[error("limit {given} cannot have rate zero, it would never send; give a rate above zero")]
+    /// The rate is zero, which would hold the traffic for ever.
+    #[error("limit {given} cannot have rate zero, since it would never send; give a rate above zero")]
     ZeroRate {
         /// The limit that was given.
         given: LimitId,
     },
 }
 
-/// A turn was finished that is not the outstanding one: [`PolicyTree::next`] was called again after it, or it belongs to
-/// another tree. Nothing was charged.
+/// An attempt to finish a turn that is not the outstanding one. Either [`PolicyTree::next`] was called since, or the
+/// turn belongs to another tree. Nothing was charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the turn of flow {flow} is not the outstanding one; finish each turn before asking for the next")]
 pub struct StaleTurn {
@@ -181,14 +197,14 @@ struct Flow {
     state: FlowState,
 }
 
-/// "No leaf": what a node that has nothing to offer offers.
+/// The absence of a leaf: offered by a node without backlogged descendants.
 const NO_LEAF: u32 = u32::MAX;
 
 /// An inner node with its children.
 #[derive(Debug)]
 struct Inner {
     node: Node,
-    /// The leaf that the child at each slot leads to; valid for the slots that take part.
+    /// The leaf that the child at each slot leads to; valid for the slots in use.
     leads_to: Box<[u32]>,
     children: Box<[Child]>,
 }
@@ -201,7 +217,7 @@ impl Inner {
     }
 }
 
-/// The policy tree: schedules flows whose packets lie elsewhere. See the module's documentation for its semantics.
+/// The policy tree: schedules flows whose packets are stored elsewhere. The module's documentation has its semantics.
 #[derive(Debug)]
 pub struct PolicyTree {
     root: Child,
@@ -215,22 +231,22 @@ pub struct PolicyTree {
     vacant: Vec<u32>,
     /// The one global shaping queue: parked lanes by release time.
     shaping: Pifo,
-    /// Counts insertions, so that equal ranks leave in order. 64 bits last for centuries.
+    /// The number of insertions so far, which orders equal ranks. 64 bits last for centuries.
     ticks: u64,
     /// Number of the outstanding turn.
     serial: u64,
     /// The flow of the outstanding turn.
     in_service: Option<FlowId>,
-    /// It was activated during its turn.
+    /// Whether the flow in service was activated during its turn.
     posted: bool,
     backlogged: usize,
 }
 
 impl PolicyTree {
-    /// A tree that runs `program`, with no flows.
+    /// Builds a tree that runs `program`, without flows.
     ///
     /// # Errors
-    /// When the program is not a tree, refers to what it does not have, or could never send. See [`ProgramError`].
+    /// When the program is not a tree, contains an invalid reference, or could never send. See [`ProgramError`].
     pub fn new(program: &Program) -> Result<Self, ProgramError> {
         let layout = validate::check(program)?;
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
@@ -260,8 +276,8 @@ impl PolicyTree {
         })
     }
 
-    /// Adds an idle flow to `lane`. Its weight counts in fair leaves and is ignored in first-in first-out ones. Slots of
-    /// removed flows, and so their ids, are used again. May allocate.
+    /// Adds an idle flow to `lane`. The weight counts in fair leaves and is ignored in first-in first-out leaves. Slots
+    /// of removed flows, and so their ids, are reused. May allocate.
     ///
     /// # Errors
     /// [`FlowError::UnknownLane`], [`FlowError::TooManyFlows`].
@@ -289,7 +305,7 @@ impl PolicyTree {
         Ok(id)
     }
 
-    /// Removes an idle flow. What it owed to its leaf's fairness is forgotten.
+    /// Removes an idle flow and discards its account in the leaf.
     ///
     /// # Errors
     /// [`FlowError::UnknownFlow`], [`FlowError::Backlogged`].
@@ -316,13 +332,13 @@ impl PolicyTree {
         self.flows.get(flow.index()).filter(|slot| slot.state != FlowState::Vacant)
     }
 
-    /// The lane of `flow`, or `None` if there is no such flow.
+    /// The lane of `flow`, or `None` for an unknown flow.
     #[inline]
     pub fn lane_of(&self, flow: FlowId) -> Option<LaneId> {
         self.flow(flow).map(|slot| LaneId(slot.lane))
     }
 
-    /// The weight of `flow`, or `None` if there is no such flow.
+    /// The weight of `flow`, or `None` for an unknown flow.
     pub fn weight_of(&self, flow: FlowId) -> Option<Weight> {
         self.flow(flow).map(|slot| slot.account.weight())
     }
@@ -333,17 +349,17 @@ impl PolicyTree {
         self.flow(flow).is_some_and(|slot| slot.state == FlowState::Backlogged)
     }
 
-    /// How many flows are backlogged.
+    /// The number of backlogged flows.
     pub fn active_flows(&self) -> usize {
         self.backlogged
     }
 
-    /// How many lanes wait in the shaping queue.
+    /// The number of lanes in the shaping queue.
     pub fn parked_lanes(&self) -> usize {
         self.shaping.len()
     }
 
-    /// Changes a flow's weight from its next charge on.
+    /// Changes the weight of a flow, with effect from its next charge.
     ///
     /// # Errors
     /// [`FlowError::UnknownFlow`].
@@ -352,13 +368,13 @@ impl PolicyTree {
         Ok(())
     }
 
-    /// The rate of `limit`, or `None` if there is no such limit.
+    /// The rate of `limit`, or `None` for an unknown limit.
     pub fn rate_of(&self, limit: LimitId) -> Option<BitsPerSec> {
         self.limits.get(limit.index()).map(Limit::rate)
     }
 
-    /// Changes the rate of `limit` at `now`. What its lanes owe stays the same in bytes, and the release times of parked
-    /// lanes move accordingly. Linear in the number of parked lanes.
+    /// Changes the rate of `limit` at `now`. The debt of its lanes stays the same in bytes, and the release times of
+    /// parked lanes move accordingly. Linear in the number of parked lanes.
     ///
     /// # Errors
     /// [`RateError::UnknownLimit`], [`RateError::ZeroRate`].

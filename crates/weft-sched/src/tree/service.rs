@@ -1,4 +1,28 @@
-//! Activation, turns, parking and release.
+//! Activation, turns, parking and release: the steps of the policy tree.
+//!
+//! Activation ([`PolicyTree::activate`]):
+//! 1. Mark the flow backlogged and push a reference to it into its lane's PIFO.
+//! 2. If the lane is parked, stop: the release will find the reference.
+//! 3. If the reference is the lane's new head, update the leaf. If the leaf was empty, insert it into its parent, and
+//!    so on upwards (`climb`) until a node offers the same leaf as before.
+//!
+//! Dequeue ([`PolicyTree::next`]):
+//! 1. Reinsert the lanes whose release time has passed (`release_due`).
+//! 2. Take the leaf that the root leads to, and its best lane.
+//! 3. If a limit of the lane delays it, remove the lane from the tree, push it into the shaping queue (`park`) and
+//!    repeat from 2. Each iteration parks one lane, so the loop ends.
+//! 4. Otherwise advance virtual time at every level (`begin`) and return the turn. With no leaf left, return the
+//!    earliest release time, or idle.
+//!
+//! Completion ([`PolicyTree::finish`]):
+//! 1. Check the serial number; a stale turn changes nothing.
+//! 2. Charge the limits of the lane, then the account of the flow. Replace the flow's reference, or remove it if the
+//!    flow is idle.
+//! 3. Charge every node on the path to the root and update the leaf that it leads to.
+//! 4. Rebase the leaf's virtual time if it has reached its threshold. Nodes rebase themselves.
+//!
+//! Only bytes that were sent are charged, and only after they were sent. Parking therefore changes no account, and an
+//! abandoned turn needs no undo.
 
 use weft_units::{Bytes, FlowId, Instant, LaneId};
 
@@ -29,11 +53,11 @@ impl PolicyTree {
         self.ticks
     }
 
-    /// `flow` has become backlogged. Returns true when it was idle before.
+    /// Marks `flow` as backlogged. Returns true when it was idle before.
     ///
-    /// For a flow that is backlogged already this does nothing, except when it is the flow in service: then its turn
-    /// ends as backlogged, whatever [`PolicyTree::finish`] is told, so that a doorbell that rings during a turn cannot
-    /// be lost. An unknown flow is ignored (false).
+    /// Has no effect on a backlogged flow, except on the flow in service. Its turn then ends as backlogged, whatever
+    /// the caller of [`PolicyTree::finish`] passes, so a doorbell posted during a turn cannot be lost. An unknown flow
+    /// is ignored (false).
     #[inline]
     pub fn activate(&mut self, flow: FlowId) -> bool {
         if self.is_active(flow) {
@@ -44,7 +68,7 @@ impl PolicyTree {
         self.activate_at(flow, arrival)
     }
 
-    /// As [`PolicyTree::activate`] for an idle flow, with the arrival number of its first packet.
+    /// Activates an idle flow, as [`PolicyTree::activate`], with the arrival number of its first packet.
     #[inline]
     pub(crate) fn activate_at(&mut self, id: FlowId, arrival: u64) -> bool {
         let tie = self.tick();
@@ -61,7 +85,7 @@ impl PolicyTree {
             return true;
         }
         let first = lane.pifo.peek();
-        // Only a new head changes what the leaf sees.
+        // Only a new head changes the lane's rank in the leaf.
         if first.is_some_and(|entry| entry.id == id.0) {
             let was_empty = leaf.heads.is_empty();
             leaf.set_head(lane.slot as usize, first);
@@ -73,7 +97,7 @@ impl PolicyTree {
         true
     }
 
-    /// Tells the nodes above `leaf`, which was empty, that it has something to offer.
+    /// Inserts `leaf`, which was empty, into the nodes above it.
     #[inline]
     fn climb(&mut self, leaf: u32, tie: u64, why: Return) {
         let mut offer = leaf;
@@ -94,11 +118,10 @@ impl PolicyTree {
         self.first_leaf = offer;
     }
 
-    /// Whose turn it is at `now`. `now` must not run backwards by more than the caller can bear to wait again; a time
-    /// before one given earlier is safe.
+    /// Selects the flow whose turn it is at `now`. A `now` before an earlier one is safe, but may delay traffic again.
     ///
-    /// Asking again before [`PolicyTree::finish`] abandons the outstanding turn: nothing is charged and its flow keeps
-    /// its place. [`Next::Wait`] carries the earliest release time; nothing can be sent before it unless a flow is
+    /// A second call before [`PolicyTree::finish`] abandons the outstanding turn: nothing is charged and its flow keeps
+    /// its place. [`Next::Wait`] carries the earliest release time. Nothing can be sent before it unless a flow is
     /// activated or a rate changed.
     #[inline]
     pub fn next(&mut self, now: Instant) -> Next {
@@ -106,7 +129,7 @@ impl PolicyTree {
         self.posted = false;
         self.serial += 1;
         self.release_due(now);
-        // NO_LEAF is beyond the end.
+        // NO_LEAF is past the end of `leaves`.
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
             let Some(id) = leaf.best_lane() else { break };
             let lane = &self.lanes[id as usize];
@@ -122,7 +145,7 @@ impl PolicyTree {
         }
     }
 
-    /// Puts the first flow of `lane` into service: virtual time moves on at every level.
+    /// Puts the first flow of `lane` into service and advances virtual time at every level.
     #[inline]
     fn begin(&mut self, leaf: u32, lane: u32) -> Next {
         let Some(&Entry { rank, id, .. }) = self.lanes[lane as usize].pifo.peek() else { return Next::Idle };
@@ -136,12 +159,12 @@ impl PolicyTree {
         Next::Turn(Turn { flow, lane: LaneId(lane), serial: self.serial })
     }
 
-    /// Ends a turn: charges `sent` at every level and to every limit of the lane, and puts the flow back when it is
-    /// still `backlogged`. `now` is when the segment was sent. A turn may end with nothing sent (a doorbell that rang
-    /// for nothing). Charges above 1 TiB count as 1 TiB in fair queueing.
+    /// Ends a turn: charges `sent` at every level and to every limit of the lane, and reinserts the flow if it is still
+    /// `backlogged`. `now` is the time at which the segment was sent. A turn may end with nothing sent, since a
+    /// doorbell may arrive before its packet. Fair queueing charges at most 1 TiB per turn.
     ///
     /// # Errors
-    /// [`StaleTurn`] when another turn was begun since; nothing is charged then.
+    /// [`StaleTurn`] when another turn has begun since; nothing is charged then.
     #[inline]
     pub fn finish(
         &mut self,
@@ -153,11 +176,11 @@ impl PolicyTree {
         self.finish_charging(turn, sent, sent, backlogged, now)
     }
 
-    /// As [`PolicyTree::finish`], where a turn costs its class more of its share than what was sent: the limits are charged
-    /// `sent`, the shares `share`.
+    /// Ends a turn as [`PolicyTree::finish`], with different charges: `sent` to the limits and `share` to the shares.
+    /// For a turn that costs its class more than the bytes sent.
     ///
     /// # Errors
-    /// [`StaleTurn`] when another turn was begun since; nothing is charged then.
+    /// [`StaleTurn`] when another turn has begun since; nothing is charged then.
     #[inline]
     pub fn finish_charging(
         &mut self,
@@ -171,7 +194,7 @@ impl PolicyTree {
         self.finish_at(turn, (sent, share), arrival, now)
     }
 
-    /// As [`PolicyTree::finish_charging`], with the arrival number of the flow's next packet if it has one.
+    /// Ends a turn as [`PolicyTree::finish_charging`], with the arrival number of the flow's next packet, if any.
     #[inline]
     pub(crate) fn finish_at(
         &mut self,
@@ -211,7 +234,7 @@ impl PolicyTree {
         Ok(())
     }
 
-    /// Takes a lane that may not send before `release` out of the tree.
+    /// Removes a lane that may not send before `release` from the tree.
     fn park(&mut self, id: u32, release: Instant) {
         let tie = self.tick();
         let lane = &mut self.lanes[id as usize];
@@ -231,7 +254,7 @@ impl PolicyTree {
         self.first_leaf = offer;
     }
 
-    /// Puts the lanes back whose time has come.
+    /// Reinserts the lanes whose release time has passed.
     #[inline]
     fn release_due(&mut self, now: Instant) {
         while self.shaping.peek().is_some_and(|first| first.rank <= now.as_nanos()) {
@@ -254,7 +277,8 @@ impl PolicyTree {
     }
 }
 
-/// Charges the flow in front of `lane` and puts `entry`, its next reference, in its place if there is one.
+/// Charges the first flow of `lane` and replaces its reference by `entry`, or removes it if the flow has no next
+/// packet.
 #[inline]
 fn serve(
     lane: &mut Lane,

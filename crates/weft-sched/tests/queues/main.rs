@@ -1,4 +1,4 @@
-//! The scheduler of a multiqueue NIC: against a slow reference, packet by packet, and what it promises.
+//! The scheduler of a multiqueue NIC: packet by packet against a slow reference, and its guarantees.
 
 mod reference;
 
@@ -122,7 +122,7 @@ fn round_robin_counts_turns_and_not_bytes() {
 
 #[test]
 fn weights_are_shares_within_a_packet_and_a_visit() {
-    // Whatever the packets' sizes: at any time a queue is within its largest packet and one visit of its share.
+    // For any packet sizes, a queue is at any time within its largest packet and one visit of its share.
     for sizes in [[1538, 1538, 1538], [65_000, 1538, 60], [60, 1538, 65_000]] {
         let mut nic = scheduler(3, 1, WRR, Inner::Fifo);
         for (queue, weight) in [1, 2, 4].into_iter().enumerate() {
@@ -146,7 +146,7 @@ fn weights_are_shares_within_a_packet_and_a_visit() {
         nic.set_weight(TxQueueId::from_index(queue), weight).expect("queue");
     }
     activate_all(&mut nic, 3);
-    // Packets of the size of the credit: whole rounds are exact.
+    // Packets as large as the credit: whole rounds are exact.
     assert_eq!(serve(&mut nic, 3, 3072 * 7 * 500, |_| 3072), [3072 * 500, 3072 * 1000, 3072 * 2000]);
 }
 
@@ -169,7 +169,7 @@ fn a_queue_waits_for_no_more_than_its_share_says_whatever_the_size_of_weights() 
         }
         activate_all(&mut nic, count);
         let sum: u64 = weights.iter().sum();
-        // Of all that has left: when each queue last had a turn, and the longest that it waited for the next.
+        // Of all bytes that left: the last turn of each queue, and its longest wait.
         let (mut left, mut last, mut longest) = (0_u64, vec![0_u64; count], vec![0_u64; count]);
         for _ in 0..200_000 {
             let turn = nic.next().expect("backlogged");
@@ -276,7 +276,7 @@ fn errors_and_ends() {
     assert!(nic.finish(first, Bytes(1), false).is_err(), "forgotten by the second");
     nic.activate(FlowId(1));
     nic.finish(second, Bytes(70_000_000), false).expect("outstanding");
-    // Posted during its turn: still backlogged; and 22,786 rounds of debt cost nothing.
+    // Posted during its turn: still backlogged. The 22,786 rounds of debt cost nothing.
     let turn = nic.next().expect("posted");
     nic.finish(turn, Bytes(0), false).expect("outstanding");
     assert_eq!(nic.next(), None);

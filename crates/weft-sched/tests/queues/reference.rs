@@ -1,4 +1,4 @@
-//! The obvious scheduler: a pointer that goes from member to member one by one, active or not, round after round.
+//! The obvious scheduler: a pointer that visits the members one by one, active or not, round after round.
 
 use weft_sched::queues::{FAIR_QUANTUM, Inner, Service};
 
@@ -40,8 +40,8 @@ impl DeficitRoundRobin {
         self.members.iter().any(|m| m.active)
     }
 
-    /// The pointer goes on step by step until it comes to an active member that then has credit. How far that is follows from
-    /// what each owes. Who is idle pays its debt and banks nothing.
+    /// Advances the pointer step by step until an active member has credit. The debts bound the number of steps. An
+    /// idle member repays its debt and stores no credit.
     fn by_credit(&mut self) -> usize {
         if self.members[self.at].active && self.members[self.at].credit > 0 {
             return self.at;

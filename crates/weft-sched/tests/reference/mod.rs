@@ -1,7 +1,7 @@
 //! The slow and obvious scheduler that the engine must agree with, packet by packet.
 //!
-//! It shares no code with the engine but the units and [`Program`]. Everything is a list that is scanned; what is
-//! eligible is found by looking at all lanes; tags are exact fractions in `u128`. It is written from the documented
+//! It shares no code with the engine except the units and [`Program`]. Everything is a list that is scanned; eligible
+//! lanes are found by checking all of them; tags are exact fractions in `u128`. It is written from the documented
 //! semantics of `weft_sched::tree`.
 
 pub(crate) mod packets;
@@ -10,15 +10,15 @@ pub(crate) mod random;
 use weft_sched::{Child, Discipline, LeafDiscipline, Program};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId};
 
-/// Units of virtual time for a byte at weight 1, as the engine documents it.
+/// Units of virtual time for a byte at weight 1, as in the engine's documentation.
 const SCALE: u128 = 4096;
 
-/// A tag and the fraction that it does not show, as `numerator / weight`.
+/// A tag with the fraction that it drops, as `numerator / weight`.
 #[derive(Clone, Debug, Default)]
 struct Tags {
     start: u128,
     finish: u128,
-    /// What the last division left over.
+    /// The remainder of the last division.
     rest: u128,
     order: u64,
 }
@@ -53,7 +53,7 @@ struct Place {
 struct Limit {
     rate: u128,
     burst: Bytes,
-    /// Theoretical arrival time in 1/rate nanoseconds.
+    /// The theoretical arrival time in 1/rate nanoseconds.
     tat: u128,
 }
 
@@ -71,7 +71,7 @@ struct Parked {
     order: u64,
 }
 
-/// Why something below a node appeared or disappeared.
+/// The reason for which a subtree became or ceased to be backlogged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Activation,
@@ -176,7 +176,7 @@ impl Reference {
         self.orders
     }
 
-    /// A number for a packet that arrives now.
+    /// The number of a packet that arrives now.
     pub(crate) fn arrival(&mut self) -> u64 {
         self.order()
     }
@@ -235,7 +235,7 @@ impl Reference {
         }
     }
 
-    /// Compares what every child offers with what it offered before and gives tags to those that changed.
+    /// Compares every child's offer with its previous one, and gives tags to those that changed.
     fn settle(&mut self, cause: Cause) {
         for node in 0..self.places.len() {
             for slot in 0..self.places[node].len() {
@@ -257,7 +257,7 @@ impl Reference {
         }
     }
 
-    /// The children to follow from the root, and the flow at the end.
+    /// The path of children from the root, and the flow at its end.
     fn best(&self) -> Option<(Vec<(usize, usize)>, usize)> {
         let mut path = Vec::new();
         let mut at = self.program.root;
@@ -340,7 +340,7 @@ impl Reference {
         self.settle(Cause::Service);
     }
 
-    /// Charges every child on the way from `child` to the root, found by asking each node whether it is the parent.
+    /// Charges every child from `child` up to the root. Each node is asked whether it is the parent.
     fn charge_above(&mut self, child: Child, bytes: u128) {
         let mut child = child;
         while let Some((node, slot)) = self.parent(child) {
@@ -364,7 +364,7 @@ impl Reference {
         nodes.filter_map(|(n, node)| Some((n, node.children.iter().position(|c| *c == child)?))).next()
     }
 
-    /// Whether something could be sent at `now`: what work conservation promises.
+    /// Whether a packet could be sent at `now`, as work conservation requires.
     pub(crate) fn could_send(&self, now: Instant) -> bool {
         let backlogged = self.flows.iter().filter(|flow| flow.backlogged && !flow.removed);
         backlogged.map(|flow| self.lane_release(flow.lane)).any(|release| release <= now.as_nanos())

@@ -66,7 +66,7 @@ fn a_change_during_the_acknowledgement_is_announced_again() {
     assert_eq!(queue.1.load(Ordering::SeqCst), 0);
 }
 
-/// A writer and the NIC at full speed: at the end the NIC knows the last weight, and the time is clear.
+/// A writer and the NIC at full speed: at the end the NIC has the last weight, and the time is clear.
 #[test]
 fn no_final_weight_is_lost_between_two_threads() {
     let (mut engine, page) = engine(2);
@@ -86,7 +86,7 @@ fn no_final_weight_is_lost_between_two_threads() {
             engine.look(Instant::from_nanos(now), &counters);
         }
     });
-    // One look may only acknowledge what the one before has applied.
+    // A poll may acknowledge only what the previous one has applied.
     for _ in 0..2 {
         now += 50_000;
         engine.look(Instant::from_nanos(now), &counters);
@@ -119,7 +119,7 @@ fn what_is_held_is_counted_under_its_flow() {
     page.segment_bytes.store(16_000, Ordering::SeqCst);
     engine.fetch_begins(FlowId(0), false);
     assert_eq!(page.fetching.load(Ordering::SeqCst), 0, "nor where the queue is one flow's");
-    // Another flow comes while it is read.
+    // Another flow becomes active during the read.
     page.loads[0].set(Load { weight: 2, flows: 2 });
     assert_eq!(
         engine.segments_per_turn(FlowId(0), &super_packet()),

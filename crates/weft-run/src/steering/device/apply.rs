@@ -1,4 +1,4 @@
-//! A plan's changes, made one after the other; when one is refused, those before it are taken back.
+//! The application of a plan: changes in order; if one is refused, those before it are undone.
 
 use super::Device;
 use crate::steering::ntuple::{RxRuleError, to_rx_rule};
@@ -10,14 +10,14 @@ use weft_steer::emit::Locations;
 use weft_steer::nic::Nic;
 use weft_steer::{Action, Configuration, ContextId, Rule};
 
-/// What was done.
+/// The applied changes.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
-    /// Changes made.
+    /// The number of changes made.
     pub made: usize,
-    /// Where the rules stand now.
+    /// The current locations of the rules.
     pub locations: Locations,
-    /// The device's numbers of contexts that were made, by the plan's.
+    /// The device's numbers of the contexts created, by the plan's numbers.
     pub contexts: BTreeMap<ContextId, ethtool::ContextId>,
 }
 
@@ -46,40 +46,41 @@ pub enum ChangeRefused {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// A change was refused, and all before it were taken back.
-    #[error("change {} of {of} was refused, and what was done before is taken back: {change}: {why}", at + 1)]
+    /// A change was refused, and all changes before it were undone.
+    #[error("change {} of {of} was refused, and the changes before it were undone: {change}: {why}", at + 1)]
     Refused {
-        /// Its place in the plan.
+        /// The index of the change in the plan.
         at: usize,
-        /// Changes of the plan.
+        /// The number of changes in the plan.
         of: usize,
         /// The change.
         change: String,
         /// The refusal.
         why: Box<ChangeRefused>,
     },
-    /// A change was refused, and so was the way back: the device is between the two.
+    /// A change was refused, and so was an undo: the device is between two configurations.
     #[error(
-        "change {} of {of} was refused ({why}), and taking back \"{change}\" as well: {back}; look at what is set and repair it by hand", at + 1
+        "change {} of {of} was refused ({why}), and undoing \"{change}\" was refused as well: {back}; check the device's settings and repair it by hand", at + 1
     )]
     Stuck {
-        /// The refused change's place.
+        /// The index of the refused change.
         at: usize,
-        /// Changes of the plan.
+        /// The number of changes in the plan.
         of: usize,
-        /// Its refusal.
+        /// The reason of the refusal.
         why: Box<ChangeRefused>,
-        /// The change on the way back.
+        /// The change that could not be undone.
         change: String,
-        /// Its refusal.
+        /// The reason of that refusal.
         back: Box<ChangeRefused>,
     },
 }
 
-/// Applies a plan to a device that holds `from`, whose rules stand at `locations`. `told` hears of each change before it is made.
+/// Applies a plan to a device with the configuration `from`, whose rules are at `locations`. `told` is called before
+/// each change.
 ///
 /// # Errors
-/// A change is refused.
+/// When a change is refused.
 pub fn apply_plan(
     nic: &Nic,
     device: &mut impl Device,
@@ -108,7 +109,7 @@ pub fn apply_plan(
     Ok(state)
 }
 
-/// Makes one change.
+/// Makes one change. Returns the reason when it cannot be made.
 fn make(
     nic: &Nic,
     device: &mut impl Device,

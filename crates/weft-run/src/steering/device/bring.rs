@@ -1,4 +1,5 @@
-//! A plan brought to a device beside what is there: only what we set before is replaced, and all of ours can be taken back.
+//! The application of a plan to a device with rules of others: only our own earlier rules are replaced, and all of ours
+//! can be removed again.
 
 use super::record::{Kept, Recorded};
 use super::{ApplyError, Device, Imported, apply_plan, import};
@@ -14,55 +15,55 @@ use weft_steer::search::Options;
 use weft_steer::{Configuration, ContextId, Flow, Rule};
 use weft_units::RxQueueId;
 
-/// What is wanted of a device.
+/// The wanted steering of a device.
 #[derive(Debug)]
 pub struct Wanted {
     /// The policy.
     pub policy: PolicyFile,
     /// The flows.
     pub flows: Vec<Flow>,
-    /// How to search. Key and number of queues are bounded by what the device has.
+    /// The search options. The device bounds the key and the number of queues.
     pub options: Options,
 }
 
-/// A plan for a device, and what it holds.
+/// A plan for a device, with the device's contents.
 #[derive(Debug)]
 pub struct Prepared {
     /// The changes.
     pub changes: ChangePlan,
-    /// What the planner gave up, in sentences.
+    /// The degradations that the planner accepted, as sentences.
     pub degraded: Vec<String>,
-    /// What could not be read, and what of others stands in the way, in sentences.
+    /// Unreadable properties, and obstacles by rules of others, as sentences.
     pub notes: Vec<String>,
     nic: Nic,
     imported: Imported,
 }
 
-/// Why a plan is not in force.
+/// Errors from applying a plan to a device.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BringError {
     /// The device cannot be read.
     #[error(transparent)]
     Read(#[from] EthtoolError),
-    /// There is no plan.
+    /// Planning failed.
     #[error(transparent)]
     Plan(#[from] PlanningError),
-    /// The plan does not fit beside what is there.
+    /// The plan does not fit beside the rules of others.
     #[error("beside the rules of others, which stay, the plan does not fit: {0}")]
     Beside(#[from] ChangeError),
     /// A change was refused.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// The record cannot be kept.
+    /// The record cannot be written.
     #[error(transparent)]
     Record(#[from] OsError),
 }
 
-/// Plans for a device beside what others set in it.
+/// Plans for a device with rules of others.
 ///
 /// # Errors
-/// The device cannot be read, or no plan fits.
+/// When the device cannot be read, or no plan fits.
 pub fn prepare(
     nic: &Nic,
     device: &mut impl Device,
@@ -91,10 +92,10 @@ pub fn prepare(
 }
 
 impl Prepared {
-    /// Makes the changes; how many. `told` hears of each before it is made.
+    /// Makes the changes. Returns their number. `told` is called before each change.
     ///
     /// # Errors
-    /// A change is refused; those before it are taken back.
+    /// When a change is refused; those before it are undone.
     pub fn apply(
         self,
         device: &mut impl Device,
@@ -110,14 +111,14 @@ impl Prepared {
     }
 }
 
-/// Takes back what we set: our rules that still stand where we put them, and the main table unless it is another's now. Returns what was
-/// done and what was left, in sentences.
+/// Removes our settings: our rules that are still at their locations, and the main table unless another process has set
+/// it since. Returns the changes made and the settings left, as sentences.
 ///
 /// # Errors
-/// The device cannot be read, or refuses.
+/// When the device cannot be read, or refuses.
 pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, BringError> {
     let mut said = Vec::new();
-    // A killed run may have been about to set what is not there.
+    // A killed run may have recorded a rule that it did not insert.
     if !kept.record.rules.is_empty() {
         for rule in device.rules()?.rules {
             let ethtool::Location::At(location) = rule.location else { continue };
@@ -127,7 +128,7 @@ pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, Br
             }
         }
         for location in std::mem::take(&mut kept.record.rules).into_keys() {
-            said.push(format!("the rule at location {location} is not there any more, or another's"));
+            said.push(format!("the rule at location {location} was deleted or replaced by another"));
         }
     }
     if let Some(before) = kept.record.table_before.clone() {
@@ -135,9 +136,9 @@ pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, Br
         if kept.record.table.as_ref() == Some(&now) {
             let table = before.iter().copied().map(RxQueueId).collect();
             device.set_rss(ethtool::ContextId::MAIN, &RssChange::table(table))?;
-            said.push("the main table is what it was before".to_owned());
+            said.push("the main table is restored".to_owned());
         } else if now != before {
-            said.push("the main table was set by somebody else since, and stays".to_owned());
+            said.push("the main table was set by another process since and is kept".to_owned());
         }
         kept.record.table_before = None;
         kept.record.table = None;
@@ -146,7 +147,7 @@ pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, Br
     Ok(said)
 }
 
-/// Rules that the model knows and that we did not set.
+/// Rules known to the model that we did not set.
 fn others(imported: &Imported, kept: &Kept) -> Vec<Rule> {
     let ours = |rule: &Rule| {
         let location = imported.locations.get(rule)?;
@@ -156,8 +157,8 @@ fn others(imported: &Imported, kept: &Kept) -> Vec<Rule> {
     rules.filter(|rule| ours(rule) != Some(true)).copied().collect()
 }
 
-/// The model with the entries that are left beside the rules of others. In which table one stands that the model does not know is open,
-/// so that it counts in each.
+/// The model with the entries left beside the rules of others. The table of a rule that the model does not know is
+/// unknown, so it counts in each.
 fn with_room(nic: &Nic, others: &[Rule], unknown: usize) -> Nic {
     let mut nic = nic.clone();
     for (index, table) in nic.tables.iter_mut().enumerate() {
@@ -168,8 +169,8 @@ fn with_room(nic: &Nic, others: &[Rule], unknown: usize) -> Nic {
     nic
 }
 
-/// The configuration that the plan asks for, with the rules and contexts of others as they are. Rules of others count first: they are
-/// older.
+/// The configuration of the plan with the rules and contexts of others unchanged. Rules of others come first, since
+/// they are older.
 fn beside(
     held: &Configuration,
     others: &[Rule],
@@ -181,7 +182,7 @@ fn beside(
     for rule in &planned.rules {
         if taken.contains(&(rule.table, rule.headers, rule.priority)) {
             notes.push(format!(
-                "a rule that weft did not set has the packets of: {rule}; it stays, and this one is not set"
+                "a rule that weft did not set matches the packets of: {rule}; it is kept, and this one is not set"
             ));
         } else {
             rules.push(*rule);
@@ -192,11 +193,11 @@ fn beside(
         contexts.retain(|context| context.id != ContextId::MAIN);
         contexts.insert(0, main.clone());
     }
-    // The key stays what it is: changing it would move every flow that is hashed.
+    // The key is kept, since a new key would move every hashed flow.
     Configuration { rules, contexts, key: held.key.clone() }
 }
 
-/// A table that is what it was before is not ours.
+/// Clears our ownership of a table that equals the one before.
 fn forget_the_same(kept: &mut Kept) {
     if kept.record.table == kept.record.table_before {
         kept.record.table = None;

@@ -1,4 +1,4 @@
-//! What was read from a device and what its driver takes, as documents.
+//! The documents of an import and of a probe.
 
 use super::{Imported, ProbeReport};
 use crate::host_facts;

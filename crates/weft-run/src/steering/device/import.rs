@@ -1,4 +1,4 @@
-//! What is set in a device, as a configuration of a model.
+//! The current settings of a device, as a configuration of a model.
 
 use super::Device;
 use crate::steering::ntuple::from_rx_rule;
@@ -11,29 +11,29 @@ use weft_steer::search::HashKey;
 use weft_steer::{Configuration, ContextId, RssContext};
 use weft_units::Protocol;
 
-/// What a device has.
+/// The settings of a device.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// As the model sees it.
+    /// The configuration in the model's terms.
     pub configuration: Configuration,
-    /// What is known of its hash.
+    /// The known properties of the hash.
     pub key: HashKey,
-    /// IP protocols whose ports it covers, in IPv4 and in IPv6; `None` where the driver does not say.
+    /// The IP protocols whose ports are hashed, in IPv4 and in IPv6; `None` where the driver does not report them.
     pub hashed_with_ports: Option<Vec<u8>>,
-    /// Where its rules stand.
+    /// The locations of the rules.
     pub locations: Locations,
-    /// All rules as the device shows them, by location.
+    /// All rules as the device lists them, by location.
     pub held: BTreeMap<u32, String>,
-    /// Rules that the model does not know: their locations, what they are, and why not. They are left alone.
+    /// Rules unknown to the model, which are kept: their locations, descriptions and reasons.
     pub foreign: Vec<(u32, String, String)>,
-    /// What could not be read, in sentences.
+    /// Unreadable properties, as sentences.
     pub notes: Vec<String>,
 }
 
-/// Reads a device.
+/// Reads the settings of a device.
 ///
 /// # Errors
-/// The kernel refuses what is no question of the driver's abilities: rights, a device that is gone.
+/// Errors other than a missing ability of the driver: missing privileges, a deleted device.
 pub fn import(nic: &Nic, device: &mut impl Device) -> Result<Imported, EthtoolError> {
     let mut imported = Imported::default();
     match device.contexts() {
@@ -84,13 +84,13 @@ impl Imported {
         self.configuration.contexts.sort_by_key(|context| context.id);
     }
 
-    /// Only Toeplitz with a key that is shown can be computed. Drivers that do not name their function use it.
+    /// Only a Toeplitz hash with a known key can be computed. Drivers that do not name their function use it.
     fn take_key(&mut self, rss: &ethtool::Rss) {
         let toeplitz = matches!(rss.function, None | Some(HashFunction::Toeplitz)) && rss.symmetry == 0;
         if rss.key.is_empty() || !toeplitz {
             self.key = HashKey::Unknown;
             self.notes.push(
-                "the driver hashes by another function than Toeplitz or does not show its key: where the hash sends a flow is not known"
+                "the driver does not hash by Toeplitz or does not show its key, so the queue of a hashed flow is not known"
                     .to_owned(),
             );
             return;
@@ -100,7 +100,7 @@ impl Imported {
         self.configuration.key = key;
     }
 
-    /// The model with what the device really has: entries of the table, and fields of the hash.
+    /// The model with the device's actual number of table entries and hash fields.
     #[must_use]
     pub fn fitted(&self, nic: &Nic) -> Nic {
         let mut nic = nic.clone();
@@ -117,7 +117,7 @@ impl Imported {
     }
 }
 
-/// A protocol counts when its ports are covered in both IPs: a plan knows of one answer only.
+/// A protocol counts only when its ports are hashed in both IP versions, since a plan has one answer per protocol.
 fn hashed_with_ports(device: &mut impl Device) -> Option<Vec<u8>> {
     let mut protocols = Vec::new();
     let mut answered = false;

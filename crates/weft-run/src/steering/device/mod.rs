@@ -1,5 +1,5 @@
-//! A driver's receive steering beside a model: what is set is read, plans are applied with a way back, and what the driver really accepts is
-//! tried.
+//! Receive steering at a driver: import of its settings, application of plans with undo, and probes of the rules that
+//! it accepts.
 
 mod apply;
 mod bring;
@@ -18,21 +18,21 @@ use weft_host::ethtool::{
     self, EthtoolError, HashFields, HashFlow, Nic, Rss, RssChange, RuleTable, RxRule, Transport,
 };
 
-/// What is asked of a device: by `ethtool`'s interface, or of a device that a test makes up.
+/// The operations on a device, by `ethtool`'s interface or by a test's mock.
 pub trait Device {
     /// The interface's name.
     fn name(&self) -> &str;
-    /// Receive queues.
+    /// The number of receive queues.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// When the driver does not report it.
     fn queues(&mut self) -> Result<u32, EthtoolError>;
     /// All rules.
     ///
     /// # Errors
-    /// There are none to be had, or one cannot be read.
+    /// When the driver has no rules, or one cannot be read.
     fn rules(&mut self) -> Result<RuleTable, EthtoolError>;
-    /// Inserts a rule; its location.
+    /// Inserts a rule. Returns its location.
     ///
     /// # Errors
     /// The driver's refusal.
@@ -40,24 +40,24 @@ pub trait Device {
     /// Deletes the rule at a location.
     ///
     /// # Errors
-    /// There is none.
+    /// When no rule is there.
     fn delete(&mut self, location: u32) -> Result<(), EthtoolError>;
-    /// A context's table and key.
+    /// The table and the key of a context.
     ///
     /// # Errors
-    /// There is none.
+    /// When the context does not exist.
     fn rss(&mut self, context: ethtool::ContextId) -> Result<Rss, EthtoolError>;
     /// All contexts, the main one first.
     ///
     /// # Errors
-    /// There are none, or the kernel cannot list them.
+    /// When the driver has none, or the kernel cannot list them.
     fn contexts(&mut self) -> Result<Vec<(ethtool::ContextId, Rss)>, EthtoolError>;
     /// Changes a context.
     ///
     /// # Errors
     /// The driver's refusal.
     fn set_rss(&mut self, context: ethtool::ContextId, change: &RssChange) -> Result<(), EthtoolError>;
-    /// Makes a context; its number.
+    /// Creates a context. Returns its number.
     ///
     /// # Errors
     /// The driver's refusal.
@@ -67,10 +67,10 @@ pub trait Device {
     /// # Errors
     /// The driver's refusal.
     fn delete_context(&mut self, context: ethtool::ContextId) -> Result<(), EthtoolError>;
-    /// Which fields of a kind of packet the hash covers.
+    /// The fields of a kind of packet that the hash covers.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// When the driver does not report them.
     fn hash_fields(&mut self, flow: HashFlow) -> Result<HashFields, EthtoolError>;
 }
 

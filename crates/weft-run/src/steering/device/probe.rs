@@ -1,5 +1,5 @@
-//! Trial insertion: drivers do not say which rules they take, so rules are inserted and deleted again. The packets that they name are of
-//! addresses for documentation, which nobody sends.
+//! Trial insertion: drivers do not report which rules they accept, so rules are inserted and deleted again. They match
+//! documentation addresses, to which no host sends.
 
 use super::apply::ChangeRefused;
 use super::{Device, testbed};
@@ -9,27 +9,27 @@ use weft_steer::nic::{Interface, Nic, TableId};
 use weft_steer::{Action, Rule};
 use weft_units::{Protocol, RxQueueId};
 
-/// A rule that was tried.
+/// A trial of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// The table of the model.
+    /// The table in the model.
     pub table: TableId,
-    /// What was tried, in words.
+    /// The description of the rule.
     pub what: String,
-    /// Whether the model says that it works.
+    /// Whether the model accepts the rule.
     pub expected: bool,
-    /// The driver's refusal; none when it was taken.
+    /// The driver's refusal; `None` when it accepted the rule.
     pub refusal: Option<String>,
-    /// What the rule tests, so that a model can learn from it.
+    /// The fields that the rule tests, from which a model can be refined.
     pub headers: HeaderMatch,
 }
 
-/// What was found.
+/// The result of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProbeReport {
-    /// All that was tried, in order.
+    /// All trials, in order.
     pub probes: Vec<Probe>,
-    /// Rules that were inserted and could not be deleted: their locations, and why.
+    /// Rules that were inserted and could not be deleted: their locations, and the reasons.
     pub left: Vec<(u32, String)>,
 }
 
@@ -40,8 +40,8 @@ impl Probe {
     }
 }
 
-/// Tries rules of all kinds that tables of ntuple rules may have. Rules that are there stay; the ones tried stand at the end of the table, one at a
-/// time, except for two at once that tell whether there is one mask for all.
+/// Tries the kinds of rules that ntuple tables may have. Existing rules stay. Trial rules are inserted at the end of
+/// the table, one at a time, except two at once that detect a mask shared by all rules.
 pub fn probe(nic: &Nic, device: &mut impl Device) -> ProbeReport {
     let mut report = ProbeReport::default();
     for (table, model) in nic.tables().filter(|(_, table)| table.interface == Interface::Ntuple) {
@@ -61,7 +61,7 @@ pub fn probe(nic: &Nic, device: &mut impl Device) -> ProbeReport {
     report
 }
 
-/// Inserts and deletes.
+/// Inserts and deletes a rule.
 fn try_rule(
     device: &mut impl Device,
     rule: &Rule,
@@ -76,7 +76,7 @@ fn try_rule(
     Ok(())
 }
 
-/// Two rules with different masks at once.
+/// Inserts two rules with different masks at the same time.
 fn two_masks(
     nic: &Nic,
     table: TableId,
@@ -106,7 +106,7 @@ fn two_masks(
     Some(Probe { table, what, expected: !model.one_mask, refusal, headers: second })
 }
 
-/// The kinds of rules.
+/// The kinds of rules to try.
 fn shapes() -> Vec<(&'static str, HeaderMatch)> {
     let flow = |src: &str, dst: &str, protocol: Protocol| -> Option<HeaderMatch> {
         let prefix = |text: &str| text.parse::<Prefix>().ok();
@@ -149,14 +149,14 @@ fn shapes() -> Vec<(&'static str, HeaderMatch)> {
             tcp.without(Field::IpProtocol).without(Field::SrcPort).without(Field::DstPort),
         ),
         ("TCP and a VLAN", tcp.with(Field::Vlan, 7, 0xfff)),
-        // Local experimental Ethertype 1 (IEEE 802).
+        // Local Experimental Ethertype 1 (IEEE 802).
         ("an Ethernet type", HeaderMatch::ALL.exact(Field::EtherType, 0x88b5)),
         ("a destination MAC address", HeaderMatch::ALL.exact(Field::DstMac, 0x0200_0000_0001)),
     ]
 }
 
-/// The model as the driver showed it: tables that take nothing hold nothing, masks that were refused are left out, as is all but IPv4 where nothing else was
-/// taken, and one mask is stated where two were refused.
+/// The model refined by the driver's answers. Tables that accept no rule hold none, and refused masks are removed. IPv6
+/// and other protocols are removed where only IPv4 was accepted. A shared mask is stated where two were refused.
 #[must_use]
 pub fn refine(nic: &Nic, report: &ProbeReport) -> Nic {
     let mut nic = nic.clone();

@@ -1,5 +1,5 @@
-//! What was set in a device by us, kept in a file until it is taken back: a later process replaces or undoes what an earlier one set, and
-//! nothing else, also when that one was killed on the way.
+//! The record of our settings in a device, kept in a file until they are removed. A later process replaces or undoes
+//! exactly those of an earlier one, even if that one was killed.
 
 use super::Device;
 use serde::{Deserialize, Serialize};
@@ -12,37 +12,38 @@ use weft_host::ethtool::{
 };
 use weft_units::RxQueueId;
 
-/// Where the files are.
+/// The folder of the records.
 pub const FOLDER: &str = "/run/weftline/steer";
 
-/// What we set in a device.
+/// Our settings in a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The device's name, for people.
+    /// The name of the device, for display.
     pub device: String,
-    /// Our rules by location, as the kernel shows them. Written before a rule is inserted: one that is not there was never set.
+    /// Our rules by location, as the kernel lists them. Recorded before a rule is inserted: a missing rule was never
+    /// set.
     pub rules: BTreeMap<u32, String>,
-    /// The main table before we set it; none when we did not.
+    /// The main table before we set it; `None` when we did not.
     pub table_before: Option<Vec<u32>>,
     /// The main table that we set.
     pub table: Option<Vec<u32>>,
 }
 
-/// Why a file could not be kept.
+/// Errors of reading or writing a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A file or folder.
+    /// A file or folder operation failed.
     #[error(transparent)]
     File(#[from] OsError),
-    /// A file that is no record of ours.
+    /// The file is not a valid record.
     #[error(
-        "{path} is not what this version of weft writes ({reason}); remove it if no rules of weft are set"
+        "{path} is not a record of this version of weft ({reason}); remove it if no rules of weft are set"
     )]
     Foreign {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
@@ -51,22 +52,23 @@ fn failed(action: &str, path: &Path, error: std::io::Error) -> OsError {
     OsError::new(format!("{action} {}", path.display()), error).needs("root")
 }
 
-/// A device's record, open: no other process sets the device as long as this value lives.
+/// The open record of a device. No other process changes the device's settings while this value lives.
 #[derive(Debug)]
 pub struct Kept {
-    /// What is set.
+    /// The recorded settings.
     pub record: Record,
     path: PathBuf,
     _lock: File,
 }
 
 impl Kept {
-    /// Opens the record of a device, which the inode of its network namespace and its number name. Waits for another process that has it.
+    /// Opens the record of a device, identified by the inode of its network namespace and its interface number. Waits
+    /// for another process that has it open.
     ///
     /// # Errors
-    /// The folder cannot be made or locked, or its file cannot be read.
+    /// When the folder cannot be created or locked, or its file cannot be read.
     pub fn open(folder: &Path, netns: u64, ifindex: u32, device: &str) -> Result<Self, RecordError> {
-        std::fs::create_dir_all(folder).map_err(|e| failed("make the folder", folder, e))?;
+        std::fs::create_dir_all(folder).map_err(|e| failed("create the folder", folder, e))?;
         let lock_path = folder.join("lock");
         let lock = File::create(&lock_path).map_err(|e| failed("make", &lock_path, e))?;
         lock.lock().map_err(|e| failed("lock", &lock_path, e))?;
@@ -82,17 +84,17 @@ impl Kept {
         Ok(Self { record: Record { device: device.to_owned(), ..record }, path, _lock: lock })
     }
 
-    /// Whether nothing of ours is set.
+    /// Whether we have no settings in the device.
     pub fn is_empty(&self) -> bool {
         self.record.rules.is_empty() && self.record.table_before.is_none()
     }
 
-    /// Whether the rule at a location is one that we set.
+    /// Whether the rule at a location is one of ours.
     pub fn is_ours(&self, location: u32, rule: &str) -> bool {
         self.record.rules.get(&location).is_some_and(|ours| ours == rule)
     }
 
-    /// Forgets what is set no more: a rule that somebody else deleted or replaced, a table that is another's now.
+    /// Removes stale entries: rules that another process deleted or replaced, and a table that another process has set.
     pub(super) fn settle(&mut self, held: &BTreeMap<u32, String>, table: Option<&[RxQueueId]>) {
         self.record.rules.retain(|location, ours| held.get(location) == Some(ours));
         let now: Option<Vec<u32>> = table.map(|table| table.iter().map(|queue| queue.0).collect());
@@ -102,10 +104,10 @@ impl Kept {
         }
     }
 
-    /// Writes it: whole or not at all. A record of nothing is no file.
+    /// Writes the record atomically. An empty record has no file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// When the file cannot be written.
     pub fn write(&self) -> Result<(), OsError> {
         if self.is_empty() {
             return match std::fs::remove_file(&self.path) {
@@ -123,11 +125,12 @@ impl Kept {
     }
 }
 
-/// A device whose record is kept: what is set is written down before, what is taken away after.
+/// A device with its record: settings are recorded before they are made, and removed from the record after they are
+/// undone.
 pub struct Recorded<'a, D> {
     /// The device.
     pub device: &'a mut D,
-    /// Its record.
+    /// The record.
     pub kept: &'a mut Kept,
 }
 

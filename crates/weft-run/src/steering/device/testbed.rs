@@ -1,4 +1,4 @@
-//! Addresses for documentation, which nobody sends to: RFC 5737 and RFC 3849.
+//! Documentation addresses, to which no host sends: RFC 5737 and RFC 3849.
 
 pub(super) const SOURCE4: &str = "192.0.2.1";
 pub(super) const DESTINATION4: &str = "198.51.100.1";

@@ -11,7 +11,8 @@ use weft_steer::search::HashKey;
 use weft_steer::{Action, Configuration, RssContext, Rule};
 use weft_units::RxQueueId;
 
-/// A device in memory. Like ixgbe's flow director it has one mask for all rules and takes IPv4 only; unlike any, it can be told to refuse after a while.
+/// A device in memory. Like ixgbe's flow director it has one mask for all rules and accepts IPv4 only. It can also be
+/// set to refuse after a number of changes.
 struct Made {
     rules: BTreeMap<u32, RxRule>,
     capacity: u32,
@@ -19,7 +20,7 @@ struct Made {
     one_mask: bool,
     next_context: u32,
     refuse_after: Option<usize>,
-    /// Whether what is refused is refused for ever, as to a process that was killed: deletions too.
+    /// Whether refusals are permanent, as for a killed process: deletions too.
     killed: bool,
 }
 
@@ -31,7 +32,7 @@ impl Made {
             capacity: 8,
             contexts: BTreeMap::from([(0, main)]),
             one_mask: true,
-            // Not what a plan would choose.
+            // A number that a plan would not choose.
             next_context: 5,
             refuse_after: None,
             killed: false,
@@ -54,7 +55,7 @@ impl Made {
     }
 }
 
-/// What a rule tests, found by way of the model's header matches.
+/// The fields that a rule tests, converted by the model's header matches.
 fn mask(rule: &RxRule) -> HeaderMatch {
     let rule = crate::steering::ntuple::from_rx_rule(&nic(), rule).expect("one that was made here");
     rule.headers.mask_only()
@@ -213,7 +214,7 @@ fn what_is_applied_is_read_back() {
     expected.sort();
     assert_eq!(rules, expected, "priorities too, by their locations");
     assert_eq!(after.configuration.contexts[0], wanted().contexts[0]);
-    // And away again.
+    // And removed again.
     let plan = changes(&nic, &after.configuration, &before.configuration).expect("fits");
     apply_plan(&nic, &mut device, &after.configuration, after.locations, &plan, |_, _| {}).expect("taken");
     assert_eq!(import(&nic, &mut device).expect("read").configuration, before.configuration);
@@ -224,7 +225,7 @@ fn what_was_done_is_taken_back_when_a_change_is_refused() {
     let nic = nic();
     for after in 0..5 {
         let mut device = Made::new();
-        // Enough for the way back: only additions are counted, and nothing is added there but the main table.
+        // Enough for the undo: only additions are counted, and the undo adds only the main table.
         device.refuse_after = Some(after);
         let before = import(&nic, &mut device).expect("read");
         let plan = changes(&nic, &before.configuration, &wanted()).expect("fits");
@@ -246,7 +247,7 @@ fn a_way_back_that_is_barred_is_told() {
     apply_plan(&nic, &mut device, &Configuration::default(), Locations::default(), &plan, |_, _| {})
         .expect("taken");
     let held = import(&nic, &mut device).expect("read");
-    // One rule goes to make place for another with the same packets, which is refused, as is the old one's return.
+    // One rule is removed to make place for another with the same packets, which is refused, as is the reinsertion.
     let mut to = held.configuration.clone();
     to.rules[0].action = Action::Queue(RxQueueId(1));
     let plan = changes(&nic, &held.configuration, &to).expect("fits");
@@ -313,7 +314,7 @@ fn a_model_is_fitted_to_what_the_device_hashes() {
     assert!(imported.notes[0].contains("not known"), "{:?}", imported.notes);
 }
 
-/// Other people's: a rule that drops, one that no model knows, and an RSS context that a rule of theirs names.
+/// Rules of others: one that drops, one that no model knows, and an RSS context with a rule of theirs.
 fn with_others() -> (Made, Vec<RxRule>) {
     let mut device = Made::new();
     device.one_mask = false;
@@ -368,7 +369,7 @@ fn bring(device: &mut Made, records: &Records, ports: &[u16]) -> Result<usize, B
     prepared.apply(device, &mut kept, |_, _| {})
 }
 
-/// Theirs are as they were; returns how many others there are.
+/// Checks that the rules of others are unchanged. Returns the number of our rules.
 #[track_caller]
 fn theirs_stay(device: &Made, theirs: &[RxRule]) -> usize {
     for rule in theirs {
@@ -386,11 +387,11 @@ fn rules_and_contexts_of_others_stay() {
     let before = device.contexts.clone();
     bring(&mut device, &records, &[1, 2]).expect("applied");
     assert_eq!(theirs_stay(&device, &theirs), 2);
-    // Our own are replaced.
+    // Our own rules are replaced.
     bring(&mut device, &records, &[2, 3]).expect("applied");
     assert_eq!(theirs_stay(&device, &theirs), 2);
     assert_eq!(bring(&mut device, &records, &[2, 3]).expect("in force"), 0);
-    // Somebody puts another rule where one of ours was: it is theirs now.
+    // Another process replaces one of our rules: the new rule belongs to it.
     let (at, _) = device.rules.iter().find(|(_, rule)| !theirs.contains(rule)).expect("one of ours");
     let another = crate::steering::ntuple::to_rx_rule(&rule(77, 1, Action::Drop), *at).expect("a rule");
     device.rules.insert(*at, another);
@@ -403,7 +404,8 @@ fn rules_and_contexts_of_others_stay() {
 
 #[test]
 fn what_a_killed_run_set_is_taken_back() {
-    // After each change, as if the process had ended there: nothing is taken back, and the record is what the file has.
+    // After each change, as if the process had ended there: nothing is undone, and the record has the state of the
+    // file.
     for after in 0..6 {
         let records = Records::new("steer-killed");
         let (mut device, theirs) = with_others();
@@ -433,7 +435,7 @@ fn a_table_that_somebody_else_set_since_stays() {
     drop(kept);
     device.contexts.get_mut(&0).expect("main").table = vec![RxQueueId(1); 4];
     let said = undo(&mut device, &mut records.open()).expect("undone");
-    assert_eq!(said, ["the main table was set by somebody else since, and stays"]);
+    assert_eq!(said, ["the main table was set by another process since and is kept"]);
     assert_eq!(device.contexts[&0].table, vec![RxQueueId(1); 4]);
     theirs_stay(&device, &theirs);
 }
