@@ -167,7 +167,7 @@ pub enum DemoError {
     #[error("make a folder for the applications' logs: {0}")]
     Folder(std::io::Error),
     /// The NIC's worker ended before the run did.
-    #[error("the software NIC ended before the run did; its devices were taken away")]
+    #[error("the software NIC ended before the run did; its devices were removed")]
     NicEnded,
     /// The user asked to stop.
     #[error("interrupted")]

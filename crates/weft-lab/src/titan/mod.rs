@@ -1,4 +1,4 @@
-//! Queue assignment under test: the papers' experiment on real packets, and traffic by whose order and number it is checked.
+//! Queue assignment under test: the papers' experiment on real packets, and traffic that checks order and counts.
 
 pub mod churn;
 pub mod measured;

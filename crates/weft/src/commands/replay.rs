@@ -88,7 +88,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     whole(a).is_some_and(|a| whole(b) == Some(a))
 }
 
-/// Silent when standard error is not a terminal.
+/// Returns a progress bar, hidden when standard error is not a terminal.
 fn progress_bar(length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {msg} packets, {eta} left");
     let bar = ProgressBar::new(length);
