@@ -62,7 +62,7 @@ fn a_capture_that_is_cut_off_is_told_with_the_place_and_what_was_written() {
     let out = folder.path().join("out.pcap");
     let said = run(&["replay", &policy, &input, out.to_str().expect("UTF-8")]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("in.pcap") && said.err.contains("4 packets from before"), "{}", said.err);
+    assert!(said.err.contains("in.pcap") && said.err.contains("4 packets before"), "{}", said.err);
     assert_eq!(std::fs::metadata(&out).expect("capture").len(), 24 + 4 * 1016);
 
     let input = file(&folder, "no.pcap", "not a capture at all, but long enough to be one");

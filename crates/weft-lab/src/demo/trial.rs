@@ -3,7 +3,8 @@
 //!
 //! 1. The scenario is made heaviest: all senders send from beginning to end, so that the rate suits every part of the
 //!    time line.
-//! 2. It runs once on a link of 100 Gb/s in the mode that costs most per packet: Loom, which evaluates the policy.
+//! 2. It runs once on a link of 100 Gb/s in the mode that costs most per packet: Loom, which evaluates the policy
+//!    (the demo's first mode if it does not run Loom).
 //! 3. The first 2 s are discarded. Hundreds of flows open one after the other and grow their windows in that time.
 //! 4. The rest is cut into windows of half a second. Their median is the capacity, since one stall of a shared
 //!    machine must not decide.
@@ -11,12 +12,12 @@
 //!    latencies would be those of the processors and not of the NIC. Round rates keep runs on similar machines
 //!    comparable.
 //!
-//! `carry` is the measurement and owns no policy of choice; [`trial`] adds the choice, which the report states with
-//! the samples behind it. The port benchmark calls the same `carry` with the same options, and a test holds the two
-//! loads equal: the documented ratio between the demo's rate and the benchmark's throughput depends on it.
+//! `carry` only measures; [`trial`] adds the choice, and the report states it with its samples. The port benchmark
+//! calls the same `carry`, and a test holds the two loads equal, so that the benchmark's result explains the demo's
+//! choice.
 //!
-//! Errors are those of a run; there is no rare branch besides them. A run too short for one window gives a capacity
-//! of 0, and the smallest choice follows.
+//! A failed run fails the trial. The only rare branch needs no counter, since its result is visible: a run too short
+//! for one window gives a capacity of 0, and the smallest rate follows.
 
 use super::{
     Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, segments_per_turn_in_words, with_bench,

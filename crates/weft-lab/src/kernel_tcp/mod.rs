@@ -262,7 +262,7 @@ pub struct Measured {
     pub flows: Vec<BitsPerSec>,
     /// Wire rate of the bottleneck over the steady part, as a fraction of its configured rate.
     pub link_use: f64,
-    /// The fraction of the steady part in which the bottleneck sent nothing although packets waited: the machine
+    /// The fraction of the steady part's capacity that the bottleneck left unused although packets waited: the machine
     /// served it late.
     pub link_lost: f64,
     /// The bottleneck's queue over the steady part.

@@ -15,7 +15,7 @@ use weft_sim::scenario::{SourcedFile, sources};
 #[non_exhaustive]
 pub enum FileError {
     /// The file is missing.
-    #[error("{0}: there is no such file among the experiments")]
+    #[error("{0} is not among the files of the experiments")]
     Missing(String),
     /// The file is invalid.
     #[error("{file}: {reason}")]

@@ -7,21 +7,21 @@
 //! 1. Ids are resolved (`measured`): to simulated experiments (`file`), native ones (`native`), and measured cells
 //!    (`here`).
 //! 2. `run` plans units: a scenario with its seeds. A unit is keyed by the scenario's text, so runs that experiments
-//!    share are made once. Metrics and claims are evaluated without a run first, so that an invalid name costs no
+//!    share are made once. Each metric is evaluated on an empty outcome first, so that an invalid name costs no
 //!    simulation.
-//! 3. Measurements run before simulations, since missing rights must show early, and alone, since load would distort
-//!    them.
+//! 3. Titan's measurements run before the simulations, since missing rights must show early. All measurements run
+//!    alone, since load would distort them.
 //! 4. All simulations of all experiments are one list, spread over the threads. They are independent, so the result
 //!    does not depend on the number of threads.
 //! 5. `metric` computes cells from outcomes, `claim` judges the paper's statements, each also on a null model that
 //!    must fail it, and `scores` compares the result with `experiments/scores.toml`.
 //!
-//! The experiment records own the results; `weft-report` formats them. Published values are never parameters of a
-//! run: only `cross` fits parameters, to report the error on cells that the fit has not seen.
+//! The experiment records own the results; `weft-report` formats them. A run never reads published values. Parameters
+//! that were fitted to them say so in their sources, and `cross` scores them on cells that the fit has not seen.
 //!
-//! Rare branches: a cell without a value, and a claim whose cells are missing, stay visible as such in the record; a
-//! failed run ends the command with row, flow count and reason; a measured run that fails is listed with its
-//! experiment.
+//! Rare branches need no counters, because each is visible: a cell without a value stays empty; a claim about missing
+//! cells (other flow counts than the paper's) is left out; a failed run ends the command with row, flow count and
+//! reason; a failed measurement is a note of its experiment.
 
 mod catalogue;
 mod claim;

@@ -57,7 +57,7 @@ fn tables(report: &DoctorReport) -> Vec<Table> {
     let host = format!("This host: Linux {}, {} cores", report.host.kernel, report.host.cores);
     let mut all = Table::new(host).columns(["state", "facility", "brings"].map(Column::left));
     let mut lacking =
-        Table::new("What is missing or limited").columns(["facility", "why", "remedy"].map(Column::left));
+        Table::new("Missing or limited").columns(["facility", "why", "remedy"].map(Column::left));
     for f in &report.facilities {
         let tone = match f.state {
             FacilityState::Ready => Tone::Good,

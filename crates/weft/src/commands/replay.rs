@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let name = args.input.display();
     let input = File::open(&args.input).map_err(|e| anyhow!("cannot read the capture {name}: {e}"))?;
     if same_file(&args.input, &args.output) {
-        return Err(anyhow!("{name} would be written over while it is read; give OUT.pcap another name"));
+        return Err(anyhow!("{name} would be overwritten while it is read; give OUT.pcap another name"));
     }
     let length = input.metadata().map_or(0, |m| m.len());
     let output =
@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(ReplayError::Input { source, report: Some(outcome) }) => {
             finish(&outcome, json)?;
             let written = human::count(outcome.conservation.out_packets);
-            let error = format!("{name}: {source}; {written} packets from before it were written");
+            let error = format!("{name}: {source}; {written} packets before it were written");
             Err(anyhow!(error))
         }
         Err(ReplayError::Input { source, report: None }) => Err(anyhow!("{name}: {source}")),

@@ -31,8 +31,9 @@ Examples:
   weft reproduce titan --measured --flows 24 --seeds 3 --no-simulated
   weft reproduce titan-tr-table3 --seeds 2 --strict
 
-Without an id all experiments are run; `titan` stands for all of Titan's, and with --measured for its tables. In a cell, `=` says that the published value lies in the band in which the mean of
-as many runs as the paper made would lie 90 times of 100, `~` that the simulated mean is within 25 % of it, `x` neither.")]
+Without an id all experiments are run; `titan` names all of Titan's, and with --measured its tables. In a cell, `=` marks a
+published value within the band that has the mean of as many runs as the paper's in 90 of 100 cases, `~` a simulated mean
+within 25 % of the published value, `x` neither.")]
 pub(crate) struct Args {
     /// Fit the parameters of Titan's tables on one paper and score them on the other, and leave out one flow count at
     /// a time.
@@ -245,7 +246,7 @@ fn finish(
     }
     let mut judgements = report.judgements();
     if judgements.is_empty() {
-        let reason = "nothing is claimed of these runs, and there are no stored scores for their settings";
+        let reason = "these runs have neither claims nor stored scores for their settings";
         output::message(&format!("nothing can be judged: {reason}"));
         judgements.push(Judgement::NotShown(reason.to_owned()));
     }

@@ -63,9 +63,9 @@ Examples:
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
-Give the rate of the real link, or a little less. Where the link is slower than that, packets are held back until it
-has room, and the policy still decides whose turn it is. The port follows its uplink's MTU and carrier. As with any
-macvlan, the host itself reaches the port only by way of the network.
+Give the rate of the real link, or a little less. Where the link is slower, packets wait until it has room,
+and the policy still decides their order. The port follows its uplink's MTU and carrier. As with any
+macvlan, the host itself reaches the port only through the network.
 
 The exit code is 1 when packets or bytes are not accounted for at the end.")]
 pub(crate) struct Args {

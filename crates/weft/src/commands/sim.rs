@@ -34,7 +34,7 @@ Examples:
   weft sim experiments/scenarios/incast.toml --set duration=20ms --trace events.csv --pcap packets.pcap
   weft sim --example incast > my.toml
 
-docs/scenario-files.md has all keys of a scenario.")]
+All keys of a scenario are listed in docs/scenario-files.md.")]
 pub(crate) struct Args {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "example")]
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or(scenario.seed);
     if seed.checked_add(u64::from(args.seeds)).is_none() {
         return Err(usage(format!(
-            "{} seeds from {seed} on are beyond the greatest, {}",
+            "{} seeds from {seed} exceed the greatest seed, {}",
             args.seeds,
             u64::MAX
         )));

@@ -81,7 +81,7 @@ A file of weights:
   mark = \"0x10/0xff\"
   weight = 2
 
-dqwa and dsos are the software NIC's own (`weft run --queues`). On other drivers they need a process that sets them:
+The software NIC (`weft run --queues`) supports dqwa and dsos itself. Other drivers need a process that updates them:
 `weft titan actuate`.")]
 struct AttachArgs {
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! Scores out of sample: the parameters fitted to Titan's tables are fitted to a part of the tables, and scored on
-//! the rest.
+//! Cross-validation: the parameters of Titan's tables are fitted to a part of the tables, and scored on the rest (out
+//! of sample).
 //!
 //! A parameter chosen on the same cells that score it proves little. Here each cell is also scored with parameters
 //! that never saw it:

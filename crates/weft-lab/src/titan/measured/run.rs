@@ -11,8 +11,7 @@
 //!    everything from the log and the two edges, without another reading.
 //!
 //! `Path` owns namespaces, NIC and log; `Traffic` owns the iperf3 processes and is declared after the path, so that
-//! it is dropped first on every way out. Nothing in a run measures itself by the flows' own reports: rates come from
-//! departures at the link.
+//! it is dropped first on every way out. Rates come from departures at the link, not from iperf3's own reports.
 //!
 //! Rare branches. An incomplete log fails the run ([`MeasuredError::Lost`] has the count), since missing departures
 //! look like unfairness. So does a process or NIC that ends early, polled every 500 ms. A machine short of cores does

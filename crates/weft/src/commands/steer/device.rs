@@ -119,8 +119,8 @@ Examples:
   weft steer apply eth0 --nic virtio-net --flows flows.csv --policy balance --dry-run
   weft steer apply eth0 --nic e810 --flows flows.csv --policy 'isolate hp on 4 queues'
 
-Only rules that an earlier `weft steer apply` set are replaced; other rules and RSS contexts stay as they are. `weft steer undo` takes back
-what was set. The search uses at most as many queues as the interface has.")]
+Only rules that an earlier `weft steer apply` set are replaced; other rules and RSS contexts stay as they are. `weft steer undo`
+undoes the changes. The search uses at most as many queues as the interface has.")]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
     interface: Interface,
@@ -167,7 +167,7 @@ pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
 Examples:
   weft steer undo eth0
 
-What others set since stays. It also takes back what an `apply` that was killed has done.")]
+Later settings of others are kept. The changes of a killed `apply` are undone too.")]
 pub(super) struct UndoArgs {
     #[command(flatten)]
     interface: Interface,

@@ -25,7 +25,7 @@ Examples:
   weft steer verify --nic intel-82599 --flows flows.csv --policy balance
   weft steer watch --nic virtio-net --policy balance
 
-Flow files are CSV with the heads proto,src,sport,dst,dport and, where wanted, weight, rate_bps, class, core. docs/steering.md shows it all.")]
+Flow files are CSV with the columns proto,src,sport,dst,dport and optionally weight, rate_bps, class, core. See docs/steering.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -17,7 +17,7 @@ Examples:
   weft steer plan --nic mlx5 --flows flows.csv --policy 'isolate hp on 4 queues' --json plan.json
   weft steer plan --nic ethtool-generic --flows flows.csv --policy balance --script ethtool --device eth0
 
-Exit code 1 when the policy rejects the best plan there is.")]
+The exit code is 1 when the policy rejects the best plan found.")]
 pub(super) struct Args {
     #[command(flatten)]
     problem: Problem,
