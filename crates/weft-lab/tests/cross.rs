@@ -1,4 +1,5 @@
-//! Scores out of sample, on two rows of the real tables: the fits are on what they say, and each kind of parameters has its scores.
+//! Scores out of sample, on two rows of the real tables: the fits use the stated cells, and each kind of parameters
+//! has its scores.
 
 use weft_lab::reproduce::{Cross, CrossOptions, ReproduceError};
 use weft_report::reproduce::Sample;
@@ -29,7 +30,7 @@ fn two_papers_and_two_flow_counts_are_fitted_and_scored_both_ways() {
     }
     let candidates: Vec<usize> = report.parameters.iter().map(|p| p.candidates.len()).collect();
     assert_eq!(candidates.iter().filter(|count| **count > 1).count(), 3, "{candidates:?}");
-    // What only the other paper's cells decide on keeps its first candidate.
+    // A parameter that only the other paper's cells decide on keeps its first candidate.
     for (paper, other) in [(0, "presets.atc."), (1, "presets.tr.")] {
         let fit = &report.fits[paper];
         let foreign = report.parameters.iter().zip(&fit.values).filter(|(p, _)| p.key.starts_with(other));
@@ -47,7 +48,7 @@ fn two_papers_and_two_flow_counts_are_fitted_and_scored_both_ways() {
             .find(|score| score.paper == paper && score.column == "nfm_1s" && score.sample == sample);
         found.and_then(|score| score.tau)
     };
-    // More flows than queues are less fair than fewer, whatever was fitted on what.
+    // More flows than queues are less fair than fewer, whatever the fit.
     assert_eq!(score("tr", Sample::OtherPaper), Some(1.0));
     assert_eq!(score("atc", Sample::FlowsLeftOut), Some(1.0));
 }

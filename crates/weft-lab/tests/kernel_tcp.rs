@@ -1,4 +1,5 @@
-//! The kernel's own TCP through a bottleneck: it fills the link, stands in the queue, and the qdisc's accounting balances.
+//! The kernel's own TCP through a bottleneck: it fills the link, fills the queue, and the qdisc's accounting
+//! balances.
 
 use weft_lab::experiments::kernel_tcp::{Bottleneck, Measured, QueueSample, measure};
 use weft_packet::ethernet;
@@ -24,16 +25,16 @@ fn check(flows: u32) {
     let shown =
         (measured.throughput, (measured.link_use, lost), measured.standing_queue, measured.accounting);
     let part = measured.throughput.get() as f64 / bottleneck.payload_rate().get() as f64;
-    // What flows can fill is what the machine served. Blocks that receivers count whole can move the edge of the steady part by a
-    // little.
+    // Flows can fill the time that the machine served. Receivers count whole blocks, which may shift the edge of the
+    // steady part a little.
     assert!((0.9 - lost..=1.005).contains(&part), "{part} of the payload's share: {shown:?}");
     assert!((0.9 - lost..=1.005).contains(&measured.link_use), "{shown:?}");
     assert_eq!(measured.flows.len(), flows as usize);
     assert!(measured.standing_queue.mean > 0.0, "{shown:?}");
     assert!(measured.standing_queue.range.1 <= bottleneck.queue, "{shown:?}");
     let frame = ethernet::frame_of(Bytes(bottleneck.mtu.into())).get();
-    // Bytes and packets are two counters, updated one after the other, and are read in between at times: by one packet they
-    // may disagree. An uncut segment would be worth many.
+    // Bytes and packets are two counters, updated one after the other and read in between at times, so they may
+    // disagree by one packet. An uncut segment would be worth many.
     let within =
         |sample: &QueueSample, spare: u64| sample.backlog.get() <= (sample.waiting.get() + spare) * frame;
     for sample in &measured.samples {
@@ -46,7 +47,7 @@ fn check(flows: u32) {
     assert_eq!(measured.accounting.lost_before.get(), 0, "{shown:?}");
     assert!(measured.accounting.sent.get() > 0 && measured.sent <= measured.accounting.sent);
     assert!(measured.dropped <= measured.accounting.dropped);
-    // What waits in the queue is waited for: the round trip holds the mean queue, give or take the machine.
+    // Packets wait in the queue, so the round trip includes the mean queue, give or take the machine.
     let queueing = bottleneck.rate.time_for(Bytes(measured.standing_queue.mean as u64));
     let rtt = measured.rtt_mean.expect("a round trip");
     assert!(rtt.get() * 2 > queueing.get(), "{rtt} with a queue of {queueing}");

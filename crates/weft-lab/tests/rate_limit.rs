@@ -1,10 +1,10 @@
-//! Loom's Figure 2 on real packets: a class that is spread over many queues, flows and processes is limited as a whole.
+//! Loom's Figure 2 on real packets: a class spread over many queues, flows and processes is limited as a whole.
 
 use weft_lab::experiments::loom::{DemoOptions, Outcome, run};
 use weft_policy::{CompileOptions, Source, compile};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// T1's 130 flows come from three processes and lie in half of the port's 256 rings; T2 takes what the limit leaves.
+/// T1's 130 flows are sent by three processes through half of the port's 256 rings; T2 takes what the limit leaves.
 const POLICY: &str = "class T1 = cgroup \"T1\"
 class T2 = cgroup \"T2\"
 root = wfq { limited: 3, fair of T2: 1 }
@@ -23,7 +23,8 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
     let compilation = compile(Source { name: "limit.weft", text: POLICY }, &CompileOptions::default());
     let policy = compilation.policy.expect("the policy compiles");
     let class = |name: &str| policy.classes.iter().position(|c| c.name == name).expect("the class");
-    // Once all flows are there. On a machine that others use, both classes have a backlog for a part of the time only: then longer.
+    // After all flows are connected. On a machine in other use both classes have a backlog for a part of the time only;
+    // the run is then longer.
     let steady = |outcome: &Outcome| {
         let windows = outcome.windows.iter().filter(|w| w.steady && w.at >= Nanos::from_secs(2));
         windows.cloned().collect::<Vec<_>>()
@@ -41,7 +42,7 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
         }
     }
     let outcome = outcome.expect("a run");
-    // Of each second: T1's part of its limit, T2's of what the limit leaves, and the part of the link that nobody used.
+    // For each second: T1's part of its limit, T2's part of the rest, and the unused part of the link.
     let seconds: Vec<[f64; 3]> = windows
         .chunks_exact(2)
         .map(|pair| {
@@ -55,8 +56,8 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
         })
         .collect();
     assert!(seconds.len() >= SECONDS, "too few steady windows: {:?}", outcome.windows);
-    // T2 has demand all the time, so the link is unused only where the worker was kept from running: in that second, and in no
-    // other, nobody could have that part of it.
+    // T2 always has demand, so the link is unused only while the worker did not run. That part is missing in that
+    // second, and in no other.
     for [limited, rest, unused] in &seconds {
         assert!(*limited <= 1.01, "over the limit: {seconds:?}");
         assert!(*limited >= 0.98 - unused, "under the limit while there is demand: {seconds:?}");

@@ -1,4 +1,4 @@
-//! Experiments: all files fit, and a small reproduction says what its cells say.
+//! Experiments: all files are consistent, and a small reproduction has the expected cells.
 
 use weft_lab::reproduce::{self, Options, ReproduceError};
 use weft_report::judgement::Judgement;
@@ -78,7 +78,7 @@ fn other_flow_counts_run_without_published_values() {
             .iter()
             .all(|cell| cell.flows == 20 && cell.published.is_none() && cell.simulated.is_some())
     );
-    // What the paper says is about other counts.
+    // The paper's statements are about other counts.
     assert!(done[0].claims.is_empty());
 }
 
@@ -109,7 +109,8 @@ fn seeds_make_the_result() {
     assert_ne!(run(3), run(4));
 }
 
-/// The simulator is deterministic, so that a score that has fallen is a change's doing. With UPDATE_SCORES set the file is written anew.
+/// The simulator is deterministic, so a lower score is caused by a change. With UPDATE_SCORES set the file is written
+/// anew.
 #[test]
 fn stored_scores_do_not_fall() {
     let (seeds, seed, ids) = reproduce::stored_settings().expect("the file");
@@ -136,8 +137,9 @@ fn stored_scores_do_not_fall() {
     }
 }
 
-/// Every claim of every simulated experiment, judged on a run of its own: no null model passes, whether the claim holds or not. Shuffles
-/// move less than the paper's, and each cell is run once, so that whether a claim holds says nothing here.
+/// Every claim of every simulated experiment, judged on a run of its own: no null model passes, whether the claim
+/// holds or not. Shuffles move less than the paper's, and each cell has one run, so whether a claim holds is not
+/// evidence here.
 #[test]
 fn no_claim_passes_on_its_null_model() {
     let simulated = |id: &&str| reproduce::claims_of(id) > 0;

@@ -1,4 +1,4 @@
-//! Plans on packets: what the planner says, what the model's graph says, and where the software NIC's receive side really puts packets.
+//! Plans on packets: the planner's placement, the model graph's, and the software NIC's receive side.
 
 use weft_host::testing::privileged;
 use weft_lab::experiments::dragonet::search_cost;

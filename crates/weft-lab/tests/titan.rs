@@ -18,7 +18,7 @@ use weft_titan::settings::Settings;
 use weft_titan::tracing_check::TracingCheck;
 use weft_units::{BitsPerSec, Nanos, Packets};
 
-/// A worker, senders and receivers are enough for two cores: one test at a time.
+/// Serialises the tests: a worker, senders and receivers occupy two cores.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -28,7 +28,7 @@ fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::SeqCst)
 }
 
-/// A NIC with Titan attached. It is detached also when a test has failed.
+/// A NIC with Titan attached, which is detached also after a failed test.
 struct Bench {
     titan: Option<Titan>,
     reported: TracingCheck,
@@ -41,7 +41,7 @@ impl Bench {
         let bed = Testbed::create(role).expect("testbed");
         let nic = multiqueue::start(&bed, wanted).expect("nic");
         let titan = Titan::attach(&bed.sender, "port0", &Settings::default()).expect("attached");
-        // Counts are read as the programs made them: nothing puts right what they missed.
+        // Counts are read as the programs made them: the sweep must not repair what they missed.
         titan.page().sweep_off.store(1, Ordering::SeqCst);
         let reported = TracingCheck::attach(&bed.nic, "port0-nic").expect("watched");
         Self { titan: Some(titan), reported, nic, bed }
@@ -51,8 +51,9 @@ impl Bench {
         self.titan.as_ref().expect("attached")
     }
 
-    /// Waits until nothing is under way, and checks that what was counted in is exactly what was counted out. A flow that stands
-    /// still or was counted out late is one of which the kernel says that it did not report a departure.
+    /// Waits until all packets have left, and checks that exactly what was counted in was counted out. A flow that
+    /// remains, or was counted out late, must be one whose departure the kernel did not report, by the kernel's own
+    /// count.
     #[track_caller]
     fn settled(&self) {
         let totals = self.titan().totals();
@@ -83,7 +84,7 @@ impl Bench {
 }
 
 impl Bench {
-    /// Lets the sweep find what the programs were not shown.
+    /// Lets the sweep find departures that the programs were not shown.
     #[track_caller]
     fn settled_by_the_sweep(&self) {
         let page = self.titan().page();
@@ -149,7 +150,7 @@ fn short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero() {
     bench.settled();
 }
 
-/// Mixed traffic until so many packets have been judged.
+/// Sends mixed traffic until `packets` packets have been checked.
 fn ordered(bench: &Bench, packets: u64, there: bool) -> OrderReport {
     let bed = &bench.bed;
     let port = (&bed.sender, "port0");

@@ -1,5 +1,5 @@
-//! Verdicts on real packets, with the meaning of `--strict`: a claim that fails fails the test, one that this machine cannot show is a
-//! skip that is counted, with its reason.
+//! Verdicts on real packets, as with `--strict`: a failed claim fails the test; one that this machine cannot show is
+//! a counted skip, with its reason.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_units::{BitsPerSec, Nanos};
 
-/// Senders, receivers and a NIC share the machine: one test at a time.
+/// Serialises the tests: senders, receivers and a NIC share the machine.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails for claims that fail, and skips for those that cannot be shown.
+/// Fails for claims that fail, and skips those that cannot be shown.
 fn strict(test: &str, claims: &[&Claim]) {
     assert!(!claims.is_empty(), "nothing was claimed");
     let failed: Vec<&&Claim> = claims.iter().filter(|claim| claim.judgement() == Judgement::Fails).collect();
@@ -45,7 +45,8 @@ fn pair(rate: BitsPerSec) -> (Results, RunSettings) {
     (results, settings)
 }
 
-/// Titan's experiment in small: over a second its flows share the link, and the hash's do not (tables 3 and 5 of the report).
+/// Titan's experiment in small: over a second its flows share the link, and the hash's do not (tables 3 and 5 of the
+/// report).
 #[test]
 fn titan_is_fairer_than_the_hash_on_real_packets() {
     let name = "titan_is_fairer_than_the_hash_on_real_packets";
@@ -59,7 +60,7 @@ fn titan_is_fairer_than_the_hash_on_real_packets() {
     let slowest =
         results.runs.values().flatten().map(|run| run.throughput.get() as f64 / payload).fold(1.0, f64::min);
     println!("slowest run: {slowest:.3} of the link");
-    // With the link idle for want of a processor there is nothing to share.
+    // On a link that idles for lack of a processor there is nothing to share.
     if slowest < 0.9 {
         weft_host::testing::skip(name, format!("this machine carried {slowest:.2} of the link in one run"));
         return;
@@ -76,8 +77,8 @@ fn titan_is_fairer_than_the_hash_on_real_packets() {
     strict(name, &claims);
 }
 
-/// Loom's Figure 2 on real packets: a limit at each queue lets too much through, its part at each queue too little, and the policy's limit over
-/// all queues holds.
+/// Loom's Figure 2 on real packets: a limit at each queue lets too much pass, its part at each queue too little, and
+/// the policy's limit over all queues holds.
 #[test]
 fn a_limit_over_all_queues_holds_where_limits_per_queue_do_not() {
     let name = "a_limit_over_all_queues_holds_where_limits_per_queue_do_not";

@@ -1,4 +1,4 @@
-//! The subcommands and what they have in common.
+//! The subcommands, and the options of the program itself.
 
 use crate::commands;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -25,12 +25,12 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(commands::demo::Args),
@@ -48,7 +48,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(args) => commands::demo::run(args),

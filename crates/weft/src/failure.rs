@@ -1,4 +1,4 @@
-//! How commands fail: what is printed and the exit code.
+//! Failures of commands: messages and exit codes.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use std::process::ExitCode;
 /// The exit code for wrong usage, the same as clap's.
 pub(crate) const USAGE: u8 = 2;
 
-/// Flags that are right one by one and wrong together.
+/// Flags that are valid one by one but not together.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
-/// A failure whose reason has been printed already.
+/// A failure whose reason has already been printed.
 #[derive(Debug)]
 pub(crate) struct Reported;
 
@@ -35,7 +35,7 @@ pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
-/// Prints `error` in one line, unless nobody reads it or it was printed already.
+/// Prints `error` in one line, unless it was printed already or standard output was closed.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let closed = error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
     if closed {
@@ -44,7 +44,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Reported>() {
         return ExitCode::FAILURE;
     }
-    // Errors of files carry their names as text; what is left is standard output.
+    // Errors of files include their names; any other I/O error is of standard output.
     let place = if error.is::<io::Error>() { "cannot write to standard output: " } else { "" };
     crate::output::message(&format!("error: {place}{error}"));
     if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }

@@ -1,4 +1,4 @@
-//! Writing: text to standard output, messages to standard error, documents to files.
+//! Output: text to standard output, messages to standard error, documents to files.
 
 use anyhow::{Context, anyhow};
 use std::fs::{File, OpenOptions};
@@ -9,15 +9,15 @@ use weft_report::json::to_json_pretty;
 use weft_report::record::Document;
 use weft_report::table::{Table, render_all};
 
-/// Writes `text` to standard output. A reader that has gone away comes back as the error of that kind, on which the
-/// program ends quietly.
+/// Writes `text` to standard output. A closed pipe is returned as an error of that kind, on which the program ends
+/// silently.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Writes a line to standard error. That nobody reads it is no reason to stop.
+/// Writes a line to standard error. A closed pipe is ignored.
 pub(crate) fn message(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
@@ -32,7 +32,7 @@ pub(crate) fn warn(text: &str) {
     message(&format!("warning: {text}"));
 }
 
-/// Whether the user has asked for no colours by `NO_COLOR` (any value but the empty one).
+/// Whether the user has disabled colours by `NO_COLOR` (any value but the empty one).
 fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
@@ -47,12 +47,12 @@ pub(crate) fn stderr_color() -> bool {
     io::stderr().is_terminal() && !no_color()
 }
 
-/// The style of what is drawn on standard output.
+/// The style of text on standard output.
 pub(crate) fn stdout_style() -> Style {
     if stdout_color() { Style::Colored } else { Style::Plain }
 }
 
-/// The style of what is drawn on standard error.
+/// The style of text on standard error.
 pub(crate) fn stderr_style() -> Style {
     if stderr_color() { Style::Colored } else { Style::Plain }
 }
@@ -66,11 +66,11 @@ pub(crate) fn tables(tables: &[Table], document: &Target) -> io::Result<()> {
     print(&render_all(tables, stdout_color()))
 }
 
-/// Where a document goes. It is opened before the work begins, so that a wrong path costs no run; an existing file keeps
-/// its content until the document is there.
+/// The destination of a document. It is opened before the work begins, so that a wrong path costs no run; an existing
+/// file keeps its content until the document is written.
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// Nowhere.
+    /// No document.
     None,
     /// Standard output.
     Stdout,
@@ -80,7 +80,7 @@ pub(crate) enum Target {
         path: PathBuf,
         /// The open file.
         file: File,
-        /// Whether it was not there before, and goes when nothing is written.
+        /// Whether the file is new, and is removed if nothing is written.
         ours: bool,
     },
 }
@@ -98,7 +98,7 @@ impl Target {
         Ok(Self::File { path: path.to_owned(), file, ours })
     }
 
-    /// Whether it is standard output.
+    /// Whether the destination is standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         matches!(self, Self::Stdout)
     }
@@ -112,7 +112,7 @@ impl Target {
         self.write(&text)
     }
 
-    /// Writes `text` and tells the file, if it is one.
+    /// Writes `text`, and returns the path of the file, if any.
     pub(crate) fn write(mut self, text: &str) -> anyhow::Result<Option<PathBuf>> {
         match &mut self {
             Self::None => Ok(None),
@@ -122,7 +122,7 @@ impl Target {
             }
             Self::File { path, file, ours } => {
                 let write = |file: &mut File| {
-                    // What is not a regular file (/dev/null, a pipe) has no length.
+                    // Special files (/dev/null, a pipe) have no length.
                     if file.metadata()?.is_file() {
                         file.set_len(0)?;
                         file.rewind()?;

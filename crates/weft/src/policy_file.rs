@@ -1,4 +1,4 @@
-//! Policies from files, with their diagnostics where people look for them.
+//! Policies from files, and their diagnostics.
 
 use crate::failure::Reported;
 use crate::output;
@@ -11,7 +11,7 @@ use weft_policy::{Code, Compilation, CompileOptions, CompiledPolicy, Source, Sty
 /// A policy's text and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyText {
-    /// What diagnostics call it.
+    /// The name in diagnostics.
     pub(crate) name: String,
     /// The text.
     pub(crate) text: String,
@@ -21,7 +21,7 @@ impl PolicyText {
     /// Reads the file at `path`.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        // Never more than a policy may have: the file may be another, or a device that has no end.
+        // Read up to the size limit of a policy: the file may be a wrong one, or an endless device.
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path);
         file.and_then(|file| file.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes))
@@ -38,17 +38,17 @@ impl PolicyText {
         Ok(Self { name, text })
     }
 
-    /// A policy that is part of the program.
+    /// Returns a policy that is compiled into the program.
     pub(crate) fn built_in(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), text: text.to_owned() }
     }
 
-    /// Compiles it.
+    /// Compiles the policy.
     pub(crate) fn compile(&self, options: &CompileOptions) -> Compilation {
         compile(Source { name: &self.name, text: &self.text }, options)
     }
 
-    /// Compiles it and prints what there is to say to standard error.
+    /// Compiles the policy, and prints its diagnostics to standard error.
     pub(crate) fn load(&self, options: &CompileOptions) -> anyhow::Result<CompiledPolicy> {
         let compilation = self.compile(options);
         let pretty = std::io::stderr().is_terminal();
@@ -59,7 +59,7 @@ impl PolicyText {
         compilation.policy.ok_or_else(|| Reported.into())
     }
 
-    /// The diagnostics as text: with the lines that they speak of if `pretty`, otherwise one line each.
+    /// Returns the diagnostics as text: with the source lines if `pretty`, otherwise one line each.
     pub(crate) fn diagnostics(&self, compilation: &Compilation, pretty: bool, style: Style) -> String {
         let one = |d| if pretty { render(d, &self.text, style) + "\n" } else { d.one_line() };
         compilation.diagnostics.iter().map(|d| one(d) + "\n").collect()

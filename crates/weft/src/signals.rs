@@ -1,4 +1,4 @@
-//! Being asked to stop: Ctrl-C, SIGTERM, SIGHUP, or a key in a live view.
+//! Requests to stop: Ctrl-C, SIGTERM, SIGHUP, or a key in a live view.
 
 use crate::terminal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -12,34 +12,34 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub(crate) struct Stop(Arc<AtomicI32>);
 
 impl Stop {
-    /// Listens for signals from now on. The first asks to stop; the second ends the process at once, with the terminal
+    /// Starts to listen for signals. The first asks to stop; the second ends the process at once, with the terminal
     /// restored.
     pub(crate) fn install() -> anyhow::Result<Self> {
         let stop = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .map_err(|e| anyhow::anyhow!("signals could not be caught: {e}"))?;
+            .map_err(|e| anyhow::anyhow!("cannot catch signals: {e}"))?;
         let told = stop.clone();
         std::thread::Builder::new()
             .name("weft-signals".to_owned())
             .spawn(move || signals.forever().for_each(|signal| told.ask(signal)))
-            .map_err(|e| anyhow::anyhow!("the thread that waits for signals could not be started: {e}"))?;
+            .map_err(|e| anyhow::anyhow!("cannot start the thread that waits for signals: {e}"))?;
         Ok(stop)
     }
 
     /// Asks to stop, as `signal` does.
     pub(crate) fn ask(&self, signal: i32) {
         let first = self.0.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        // A terminal that goes away says so several times; nobody is impatient then.
+        // A terminal that is closed sends several SIGHUPs; they are not an impatient user's.
         if !first && signal != SIGHUP {
             terminal::restore();
             std::process::exit(128 + signal);
         }
         if first && !terminal::is_shown() {
-            crate::output::message("stopping: everything is taken down; once more ends at once");
+            crate::output::message("stopping: everything is being removed; once more ends at once");
         }
     }
 
-    /// Asks to stop as Ctrl-C does: in a live view it is a key and no signal.
+    /// Asks to stop as Ctrl-C does, for a live view, in which Ctrl-C is a key.
     pub(crate) fn interrupt(&self) {
         self.ask(SIGINT);
     }
@@ -49,7 +49,7 @@ impl Stop {
         self.0.load(Ordering::SeqCst) != 0
     }
 
-    /// The exit code that tells how the program was stopped: 130 after Ctrl-C, 143 after SIGTERM.
+    /// Returns the exit code of a stopped program: 130 after Ctrl-C, 143 after SIGTERM.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.0.load(Ordering::SeqCst) {
             0 => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The terminal while a live view has it: whether it must be restored, and restoring it.
+//! State of the terminal during a live view, and its restoration.
 
 use std::io::{self, IsTerminal};
 use std::sync::Mutex;
@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the terminal shows a live view, and must be restored.
 pub(crate) static SHOWN: AtomicBool = AtomicBool::new(false);
-/// Held while something is drawn, so that nothing is drawn after the terminal was restored.
+/// Held while a frame is drawn, so that nothing is drawn after the terminal was restored.
 pub(crate) static DRAWING: Mutex<()> = Mutex::new(());
 
-/// Whether a live view can be shown: standard output and standard input are a terminal that can move its cursor.
+/// Whether a live view is possible: standard output and standard input are a terminal that can move its cursor.
 pub(crate) fn possible() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     io::stdout().is_terminal() && io::stdin().is_terminal() && !dumb
 }
 
-/// Whether a live view is shown, which messages would spoil.
+/// Whether a live view is shown, which messages would disturb.
 pub(crate) fn is_shown() -> bool {
     SHOWN.load(Ordering::SeqCst)
 }
 
 /// Restores the terminal if a live view is shown.
 pub(crate) fn restore() {
-    // A thread that panicked while it drew holds the lock no more; what it drew does not matter.
+    // A thread that panicked while drawing has released the lock; its frame is irrelevant.
     let _drawing = DRAWING.try_lock();
     if SHOWN.swap(false, Ordering::SeqCst) {
         let _ = ratatui::try_restore();

@@ -1,4 +1,4 @@
-//! Readers of flag values. What they refuse is a usage error.
+//! Parsers of flag values. Their errors are usage errors.
 
 use core::net::IpAddr;
 use core::num::NonZeroU32;
@@ -6,30 +6,30 @@ use thiserror::Error;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_units::{BitsPerSec, Nanos, ParseUnitError};
 
-/// What is wrong with a flag's value.
+/// The reason that a flag's value is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum ValueError {
-    /// Not a quantity.
+    /// The value is not a quantity.
     #[error(transparent)]
     Unit(#[from] ParseUnitError),
-    /// A rate of zero.
+    /// The rate is zero.
     #[error("a rate of zero sends nothing; give one above zero, such as 500mbps")]
     ZeroRate,
-    /// A span of zero.
-    #[error("it must be longer than zero; a bare number is seconds")]
+    /// The time is zero.
+    #[error("a time must be above zero; a bare number is seconds")]
     ZeroSpan,
-    /// No way to cut super-packets.
+    /// The value is neither `whole` nor a number of segments.
     #[error("`{0}` is neither `whole` nor a number of segments from 1 up")]
     SegmentsPerTurn(String),
-    /// Not a factor.
+    /// The value is not a positive factor.
     #[error("`{0}` is not a factor above zero, such as 0.5 or 2")]
     Factor(String),
-    /// Not an address with the length of its network's prefix.
+    /// The value is not an address with a prefix length.
     #[error("`{0}` is not an address with a prefix length, such as 192.0.2.1/24")]
     Address(String),
 }
 
-/// A rate above zero.
+/// Parses a rate above zero.
 pub(crate) fn rate(text: &str) -> Result<BitsPerSec, ValueError> {
     match text.parse::<BitsPerSec>() {
         Ok(BitsPerSec::ZERO) => Err(ValueError::ZeroRate),
@@ -38,7 +38,7 @@ pub(crate) fn rate(text: &str) -> Result<BitsPerSec, ValueError> {
     }
 }
 
-/// A span of time above zero.
+/// Parses a time above zero.
 pub(crate) fn span(text: &str) -> Result<Nanos, ValueError> {
     match text.parse::<Nanos>() {
         Ok(Nanos::ZERO) => Err(ValueError::ZeroSpan),
@@ -47,7 +47,7 @@ pub(crate) fn span(text: &str) -> Result<Nanos, ValueError> {
     }
 }
 
-/// How super-packets are cut.
+/// Parses the segments of a super-packet per turn.
 pub(crate) fn segments_per_turn(text: &str) -> Result<SegmentsPerTurn, ValueError> {
     if text == "whole" {
         return Ok(SegmentsPerTurn::Whole);
@@ -56,7 +56,7 @@ pub(crate) fn segments_per_turn(text: &str) -> Result<SegmentsPerTurn, ValueErro
     text.parse::<NonZeroU32>().map(SegmentsPerTurn::AtMost).map_err(|_| error())
 }
 
-/// A factor above zero.
+/// Parses a factor above zero.
 pub(crate) fn factor(text: &str) -> Result<f64, ValueError> {
     match text.parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(x),
@@ -64,7 +64,7 @@ pub(crate) fn factor(text: &str) -> Result<f64, ValueError> {
     }
 }
 
-/// An address and the length of its network's prefix.
+/// Parses an address with a prefix length.
 pub(crate) fn address(text: &str) -> Result<(IpAddr, u8), ValueError> {
     let error = || ValueError::Address(text.to_owned());
     let (address, length) = text.split_once('/').ok_or_else(error)?;

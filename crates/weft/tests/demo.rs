@@ -1,4 +1,4 @@
-//! `weft demo` on real packets: that it shows what it says, and that nothing of it stays behind.
+//! `weft demo` on real packets: its output, and its cleanup.
 
 mod common;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use std::time::Duration;
 use weft_host::testing::{privileged, skip};
 
-/// A demo as short as it can be.
+/// The flags of the shortest demo.
 const SHORT: [&str; 11] = [
     "demo",
     "--plain",
@@ -26,7 +26,7 @@ fn start(more: &[&str]) -> Running {
     Running(weft().args(SHORT).args(more).spawn().expect("start weft"))
 }
 
-/// Waits until the demo's tenants send: its namespaces and cgroups are there.
+/// Waits until the demo's tenants send: its namespaces and cgroups exist.
 fn sends(demo: &Running) -> bool {
     until(Duration::from_secs(20), || left_by(demo.0.id()).len() >= 4)
 }
@@ -72,7 +72,7 @@ fn ctrl_c_and_sigterm_take_everything_down() {
         demo.signal(signal);
         let said = demo.wait(Duration::from_secs(20));
         assert_eq!(said.code, code, "{}", said.err);
-        assert!(said.err.contains("interrupted; everything was taken down"), "{}", said.err);
+        assert!(said.err.contains("interrupted; everything was removed"), "{}", said.err);
         assert!(said.out.is_empty() && is_gone(pid), "{:?}", left_by(pid));
     }
 }
@@ -111,7 +111,7 @@ fn json_alone_on_standard_output() {
     assert!(said.err.contains("Verdicts"), "{}", said.err);
 }
 
-/// The demo with all that it promises, as short as it shows that: exit code 0, or 3 where this machine cannot show it.
+/// The demo with all its verdicts, as short as possible: exit code 0, or 3 where this machine cannot show one.
 #[test]
 fn a_short_demo_holds_all_its_verdicts() {
     const NAME: &str = "a_short_demo_holds_all_its_verdicts";
@@ -137,14 +137,15 @@ fn a_short_demo_holds_all_its_verdicts() {
     let document = json(&path);
     for mode in document["modes"].as_array().expect("modes") {
         assert_conserved(&mode["conservation"]);
-        // Backlog and departures are there, from which everything is judged.
+        // The document has backlog and departures, from which all verdicts follow.
         let fine = &mode["fine"];
         let windows = fine["bytes"].as_array().expect("windows").len();
         assert!(windows >= 900 && fine["waiting"].as_array().expect("sets").len() == windows, "{windows}");
     }
 }
 
-/// The null model on real packets: a policy that gives T1 three times as much is not the equal sharing that the demo judges.
+/// The null model on real packets: a policy that gives T1 three times as much is not the equal sharing that the demo
+/// judges.
 #[test]
 fn an_unfair_policy_fails_the_strict_demo() {
     if !privileged("an_unfair_policy_fails_the_strict_demo") {

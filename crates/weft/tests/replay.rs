@@ -7,7 +7,7 @@ use common::{assert_conserved, assert_head, file, json, run};
 const POLICY: &str = "link 1mbps\nclass web = udp port 80\nclass rest = udp port 81\n\
                       root = priority { web, rest, default }\n";
 
-/// A capture of `count` UDP packets of 1000 bytes, all at the same time, to ports 81 and 80 in turns.
+/// Returns a capture of `count` UDP packets of 1000 bytes, all at the same time, to ports 81 and 80 in turn.
 fn capture(count: u16) -> Vec<u8> {
     let mut pcap = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -45,7 +45,7 @@ fn a_capture_leaves_by_the_policy() {
         classes.iter().find(|c| c["class"] == name).expect("class").clone()
     };
     assert_eq!((&class("web")["packets"], &class("rest")["bytes"]), (&10.into(), &10_000.into()));
-    // 10 packets of 1000 + 24 bytes at 1 Mb/s take 82 ms; the packet that came first was on the wire before them.
+    // 10 packets of 1000 + 24 bytes at 1 Mb/s take 82 ms; the first packet of all was sent before them.
     let last = class("web")["last_s"].as_f64().expect("time");
     assert!((0.081..0.092).contains(&last), "{last}");
     assert!(class("rest")["last_s"].as_f64().expect("time") > 0.16);
@@ -62,7 +62,7 @@ fn a_capture_that_is_cut_off_is_told_with_the_place_and_what_was_written() {
     let out = folder.path().join("out.pcap");
     let said = run(&["replay", &policy, &input, out.to_str().expect("UTF-8")]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("in.pcap") && said.err.contains("4 packets from before"), "{}", said.err);
+    assert!(said.err.contains("in.pcap") && said.err.contains("4 packets before"), "{}", said.err);
     assert_eq!(std::fs::metadata(&out).expect("capture").len(), 24 + 4 * 1016);
 
     let input = file(&folder, "no.pcap", "not a capture at all, but long enough to be one");

@@ -24,7 +24,7 @@ fn a_transfer_crosses_the_port_and_sigterm_takes_all_down() {
     running.signal(Signal::TERM);
     let said = running.wait(Duration::from_secs(20));
     assert_eq!(said.code, 143, "{}", said.err);
-    assert!(said.out.contains("web") && said.err.contains("everything was taken down"), "{said:?}");
+    assert!(said.out.contains("web") && said.err.contains("everything was removed"), "{said:?}");
 
     let document = json(&counters);
     assert_head(&document, "weft-run/1");
@@ -38,7 +38,7 @@ fn a_transfer_crosses_the_port_and_sigterm_takes_all_down() {
     assert!(left_by(pid).is_empty());
 }
 
-/// `ip netns exec` puts another /sys over that of the host, and the cgroup hierarchy with it.
+/// `ip netns exec` mounts another /sys over the host's, which hides the cgroup hierarchy.
 #[test]
 fn cgroups_are_found_where_ip_netns_exec_hides_them() {
     if !privileged("cgroups_are_found_where_ip_netns_exec_hides_them") {

@@ -1,4 +1,4 @@
-//! `weft run` and the interface that it stands on: back-pressure, MTU, carrier, names, addresses, and its own end.
+//! `weft run` and its uplink: back-pressure, MTU, carrier, names, addresses, and the uplink's removal.
 
 mod common;
 #[path = "common/world.rs"]
@@ -20,7 +20,7 @@ use world::{FAR, NEAR, POLICY, World, transfer};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Ends a run and gives what it said and wrote; its accounting must be exact.
+/// Ends a run and returns its output and counters; its accounting must be exact.
 fn end(running: common::Running, counters: &std::path::Path) -> (Said, serde_json::Value) {
     running.signal(Signal::TERM);
     let said = running.wait(Duration::from_secs(30));
@@ -33,7 +33,7 @@ fn end(running: common::Running, counters: &std::path::Path) -> (Said, serde_jso
     (said, document)
 }
 
-/// Segments that the TCP of this namespace has sent again.
+/// Returns the segments that the TCP of this namespace has retransmitted.
 fn retransmitted(ns: &NetNs) -> u64 {
     let text =
         ns.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).expect("enter").expect("snmp");
@@ -43,7 +43,7 @@ fn retransmitted(ns: &NetNs) -> u64 {
     pair.expect("RetransSegs").1.parse().expect("a number")
 }
 
-/// Sends on four CUBIC connections to each of `ports` until `stop`, and adds what arrives to `arrived`.
+/// Sends on four CUBIC connections to each of `ports` until `stop`, and adds received bytes to `arrived`.
 fn load(world: &World, ports: [u16; 2], stop: &AtomicBool, arrived: &[AtomicU64; 2], during: impl FnOnce()) {
     std::thread::scope(|scope| {
         for (port, arrived) in ports.into_iter().zip(arrived) {
@@ -129,7 +129,7 @@ fn echo(world: &World, bytes: usize) -> Result<(), String> {
     }
     let mut last = String::new();
     let mut buffer = vec![0; 70_000];
-    // The first may wait for ARP, and another machine's load is no loss.
+    // The first may wait for ARP, and a loaded machine may be late.
     for _ in 0..6 {
         for (from, to, at) in [(&near, &far, FAR), (&far, &near, NEAR)] {
             if let Err(error) = from.send_to(&vec![3; bytes], (at, 7000)) {
@@ -185,13 +185,13 @@ fn large_super_packets_are_not_cut_off() {
     let world = World::new();
     let counters = world.folder.path().join("counters.json");
     let running = world.start(&["--rate", "900mbps", "--json", counters.to_str().expect("UTF-8")]);
-    // An administrator's BIG TCP, while it runs.
+    // BIG TCP, set by an administrator during the run.
     let sizes = link::GsoSizes { max: 190_000, ipv4_max: Some(190_000) };
     let before = link::gso_sizes(&world.app, "weft0").expect("sizes");
     let sizes = link::GsoSizes { ipv4_max: before.ipv4_max.and(sizes.ipv4_max), ..sizes };
     link::set_gso_sizes(&world.app, "weft0", sizes).expect("BIG TCP");
     for _ in 0..5 {
-        // Asserts that what arrives is what was sent.
+        // The transfer asserts that the received bytes are those sent.
         transfer(&world.app, &world.far, FAR);
     }
     let now = || link::gso_sizes(&world.app, "weft0").expect("sizes");
@@ -252,7 +252,7 @@ fn other_names_change_nothing() {
             rename(&world.host, &link.name, "other2");
         }
     }
-    // Somebody else's devices of the old names, which must not be taken for ours.
+    // Another program's devices with the old names must not be taken for ours.
     link::create_veth((&world.app, "weft0"), (&world.host, "up0"), &Default::default()).expect("veth");
     link::set_mtu(&world.host, "up0", 1280).expect("mtu");
     std::thread::sleep(Duration::from_millis(500));
@@ -267,7 +267,7 @@ fn other_names_change_nothing() {
     assert_eq!(names(&world.host), ["lo", "other1", "up0"]);
 }
 
-/// What is in the namespaces of the test.
+/// Returns the links in the test's namespaces.
 fn inventory(world: &World) -> Vec<Vec<(String, u32)>> {
     let of = |ns| link::list(ns).expect("links").into_iter().map(|l| (l.name, l.index)).collect();
     [&world.app, &world.host, &world.far].map(of).into()
@@ -313,7 +313,7 @@ fn in_one_namespace_each_device_answers_for_its_own_address() {
         return;
     }
     let mut world = World::new();
-    // The port stands beside its uplink.
+    // The port is in the same namespace as its uplink.
     world.app = world.host.handle().expect("handle");
     link::add_address(&world.host, "up0", "10.97.0.9".parse().expect("address"), 24).expect("address");
     let settings = ["arp_ignore", "arp_announce"].map(|name| format!("net/ipv4/conf/up0/{name}"));

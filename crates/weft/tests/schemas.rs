@@ -1,4 +1,4 @@
-//! What the commands really write is what `docs/schemas` says: each command that has `--json` is run, and its document is checked.
+//! Documents of the commands against `docs/schemas`: each command with `--json` is run, and its document is checked.
 
 mod common;
 #[path = "../../weft-report/tests/schema/mod.rs"]
@@ -16,7 +16,7 @@ use weft_host::{NetNs, link};
 
 const POLICY: &str = "link 10mbps\nclass web = udp port 80\nroot = priority { web, default }\n";
 
-/// The schema that a document names.
+/// Returns the schema that a document names.
 fn schema_of(document: &Value) -> Value {
     let title = document["schema"].as_str().expect("a document names its schema");
     let name = title.split('/').next().expect("a name");
@@ -27,7 +27,7 @@ fn schema_of(document: &Value) -> Value {
     schema
 }
 
-/// Asserts that a document is one of this name, and what its schema says.
+/// Asserts that a document has this name and fits its schema.
 #[track_caller]
 fn check(document: &Value, name: &str) {
     assert!(document["schema"].as_str().is_some_and(|s| s.starts_with(&format!("{name}/"))), "{document}");
@@ -35,7 +35,7 @@ fn check(document: &Value, name: &str) {
     assert!(PROMISED.contains(&name), "{name} is not in the list of this test");
 }
 
-/// The document that a command writes to standard output.
+/// Returns the document that a command writes to standard output.
 #[track_caller]
 fn written(args: &[&str], codes: &[i32]) -> Value {
     parsed(&run(&[args, &["--json", "-"]].concat()), codes, args)
@@ -48,7 +48,7 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
         .unwrap_or_else(|error| panic!("{args:?}: {error}: {}; {}", said.out, said.err))
 }
 
-/// The documents that the tests of this file check, each in one of them.
+/// The documents that this file checks, each in one test.
 const PROMISED: [&str; 13] = [
     "weft-bench",
     "weft-demo",
@@ -65,9 +65,9 @@ const PROMISED: [&str; 13] = [
     "weft-titan-status",
 ];
 
-/// Written by commands that need more than a machine or this test has; tests of their own check them. A probe needs a NIC that takes
-/// rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see `crates/weft-lab/tests/cross.rs`,
-/// and `crates/weft-report/tests/schemas.rs` for the document.
+/// Documents of commands that need more than a machine or this test has; their own tests check them. A probe needs a
+/// NIC that takes rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see
+/// `crates/weft-lab/tests/cross.rs`, and `crates/weft-report/tests/schemas.rs` for the document.
 const ELSEWHERE: [&str; 2] = ["weft-cross", "weft-steer-probe"];
 
 #[test]
@@ -93,7 +93,7 @@ fn surveys_and_policies() {
     check(&found, "weft-policy-check");
 }
 
-/// A capture of one UDP packet of 1000 bytes.
+/// Returns a capture of one UDP packet of 1000 bytes.
 fn capture() -> Vec<u8> {
     let words = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1_000_000, 0, 1000, 1000];
     let mut pcap: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -116,7 +116,7 @@ fn replays_and_simulations() {
     let scenario = "duration = \"20ms\"\nwarm_up = \"5ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
     let scenario = file(&folder, "small.toml", scenario);
     check(&written(&["sim", &scenario], &[0]), "weft-sim");
-    // The two kinds of experiments: cells of a simulation, and what is measured by code of its own.
+    // The two kinds of experiments: cells of a simulation, and native ones.
     for id in ["loom-doorbells", "dragonet-search-cost"] {
         check(&written(&["reproduce", id, "--flows", "10", "--seeds", "1"], &[0]), "weft-reproduce");
     }
@@ -144,7 +144,7 @@ fn steering() {
     check(&written(&["steer", "import", "v0", "--netns", near.name()], &[0]), "weft-steer-import");
 }
 
-/// A veth takes no rules, so that a probe of it ends before it begins.
+/// A veth takes no rules, so a probe of it fails at the start.
 #[test]
 fn a_probe_of_a_nic_without_rules_writes_nothing() {
     if !privileged("a_probe_of_a_nic_without_rules_writes_nothing") {
@@ -181,7 +181,7 @@ fn a_port_and_its_queues() {
         let up = || link::show(&app, "weft0").is_ok_and(|link| link.running);
         assert!(until(Duration::from_secs(60), up), "{ways:?}: the port does not come up");
         let socket = app.run(|| UdpSocket::bind("0.0.0.0:0")).expect("enter").expect("bind");
-        // Until a datagram has a way: the address is set after the link is up.
+        // Until a datagram has a route: the address is set after the link is up.
         assert!(until(Duration::from_secs(60), || socket.send_to(&[0; 100], (address, 80)).is_ok()));
         if ways.contains(&"--queues") {
             let titan = |args: &[&str]| run(&[&["titan"], args, &["--netns", app.name()]].concat());
@@ -205,7 +205,7 @@ fn a_demo_and_a_benchmark() {
     if !privileged("a_demo_and_a_benchmark") {
         return;
     }
-    // Whatever the verdicts are here, the document is whole.
+    // Whatever the verdicts, the document is complete.
     let demo = ["demo", "--plain", "--no-html", "--modes", "loom", "--rate", "50mbps", "--flows", "1,1,1,1"];
     check(&written(&[&demo[..], &["--duration", "2"]].concat(), &[0, 1, 3]), "weft-demo");
 }

@@ -1,4 +1,4 @@
-//! `weft sim` and `weft reproduce` as a user meets them.
+//! `weft sim` and `weft reproduce` as a user runs them.
 
 mod common;
 
@@ -128,7 +128,7 @@ fn ctrl_c_ends_a_long_run_at_once() {
     let path = file(&folder, "long.toml", "duration = \"10m\"\n[[flows]]\n");
     let document = folder.path().join("out.json").display().to_string();
     let child = Running(weft().args(["sim", &path, "--json", &document]).spawn().expect("run"));
-    // The document's file is made before signals are listened for, just before.
+    // The document's file is made just before signals are caught.
     assert!(until(Duration::from_secs(20), || std::path::Path::new(&document).exists()));
     std::thread::sleep(Duration::from_millis(500));
     child.signal(Signal::INT);
@@ -163,7 +163,7 @@ fn settings_change_the_scenario_and_show_prints_it() {
     let said = run(&["sim", &path, "--set", "host.stack.queue_assignment=dqa", "--show"]);
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("queue_assignment = \"dqa\""), "{}", said.out);
-    // What is shown is a scenario.
+    // The printed text is a scenario.
     let again = run(&["sim", &file(&folder, "shown.toml", &said.out), "--show"]);
     assert_eq!((again.code, again.out), (0, said.out));
 }
@@ -200,7 +200,7 @@ fn a_reproduction_writes_table_json_and_page() {
     assert!(list.out.contains("titan-tr-table3") && list.out.contains("hoststack-outcast"), "{}", list.out);
 }
 
-/// What the real demo shows too: Loom shares within 5 %, and orders of latency MQ, QPF, Loom.
+/// The results that the real demo shows too: Loom shares within 5 %, and latencies have the order MQ, QPF, Loom.
 #[test]
 fn the_demo_can_be_simulated_without_rights() {
     let said =

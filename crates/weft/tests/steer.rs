@@ -1,4 +1,4 @@
-//! `weft steer` as a user meets it.
+//! `weft steer` as a user runs it.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn plans_are_written_as_commands() {
     let folder = tempfile::tempdir().expect("folder");
     let own = flows(&folder);
     let plain = std::fs::read_to_string(&own).expect("flows");
-    // Of a whole network: what the flow director of e810 cannot compare.
+    // Rules of whole networks, which the flow director of e810 cannot compare.
     let networks = "tcp,192.0.2.0/24,*,198.51.100.2,443,hp\ntcp,192.0.3.0/24,*,198.51.100.2,443,be\n";
     let flows = file(&folder, "networks.csv", format!("{plain}{networks}"));
     let models = run(&["steer", "models", "--json", "-"]);
@@ -61,7 +61,7 @@ fn plans_are_written_as_commands() {
         ("intel-82599", "DPDK's rte_flow", "rte-flow", "flow create 0 "),
     ] {
         let plan = folder.path().join("plan.json");
-        // Which has no masks of addresses: the policy would reject the plan.
+        // This NIC has no address masks: the policy would reject the plan.
         let flows = if nic == "intel-82599" { &own } else { &flows };
         let args = ["steer", "plan", "--nic", nic, "--flows", flows, "--queues", "4"];
         let policy = ["--policy", "static { hp: 0..1, be: 2..3 }", "--json", plan.to_str().expect("UTF-8")];
@@ -79,7 +79,7 @@ fn plans_are_written_as_commands() {
         // DPDK drives a NIC's tables itself, whatever Linux offers of them.
         let expected = if script == "rte-flow" { rules.len() } else { rules.iter().filter(settable).count() };
         assert!(commands > 0 && commands == expected, "{nic}: {expected} of: {}", said.out);
-        // And each other one is told.
+        // Each other rule is listed.
         let told =
             said.out.lines().filter(|line| line.starts_with("# not expressible") && line.contains(", add "));
         assert_eq!(told.count(), rules.len() - commands, "{nic}: {}", said.out);
@@ -216,14 +216,14 @@ fn live_sockets_are_planned_for_until_ctrl_c() {
     let running = Running(running.expect("start weft"));
     let socket = ns.run(|| std::net::UdpSocket::bind("0.0.0.0:5353")).expect("enter").expect("bind");
     let said = |what: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(what));
-    assert!(until(Duration::from_secs(10), || said("1 flows came, 0 went")), "the socket is seen");
+    assert!(until(Duration::from_secs(10), || said("1 flows added, 0 removed")), "the socket is seen");
     drop(socket);
-    assert!(until(Duration::from_secs(10), || said("0 flows came, 1 went")), "and that it went");
+    assert!(until(Duration::from_secs(10), || said("0 flows added, 1 removed")), "and its removal");
     running.signal(Signal::INT);
     assert_eq!(running.wait(Duration::from_secs(10)).code, 130);
 }
 
-/// Runs the lines of a script in a namespace; what the tool said.
+/// Runs the lines of a script in a namespace, and returns the tool's messages.
 fn say(ns: &NetNs, script: &str) -> Vec<String> {
     let lines = script.lines().filter(|line| !line.starts_with('#'));
     let one = |line: &str| {
@@ -235,7 +235,7 @@ fn say(ns: &NetNs, script: &str) -> Vec<String> {
     lines.map(one).collect()
 }
 
-/// A veth takes no rules, so the tools' refusals must come from the kernel and not from their own readers.
+/// A veth takes no rules, so the tools' refusals must come from the kernel and not from their own parsers.
 #[test]
 fn commands_are_ones_that_the_tools_understand() {
     if !privileged("commands_are_ones_that_the_tools_understand") {

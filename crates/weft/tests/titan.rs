@@ -1,4 +1,4 @@
-//! `weft run --queues` and `weft titan` as a user meets them: the NIC and the assignment in namespaces of the test, and real
+//! `weft run --queues` and `weft titan` as a user runs them: NIC and assignment in namespaces of the test, and real
 //! TCP through both.
 
 mod common;
@@ -20,7 +20,7 @@ use weft_host::{NetNs, RunId, tap, tc_filter};
 
 /// Bytes of each connection: together 0.4 s at 100 Mb/s.
 const BYTES: usize = 1_250_000;
-/// As many as the NIC has queues.
+/// Number of flows, equal to that of the NIC's queues.
 const FLOWS: u16 = 4;
 const PORT: u16 = 5201;
 
@@ -28,7 +28,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("address")
 }
 
-/// Where the applications are, where the uplink's interface is, and where it leads to.
+/// Namespaces of the applications, of the uplink's interface, and of its other end.
 struct World {
     app: NetNs,
     host: NetNs,
@@ -61,19 +61,19 @@ impl World {
         running
     }
 
-    /// `weft titan VERB ARGS` in the applications' namespace.
+    /// Runs `weft titan VERB ARGS` in the applications' namespace.
     fn titan(&self, args: &[&str]) -> Said {
         run(&[&["titan"], args, &["--netns", self.app.name()]].concat())
     }
 
-    /// The document of `weft titan status` for a device.
+    /// Returns the document of `weft titan status` for a device.
     fn status(&self, device: &str) -> Value {
         let said = self.titan(&["status", device, "--window", "50ms", "--json", "-"]);
         assert_eq!(said.code, 0, "{}", said.err);
         serde_json::from_str(&said.out).expect("only JSON on standard output")
     }
 
-    /// Connections at the same time, each of [`BYTES`], that arrive as they were sent.
+    /// Makes concurrent connections of [`BYTES`] each, and checks the received bytes.
     fn transfer(&self, to: &str) {
         let at = (address(to), PORT);
         let listener = self.far.run(|| TcpListener::bind(at)).expect("enter").expect("bind");
@@ -98,7 +98,7 @@ impl World {
         });
     }
 
-    /// What was written down about devices of the applications' namespace, and what is pinned for them.
+    /// Returns the records and pinned objects for devices of the applications' namespace.
     fn kept(&self) -> Vec<PathBuf> {
         let inode = self.app.inode().expect("inode");
         let folders =
@@ -119,7 +119,7 @@ impl World {
     }
 }
 
-/// Asserts that a command failed and gave one line, perhaps with a hint, that has all of `named`.
+/// Asserts that a command failed and printed one line, perhaps with a hint, that has all of `named`.
 fn refused(said: &Said, named: &[&str]) {
     assert_eq!((said.code, said.out.as_str()), (1, ""), "{}", said.err);
     let lines = said.err.lines().filter(|line| !line.starts_with("  hint: "));
@@ -228,7 +228,7 @@ fn devices_that_are_not_fit_are_refused_with_the_reason() {
     let nowhere = run(&["titan", "attach", "lo", "--netns", "weft-nowhere"]);
     refused(&nowhere, &["no network namespace weft-nowhere"]);
 
-    // A port that enforces a policy has rings, and no queues to assign; one queue leaves nothing to choose.
+    // A port with a policy has rings but no queues to assign; one queue leaves no choice.
     let folder = tempfile::tempdir().expect("folder");
     let policy = file(&folder, "p.weft", "root = fair of default\n");
     let running = world.start(&[&policy]);
@@ -256,7 +256,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     let counters = folder.path().join("counters.json");
     let running = world.start(&["--queues", "4", "--json", counters.to_str().expect("UTF-8")]);
     let pid = running.0.id();
-    // Somebody else's filter, which stays.
+    // Another program's filter, which must stay.
     let foreign = "protocol ip prio 77 u32 match ip dst 192.0.2.77/32 classid 1:1";
     let filters = || world.tc("filter show dev weft0 egress");
     world.tc(&format!("filter add dev weft0 egress {foreign}"));
@@ -295,7 +295,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     });
     assert!(rest, "all has left, and something is counted still: {last}");
     let device = &last["devices"][0];
-    // As many flows at a time as queues: none is empty, while hashing would leave one so nine times in ten.
+    // As many concurrent flows as queues: none stays empty, while hashing would leave one empty nine times in ten.
     let bytes = numbers(&device["queues"], "bytes");
     assert!(bytes.iter().sum::<u64>() > u64::from(FLOWS) * BYTES as u64, "{device}");
     assert!(bytes.iter().all(|bytes| *bytes > BYTES as u64 / 4), "{device}");
@@ -310,7 +310,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
     assert_eq!(filters(), before, "the filters are as they were");
     assert_eq!(world.kept(), Vec::<PathBuf>::new());
 
-    // The NIC goes on without it, and its accounting balances.
+    // The NIC continues without it, and its accounting balances.
     world.transfer("10.98.0.2");
     running.signal(Signal::INT);
     let said = running.wait(Duration::from_secs(20));
@@ -354,7 +354,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     }
     assert_eq!(on.code, 0, "{}", on.err);
     assert!(on.err.contains("over 4 queues"), "{}", on.err);
-    // The driver is not ours: what it lacks is said.
+    // A foreign driver: its missing features are reported.
     assert!(on.err.contains("dqwa: the weights stop at the driver"), "{}", on.err);
     assert!(on.err.contains("dsos: segment sizes of this driver need `weft titan actuate`"), "{}", on.err);
     assert!(tc_filter::has_clsact(&world.app, "many0").expect("clsact"));
@@ -394,7 +394,8 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
     assert!(status.code == 0 && status.out.contains("on at no device"), "{status:?}");
     assert_eq!(world.kept(), Vec::<PathBuf>::new());
 
-    // `ip netns exec` has mounts of its own, which end with the command: what would end with them is refused.
+    // `ip netns exec` makes mounts that end with the command; attaching is refused where its state would end with
+    // them.
     let next = world.start(&["--queues", "4"]);
     let inside = ["netns", "exec", world.app.name(), env!("CARGO_BIN_EXE_weft"), "titan", "attach", "weft0"];
     if let Ok(output) = Command::new("ip").args(inside).output() {
@@ -412,14 +413,14 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
     next.signal(Signal::INT);
     next.wait(Duration::from_secs(20));
 
-    // The next NIC finds nothing of it.
+    // The next NIC finds no remains.
     let next = world.start(&["--queues", "2"]);
     let folder = tempfile::tempdir().expect("folder");
     let weights = file(&folder, "w.toml", "[[flow]]\ncgroup = \"/weft-nobody\"\nweight = 3\n");
     let on = world.titan(&["attach", "weft0", "--weights", &weights]);
     assert!(on.code == 0 && on.err.contains("over 2 queues"), "{}", on.err);
     assert!(on.err.contains("there is no cgroup /weft-nobody"), "{}", on.err);
-    // Somebody removes what was pinned: that is said, and it can be switched off all the same.
+    // Pinned objects removed by another program are reported, and assignment can still be disabled.
     for pins in world.kept().iter().filter(|path| path.is_dir()) {
         std::fs::read_dir(pins).expect("pins").for_each(|pin| {
             std::fs::remove_file(pin.expect("a pin").path()).expect("removed");

@@ -1,4 +1,4 @@
-//! What the program says to those who use it wrongly, and to those who ask for help.
+//! The program's answers to wrong usage, and its help.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn a_wrong_policy_is_told_by_line_and_column() {
     let quiet = run(&["policy", "check", "--quiet", &policy]);
     assert_eq!((quiet.code, quiet.out.as_str()), (1, ""));
 
-    // Every command that takes a policy says the same, before it does anything else.
+    // Every command that takes a policy prints the same, before any side effect.
     let demo = run(&["demo", "--policy", &policy, "--no-html"]);
     assert_eq!(demo.code, 1);
     assert_eq!(demo.err.trim_end(), said.out.trim_end());
@@ -118,7 +118,7 @@ fn a_wrong_interface_is_told_with_those_that_exist() {
     let said = run(&["run", &policy, "--uplink", "absent0"]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("no interface absent0") && said.err.contains("there are:"), "{}", said.err);
-    // Beside it may stand that something left behind by a run that was killed has been removed.
+    // A note on removed remains of a killed run may precede it.
     let others = said.err.lines().filter(|line| !line.starts_with("note: removed what earlier runs"));
     assert_eq!(others.count(), 1, "{}", said.err);
     let said = run(&["run", &policy, "--uplink", "lo", "--netns", "no-such-namespace"]);
@@ -161,7 +161,7 @@ fn a_missing_program_is_named_with_its_package() {
     if !weft_host::testing::privileged("a_missing_program_is_named_with_its_package") {
         return;
     }
-    // In a mount namespace of its own, where the file is hidden.
+    // Runs in its own mount namespace, where the file is hidden.
     if !weft_host::testing::has_program("a_missing_program_is_named_with_its_package", "iperf3") {
         return;
     }

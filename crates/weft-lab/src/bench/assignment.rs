@@ -1,13 +1,14 @@
-//! What queue assignment costs: nanoseconds of its programs for each packet, by the kernel's own run-time statistics, at the
-//! port of a multiqueue NIC, with few and with many flows.
+//! The cost of queue assignment: nanoseconds of its eBPF programs per packet, from the kernel's run-time statistics.
 //!
-//! Every flow is a UDP socket, and packets are small, so nothing but the path itself takes time. In one case each packet is
-//! its flow's only one, so that the flow becomes active with it, looks for a queue, and is counted out again: the dearest
-//! there is. In the other a flow sends sixteen in a row, of which one does that.
+//! The programs are attached to the port of a multiqueue NIC; the number of flows and the burst of each flow vary.
+//! Every flow is a UDP socket and packets are small, so that only the path itself takes time. With a burst of 1 each
+//! packet activates its flow, gets a queue, and deactivates the flow again: the most expensive case. With a burst of
+//! 16 only the first packet of a burst does that.
 //!
-//! The statistics themselves take time, more than a short program does: a run that returns at once stands in them with some
-//! 65 ns on a virtual machine. Figures are given both with it, as the kernel counts, and less it. How much it is, is measured in the same run, by the program that sees dropped packets: nobody drops
-//! packets of ours here, and for others (those that the receiver drops) it returns at once.
+//! The statistics themselves take time, more than a short program does: a run that returns at once counts some 65 ns
+//! on a virtual machine. Results are given both as the kernel counts and with this overhead subtracted. The same run
+//! measures the overhead, with the program that sees dropped packets: none of our packets is dropped in the NIC, and
+//! for others (those that the receiver drops) it returns at once.
 
 use core::net::{IpAddr, Ipv4Addr};
 use nix::sched::{CloneFlags, unshare};
@@ -31,28 +32,28 @@ use weft_units::{BitsPerSec, Nanos};
 
 /// Numbers of flows.
 pub const FLOWS: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
-/// Packets that a flow sends in a row.
+/// Packets that a flow sends back to back.
 pub const BURSTS: [u32; 2] = [16, 1];
 /// Packets of a run.
 const PACKETS: u64 = 400_000;
-/// Packets that may be in the NIC: below what its rings hold, so that none is dropped.
+/// The most packets in the NIC at a time: less than its rings hold, so that none is dropped.
 const IN_FLIGHT: u64 = 512;
-/// A link that is no limit.
+/// A link fast enough that it never limits.
 const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
-/// Flows of one address of the sender: fewer than a namespace has ports for.
+/// Flows per source address: fewer than a namespace has ports for.
 const FLOWS_PER_ADDRESS: u32 = 25_000;
-/// Files of this process besides the flows' sockets, at most.
+/// The most files that this process has open besides the flows' sockets.
 const OTHER_FILES: u64 = 1000;
-/// The receiver's port: a socket that nobody reads, so the kernel drops what comes.
+/// The receiver's port. Its socket is never read, so that the kernel drops what arrives.
 const PORT: u16 = 9000;
 
-/// Why it could not be measured.
+/// The reason that queue assignment could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum AssignmentError {
-    /// Something of the testbed, in words.
+    /// A step on the testbed failed.
     #[error("measure queue assignment: {0}")]
     Failed(String),
-    /// It was asked to stop.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
 }
@@ -61,10 +62,10 @@ fn failed(error: impl core::fmt::Display) -> AssignmentError {
     AssignmentError::Failed(error.to_string())
 }
 
-/// Measures a number of flows and a burst, `runs` times.
+/// Measures queue assignment for `flows` flows in bursts of `burst`, `runs` times.
 ///
 /// # Errors
-/// Without rights, or when it is asked to stop.
+/// Fails without network rights, when a step on the testbed fails, or when `stop` asks for it.
 pub fn run(
     flows: u32,
     burst: u32,
@@ -93,7 +94,7 @@ pub fn run(
     Ok(case(flows, burst, &measured, activations))
 }
 
-/// What each run took, and its packets a second.
+/// The cost of each run, and its packets per second.
 type Measured = (Vec<Cost>, Vec<f64>);
 
 fn measure(
@@ -104,7 +105,7 @@ fn measure(
     runs: u32,
 ) -> Result<Measured, AssignmentError> {
     let _statistics = BpfStats::enable().map_err(failed)?;
-    // Once without measuring: every socket gets its entry.
+    // One pass without measuring: every socket gets its entry in the flow table.
     send(groups, u64::from(flows) * u64::from(burst))?;
     let (mut costs, mut speeds) = (Vec::new(), Vec::new());
     for _ in 0..runs {
@@ -133,20 +134,20 @@ fn case(flows: u32, burst: u32, (costs, speeds): &Measured, activations: u64) ->
     let floor = stats::median(&floors).unwrap_or(0.0);
     case.other.insert("empty_run_ns".to_owned(), floor.into());
     case.limited_by = Some(format!(
-        "{gross:.0} ns of programs a packet; {median:.0} ns less what empty runs stand in the statistics with, {floor:.0} ns each"
+        "{gross:.0} ns of programs a packet; {median:.0} ns without the statistics' own overhead, {floor:.0} ns for each program run"
     ));
     case
 }
 
-/// What the programs took in a run.
+/// The programs' cost in one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Cost {
     packets: f64,
-    /// Nanoseconds a packet, as the kernel's statistics have them.
+    /// Nanoseconds per packet, as the kernel counts them.
     gross: f64,
-    /// Nanoseconds a packet, less those of as many empty runs.
+    /// Nanoseconds per packet, without the overhead of the statistics.
     nanos: f64,
-    /// Nanoseconds of an empty run.
+    /// Nanoseconds that the kernel counts for a program that returns at once.
     floor: f64,
 }
 
@@ -169,8 +170,8 @@ impl Cost {
     }
 }
 
-/// How many flows each group has. A process may have fewer files than there are to be flows, so threads with tables of their
-/// own have them.
+/// Returns the number of flows of each group. A process may open fewer files than there are flows, so groups are
+/// threads that have file tables of their own.
 fn groups(flows: u32) -> Result<Vec<u32>, AssignmentError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -186,27 +187,27 @@ fn groups(flows: u32) -> Result<Vec<u32>, AssignmentError> {
     Ok((0..count).map(|number| most.min(flows - number * most)).collect())
 }
 
-/// The address of a group of the sender.
+/// The source address of a group.
 fn address(group: usize) -> Ipv4Addr {
     Ipv4Addr::from_octets([10, 99, 2, group as u8 + 1])
 }
 
-/// How packets are sent.
+/// Parameters of sending, the same for all groups.
 #[derive(Clone, Copy)]
 struct Sending<'a> {
     titan: &'a Titan,
-    /// Packets of a flow in a row.
+    /// Packets that a flow sends back to back.
     burst: u32,
-    /// There are other groups.
+    /// Whether groups send in turns, because there are several.
     turns: bool,
     stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// A thread with sockets.
+/// A thread that owns sockets.
 struct Group {
-    /// Packets to send.
+    /// Requests: numbers of packets to send.
     ask: Sender<u64>,
-    /// Packets that were sent.
+    /// Replies: numbers of packets sent.
     told: Receiver<Result<u64, AssignmentError>>,
 }
 
@@ -245,7 +246,7 @@ impl Group {
     }
 }
 
-/// Connected sockets in the sender's namespace, in a table of files that is this thread's alone.
+/// Opens connected sockets in the sender's namespace, in a file table that belongs to this thread alone.
 fn sockets(bed: &Testbed, from: Ipv4Addr, flows: u32) -> Result<Vec<UdpSocket>, AssignmentError> {
     unshare(CloneFlags::CLONE_FILES).map_err(failed)?;
     let open = |_| -> std::io::Result<UdpSocket> {
@@ -259,7 +260,7 @@ fn sockets(bed: &Testbed, from: Ipv4Addr, flows: u32) -> Result<Vec<UdpSocket>, 
         .map_err(failed)
 }
 
-/// Sends packets from all groups by turns.
+/// Sends packets from all groups in turns.
 fn send(groups: &[Group], packets: u64) -> Result<(), AssignmentError> {
     let mut sent = 0;
     while sent < packets {
@@ -270,8 +271,8 @@ fn send(groups: &[Group], packets: u64) -> Result<(), AssignmentError> {
     Ok(())
 }
 
-/// Sends up to so many packets, `burst` of a flow and then of the next, and never more than the NIC can hold. Where groups take
-/// turns, each flow is asked once.
+/// Sends up to `packets` packets in bursts, flow by flow, and never more than the NIC can hold. Where groups take
+/// turns, each flow sends one burst.
 fn send_from(sockets: &[UdpSocket], packets: u64, sending: Sending) -> Result<u64, AssignmentError> {
     let burst = u64::from(sending.burst);
     let mut sent = 0;
@@ -281,7 +282,7 @@ fn send_from(sockets: &[UdpSocket], packets: u64, sending: Sending) -> Result<u6
             break;
         }
         for _ in 0..burst {
-            // What the kernel has no room for is not sent; the count is of attempts.
+            // A full send buffer is no error here: the count is of attempts.
             let _ = socket.send(&[0; 64]);
         }
         sent += burst;
@@ -307,7 +308,7 @@ fn wait_for_room(titan: &Titan, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), 
         if stop() {
             return Err(AssignmentError::Stopped);
         }
-        // Not at once again: who reads the counts all the time takes their lines from the core that writes them.
+        // Reading the counts in a tight loop would take their cache lines from the core that writes them.
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
@@ -326,7 +327,7 @@ mod tests {
             ("weft_consumed", stats(0, 0)),
             ("weft_dropped", stats(0, 0)),
         ]);
-        // Ten packets; the second program runs for two others too.
+        // Ten packets; the second program also runs for two others.
         let after = named([
             ("weft_titan", stats(10, 1500)),
             ("weft_consumed", stats(12, 1740)),

@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 use weft_report::bench::BenchCase;
 use weft_sched::workload::{ClosedLoop, Refill, WorkloadError, figure1_program};
 
-/// The numbers of flows that are measured.
+/// Numbers of flows that are measured.
 pub const FLOWS: [u32; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// The seed of the workload.
 pub const SEED: u64 = 1;
-/// How long a run takes at least.
+/// Minimum length of a run.
 const SPAN: Duration = Duration::from_millis(300);
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const STEP: u64 = 65_536;
 
-/// Measures the engine with `flows` flows, `runs` times: packets enqueued and dequeued per second, on one core.
+/// Measures the engine with `flows` flows, `runs` times: packets enqueued and dequeued per second on one core.
 ///
 /// # Errors
-/// When the program cannot be run.
+/// Fails when the program cannot be run.
 pub fn run(flows: u32, runs: u32) -> Result<BenchCase, WorkloadError> {
     let mut workload = ClosedLoop::new(&figure1_program(), flows, Refill::Shuffled, SEED)?;
-    // Caches and branch predictors settle.
+    // Warms caches and branch predictors.
     workload.run(u64::from(flows).max(STEP));
     let mut speeds = Vec::with_capacity(runs as usize);
     for _ in 0..runs {

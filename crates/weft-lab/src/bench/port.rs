@@ -1,5 +1,7 @@
-//! What one transmit thread carries through a port: many flows in MTU-size segments, and a few flows in whole
-//! super-packets, on a link that is no limit. Real TCP between namespaces of this run.
+//! Throughput of one transmit thread through a port, on a link that never limits.
+//!
+//! Two cases: many flows in MTU-size segments, and a few flows in whole super-packets. Real TCP runs between
+//! namespaces of this run.
 
 use crate::experiments::loom::{
     Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, Outcome, Scenario, carry, with_bench,
@@ -13,28 +15,28 @@ use weft_report::bench::BenchCase;
 use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
-/// T0's requests a second and their bytes, as the demo has them unless told otherwise.
+/// T0's requests per second, the demo's default.
 pub const DEMO_REQUESTS_PER_S: u32 = 1000;
-/// Bytes of a request.
+/// Bytes per request.
 pub const DEMO_REQUEST_BYTES: u32 = 64;
-/// Above this share of a core the worker itself was the limit.
+/// The worker's share of a core above which the worker itself is reported as the limit.
 const BUSY: f64 = 0.9;
 
 /// A case of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortCase {
-    /// The demo's heaviest load: its 340 flows and T0's requests, one MTU-size segment a write. The demo's own trial measures the same, by
-    /// the same function.
+    /// The demo's heaviest load: its 340 flows and T0's requests, one MTU-size segment per write. The demo's trial
+    /// measures the same load with the same function.
     ManyFlows,
-    /// Four flows, super-packets whole.
+    /// Four flows; super-packets are not cut.
     WholePackets,
 }
 
 impl PortCase {
-    /// Both.
+    /// Both cases.
     pub const ALL: [Self; 2] = [Self::ManyFlows, Self::WholePackets];
 
-    /// Its name in the report.
+    /// The case's name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::ManyFlows => "port-340-flows-mtu-segments",
@@ -69,7 +71,8 @@ impl PortCase {
     }
 }
 
-/// Runs `case` `runs` times on `policy`, which must have the classes T0 to T4. `on_run` hears of each run's throughput.
+/// Runs `case` `runs` times on `policy`, which must have the classes T0 to T4. `on_run` is told each run's
+/// throughput.
 ///
 /// # Errors
 /// As [`crate::experiments::loom::run`].
@@ -116,7 +119,7 @@ fn limited_by(share: f64) -> String {
     }
 }
 
-/// Writes to the uplink per second of the whole run.
+/// Returns writes to the uplink per second of the whole run.
 fn packets_per_second(outcome: &Outcome) -> f64 {
     outcome.totals.uplink_writes.packets.get() as f64 / Carried::length().as_secs_f64()
 }

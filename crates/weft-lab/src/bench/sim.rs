@@ -1,6 +1,6 @@
 //! Speed of the simulator: bare events, datagrams through a qdisc, and the whole host model with TCP.
 //!
-//! The cases are those of the programs in `bench/peers/`, which run the same on ns-3.
+//! The programs in `bench/peers/` run the same cases on ns-3.
 
 use crate::catalogue::files::cost_file;
 use crate::catalogue::overlay;
@@ -15,27 +15,28 @@ use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};
 use weft_units::Nanos;
 
-/// Seed of everything random.
+/// Seed of all random draws.
 pub const SEED: u64 = 1;
-/// Pending events of the hold model.
+/// Numbers of pending events of the hold model.
 pub const PENDING: [u32; 4] = [100, 1000, 10_000, 100_000];
 /// Events of one run of the hold model.
 const HOLD_EVENTS: u64 = 10_000_000;
 /// Mean delay of an event.
 const MEAN_DELAY: f64 = 1000.0;
 
-/// An event of the hold model, as large with its time as one of ns-3: `Scheduler::Event` (a pointer and a key of 16 bytes, the time in it)
-/// and the `EventImpl` that it points to (virtual table, reference count, function), 48 bytes together.
+/// An event of the hold model, of the same size, with its time, as one of ns-3: `Scheduler::Event` (a pointer, and a
+/// key of 16 bytes with the time) and the `EventImpl` behind the pointer (virtual table, reference count, function),
+/// 48 bytes together.
 #[derive(Clone, Copy)]
 struct HoldEvent {
-    /// What it does when its time has come: called through the pointer, as ns-3 calls an event.
+    /// The event's action, called through the pointer, as ns-3 calls an event.
     action: fn(&mut Hold, Nanos, &Self),
     rest: [u64; 4],
 }
 
 const _: () = assert!(size_of::<HoldEvent>() + size_of::<Nanos>() == 48);
 
-/// What events change.
+/// State that events change.
 struct Hold {
     queue: EventQueue<HoldEvent>,
     delays: Vec<u64>,
@@ -43,7 +44,7 @@ struct Hold {
 }
 
 impl Hold {
-    /// The hold model's only action: another event like it, after the next delay.
+    /// The hold model's only action: schedules another such event after the next delay.
     fn hold(&mut self, now: Nanos, event: &HoldEvent) {
         let delay = self.delays[self.next % self.delays.len()];
         self.next += 1;
@@ -58,10 +59,10 @@ impl Hold {
     }
 }
 
-/// The hold model: each event that leaves puts one in, after an exponential delay of 1 us on average.
+/// Measures the hold model: each event removed schedules another, after an exponential delay of 1 us on average.
 pub fn hold(pending: u32, runs: u32) -> BenchCase {
     let mut random = Pcg64Mcg::seed_from_u64(SEED);
-    // Drawn beforehand, so that the generator is not what is measured.
+    // Drawn in advance, so that the generator is not measured.
     let delays: Vec<u64> = (0..1 << 16).map(|_| exponential(&mut random)).collect();
     let rates: Vec<f64> = (0..runs).map(|_| hold_once(pending, &delays)).collect();
     case(&format!("hold-{pending}"), &rates, &[])
@@ -72,7 +73,7 @@ fn exponential(random: &mut Pcg64Mcg) -> u64 {
     (-(1.0 - uniform).ln() * MEAN_DELAY) as u64
 }
 
-/// Events per second of one run, after as many events as three times the pending ones.
+/// Returns events per second of one run, after a warm-up of three times the pending events.
 fn hold_once(pending: u32, delays: &[u64]) -> f64 {
     let mut hold = Hold { queue: EventQueue::new(), delays: delays.to_vec(), next: 0 };
     for number in 0..pending {
@@ -85,19 +86,20 @@ fn hold_once(pending: u32, delays: &[u64]) -> f64 {
     HOLD_EVENTS as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// 9 Gb/s of datagrams of 1472 bytes through one queue with `fq_codel` at 10 Gb/s.
+/// Measures 9 Gb/s of datagrams of 1472 bytes through one queue with `fq_codel` at 10 Gb/s.
 ///
 /// # Errors
-/// The scenario cannot run: a defect of ours.
+/// Fails when the scenario cannot run, which is a defect of ours.
 pub fn udp(runs: u32) -> Result<BenchCase, RunError> {
     whole("udp", include_str!("../../../../experiments/scenarios/udp-fq-codel.toml"), &[], runs)
 }
 
-/// Twelve bulk CUBIC flows at 10 Gb/s and 25 us one way. As in ns-3, which has neither costs of work, nor segments of several
-/// packets, nor byte queue limits: free processors, packets of one MTU, one queue with `fq_codel`, 64 MiB of buffers and windows.
+/// Measures twelve bulk CUBIC flows at 10 Gb/s with 25 us one way. ns-3 models no processing costs, no super-packets
+/// and no byte queue limits, so here too processing is free, packets are of one MTU, and one queue has `fq_codel`;
+/// buffers and windows are 64 MiB.
 ///
 /// # Errors
-/// The scenario cannot run: a defect of ours.
+/// Fails when the scenario cannot run, which is a defect of ours.
 pub fn tcp(runs: u32) -> Result<BenchCase, RunError> {
     let text = |text: &str| Value::String(text.to_owned());
     let settings = [
@@ -141,7 +143,7 @@ fn whole(name: &str, text: &str, settings: &[(&str, Value)], runs: u32) -> Resul
 
 fn read(text: &str, settings: &[(&str, Value)]) -> Result<Scenario, String> {
     let mut document: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    // What a setting changes has another source: the caller.
+    // The file's source annotations do not hold for values that the caller replaces.
     document.remove("source");
     for (path, value) in settings {
         overlay::apply(&mut document, path, value.clone()).map_err(|error| error.to_string())?;
@@ -164,7 +166,7 @@ fn case(name: &str, rates: &[f64], figures: &[(&str, f64)]) -> BenchCase {
 mod tests {
     use super::*;
 
-    /// The settings fit the scenario's file, whatever the file says of its values' sources.
+    /// The settings fit the scenario's file, whatever its source annotations say.
     #[test]
     fn whole_models_can_be_read() {
         for case in [udp(0), tcp(0)] {

@@ -1,8 +1,8 @@
-//! The files below `experiments/`, which are part of the program.
+//! The files below `experiments/`, compiled into the program.
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        /// Name below `experiments/`, and text.
+        /// Names below `experiments/`, and texts.
         const FILES: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../../experiments/", $name)))),*];
     };
@@ -73,10 +73,10 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
     FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// A cost file that a scenario names relative to `scenarios/`.
+/// Returns a cost file that a scenario names relative to `scenarios/`.
 ///
 /// # Errors
-/// What it is called, when there is none.
+/// Fails with the file's name when it is missing.
 pub(crate) fn cost_file(path: &str) -> Result<String, String> {
     let name = path.trim_start_matches("../");
     text(name).map(str::to_owned).ok_or_else(|| format!("experiments/{name} is not part of this program"))

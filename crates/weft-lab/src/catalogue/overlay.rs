@@ -1,57 +1,57 @@
-//! Single values put over a TOML document, by the path of their key: what `--set host.stack.xps=true` means, and how an experiment's
-//! cells differ from its scenario.
+//! Single values set in a TOML document by the path of their key: `--set host.stack.xps=true`, and the cells of an
+//! experiment, which differ from its scenario in such values.
 
 use std::fmt::Write as _;
 use thiserror::Error;
 use toml::{Table, Value};
 
-/// Why a value could not be put over a document.
+/// The reason that a value could not be set.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum OverlayError {
     /// Not `path=value`.
     #[error("`{0}` is not KEY=VALUE, such as `host.stack.qdisc=fq_codel`")]
     NotASetting(String),
-    /// A path that is none.
+    /// The path is invalid.
     #[error("`{path}` is not a path of keys: {reason}")]
     Path {
         /// The path given.
         path: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: &'static str,
     },
-    /// A value that begins like a TOML list, table or text and is none.
+    /// A value begins like a TOML list, table or string, but is not one.
     #[error("`{given}` is not a value of TOML: {reason}")]
     Value {
         /// The value given.
         given: String,
-        /// What the parser found.
+        /// The parser's message.
         reason: String,
     },
-    /// A list that is not there.
+    /// The path names a list that does not exist.
     #[error("`{part}` does not exist, so it has no element {index}")]
     NoList {
         /// The path up to the list.
         part: String,
-        /// The element that was asked for.
+        /// The index asked for.
         index: String,
     },
-    /// An element that a list has not.
+    /// The path names an element beyond the end of a list.
     #[error("`{part}.{index}` does not exist: `{part}` has {length}, counted from 0")]
     NoElement {
         /// The path up to the list.
         part: String,
-        /// The element that was asked for.
+        /// The index asked for.
         index: String,
-        /// How many elements the list has, in words.
+        /// The number of the list's elements, in words.
         length: String,
     },
-    /// A key inside something that is neither table nor list.
+    /// The path continues below a value that is neither table nor list.
     #[error("`{part}` is {kind} and has no `{key}`")]
     NoTable {
         /// The path up to the value.
         part: String,
-        /// What it is.
+        /// The kind of the value.
         kind: &'static str,
         /// The key that was asked for.
         key: String,
@@ -61,21 +61,22 @@ pub enum OverlayError {
     Document(String),
 }
 
-/// A value and the path of its key.
+/// A value with the path of its key.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
-    /// Keys with dots between them; elements of lists by their index, from 0.
+    /// Keys separated by dots; elements of lists by their index, from 0.
     pub path: String,
     /// The value.
     pub value: Value,
 }
 
 impl Setting {
-    /// Reads `path=value`. A value that is TOML is taken as such (`true`, `8`, `[1, 2]`, `{ htb = { rate = "1gbps" } }`), any other
-    /// as a text, so that `fq_codel` and `10gbps` need no quotes.
+    /// Parses `path=value`. A value that is valid TOML is taken as such (`true`, `8`, `[1, 2]`, `{ htb = { rate =
+    /// "1gbps" } }`), any other as a string, so that `fq_codel` and `10gbps` need no quotes.
     ///
     /// # Errors
-    /// There is no `=`, the path is none, or the value begins like a list, a table or a quoted text and is none.
+    /// Fails without `=`, for an invalid path, and for a value that begins like a list, table or quoted string but is
+    /// not one.
     pub fn parse(text: &str) -> Result<Self, OverlayError> {
         let (path, given) =
             split_at_equals(text).ok_or_else(|| OverlayError::NotASetting(text.to_owned()))?;
@@ -104,7 +105,7 @@ fn split_at_equals(text: &str) -> Option<(&str, &str)> {
     equals.map(|(at, _)| (&text[..at], &text[at + 1..]))
 }
 
-/// The keys of a path. A key in double quotes may have dots in it.
+/// Splits a path into keys. A key in double quotes may contain dots.
 fn parts(path: &str) -> Result<Vec<String>, OverlayError> {
     let wrong = |reason| OverlayError::Path { path: path.to_owned(), reason };
     let mut keys = Vec::new();
@@ -131,18 +132,19 @@ fn parts(path: &str) -> Result<Vec<String>, OverlayError> {
     }
 }
 
-/// Puts `value` at `path`: keys with dots between them, elements of lists by their index, from 0. Tables that are not there are made,
-/// because a scenario may leave out what has a default; elements of lists are not. A document that gives an error is unchanged.
+/// Sets `value` at `path`: keys separated by dots, elements of lists by their index, from 0. Missing tables are
+/// added, because a scenario may omit what has a default; missing elements of lists are not. On an error the document
+/// is unchanged.
 ///
 /// # Errors
-/// The path is none, or part of it does not exist: the error says which.
+/// Fails for an invalid path, or one with a missing part: the error names it.
 pub fn apply(table: &mut Table, path: &str, value: Value) -> Result<(), OverlayError> {
     let keys = parts(path)?;
     let Some((first, rest)) = keys.split_first() else { return Ok(()) };
     put(table, first, rest, &mut String::new(), value)
 }
 
-/// Puts `value` below `key` of a table; `above` is the path of the table.
+/// Sets `value` below `key` of a table; `above` is the path of the table.
 fn put(
     table: &mut Table,
     key: &str,
@@ -160,7 +162,7 @@ fn put(
     Ok(())
 }
 
-/// Puts `value` below something that is there; `above` is its path.
+/// Sets `value` below an existing value; `above` is its path.
 fn descend(inner: &mut Value, rest: &[String], above: &mut String, value: Value) -> Result<(), OverlayError> {
     let Some((key, rest)) = rest.split_first() else {
         *inner = value;
@@ -183,7 +185,7 @@ fn descend(inner: &mut Value, rest: &[String], above: &mut String, value: Value)
     }
 }
 
-/// `value` inside tables named by `keys`; `above` is the path of the outermost, which does not exist yet.
+/// Wraps `value` in tables named by `keys`; `above` is the path of the outermost, which does not exist yet.
 fn nested(keys: &[String], above: &str, value: Value) -> Result<Value, OverlayError> {
     let Some((key, rest)) = keys.split_first() else { return Ok(value) };
     if key.bytes().all(|b| b.is_ascii_digit()) {
@@ -209,10 +211,10 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A document's text with settings put over it, in their order. Comments and order are lost.
+/// Returns a document's text with settings applied in order. Comments and the order of keys are lost.
 ///
 /// # Errors
-/// The text is not TOML, or part of a path does not exist.
+/// Fails if the text is not TOML, or part of a path does not exist.
 pub fn overlaid(text: &str, settings: &[Setting]) -> Result<String, OverlayError> {
     let document = |error: &dyn std::fmt::Display| OverlayError::Document(error.to_string());
     let mut table: Table = text.parse().map_err(|error: toml::de::Error| document(&error.message()))?;

@@ -1,33 +1,33 @@
-//! What experiments share whoever runs them: what is asked of one, and why one does not run.
+//! Common parts of experiments: the request, and the errors.
 
 use thiserror::Error;
 
-/// What is asked of an experiment that runs on this machine.
+/// A request for an experiment that runs on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// The number of flows (or hosts) instead of the experiment's.
+    /// The number of flows (or hosts), in place of the experiment's.
     pub flows: Option<u32>,
     /// The first seed.
     pub seed: u64,
-    /// Runs of each cell instead of the experiment's own number.
+    /// Runs of each cell, in place of the experiment's number.
     pub seeds: Option<u32>,
-    /// Bytes that each pair of a shuffle transfers, such as `10MB`, instead of the experiment's.
+    /// Bytes that each pair of a shuffle transfers, such as `10MB`, in place of the experiment's.
     pub transfer: Option<String>,
     /// Threads.
     pub threads: usize,
-    /// Factor of the times; 1 is the paper's. The experiment's own default without it.
+    /// Factor on all times; 1 is the paper's. `None` takes the experiment's default.
     pub time_scale: Option<f64>,
 }
 
-/// Why an experiment does not run.
+/// The reason that an experiment did not run.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
-    /// It cannot, on this machine.
+    /// This machine cannot run it.
     #[error("{id}: {reason}")]
     Failed {
         /// The experiment.
         id: String,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// Stopped by the user.

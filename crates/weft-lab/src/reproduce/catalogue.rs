@@ -1,4 +1,4 @@
-//! The experiments that there are.
+//! The list of experiments.
 
 use super::file::{self, FileError};
 use super::native;
@@ -39,22 +39,22 @@ const IDS: &[&str] = &[
     "titan-order",
 ];
 
-/// The text of a file.
+/// Returns the text of a file.
 pub(super) fn text(name: &str) -> Result<&'static str, FileError> {
     files::text(name).ok_or_else(|| FileError::Missing(name.to_owned()))
 }
 
-/// Ids of all experiments.
+/// Returns the ids of all experiments.
 pub const fn ids() -> &'static [&'static str] {
     IDS
 }
 
-/// The number of claims in a simulated experiment's file; 0 for an id without a file.
+/// Returns the number of claims in a simulated experiment's file; 0 for an id without a file.
 pub fn claims_of(id: &str) -> usize {
     file::experiment(id).map_or(0, |file| file.claims.len())
 }
 
-/// An experiment's title and source; none for an id that there is not.
+/// Returns an experiment's title and source; `None` for an unknown id.
 pub fn title(id: &str) -> Option<(String, String)> {
     let native = native::of(id).map(|native| (native.title.to_owned(), native.source.to_owned()));
     native.or_else(|| file::experiment(id).ok().map(|file| (file.title, file.source)))

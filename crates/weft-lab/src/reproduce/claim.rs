@@ -1,36 +1,37 @@
-//! Conditions on cells: what the papers say in words.
+//! Claims: conditions on cells that state the papers' sentences.
 //!
-//! `CELL < NUMBER`, `CELL < FACTOR * CELL`, or with `>`; a cell is `ROW.COLUMN@FLOWS`.
+//! A condition is `CELL < NUMBER` or `CELL < FACTOR * CELL`, or has `>`; a cell is `ROW.COLUMN@FLOWS`.
 //!
-//! Each claim has a null model: what the cells would be if the statement were false. A claim that its null model passes too says nothing.
+//! Each claim has a null model: the cells as they would be if the statement were false. A claim that its null model
+//! also passes shows nothing.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use weft_report::judgement::Judgement;
 use weft_report::stats;
 
-/// Simulated values by row, column and flows.
+/// Simulated values by row, column and flow count.
 pub(super) type Values = BTreeMap<(String, String, u32), f64>;
 
-/// A condition, evaluated.
+/// An evaluated condition.
 struct Evaluated {
-    /// The figures, as `left` and `right` in words.
+    /// The two sides in words.
     text: String,
     holds: bool,
 }
 
-/// A null model, made of the run's own cells.
+/// A null model, computed from the run's own cells.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Null {
-    /// Something makes no difference.
+    /// One dimension makes no difference.
     Alike(Alike),
-    /// Rows or columns have the values of others: `{ T1 = "C6" }` says that T1 does what C6 does. A column may have one value
-    /// throughout: `{ ratio = 1 }`.
+    /// Rows or columns have the values of others: `{ T1 = "C6" }` gives T1 the values of C6. A column may have one
+    /// value throughout: `{ ratio = 1 }`.
     Instead(BTreeMap<String, Instead>),
 }
 
-/// What makes no difference.
+/// The dimension without effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(super) enum Alike {
     /// The configuration: each cell is the mean of its column over all rows.
@@ -44,7 +45,7 @@ pub(super) enum Alike {
     Columns,
 }
 
-/// What stands instead of a row or a column.
+/// The replacement of a row or a column.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Instead {
@@ -53,7 +54,7 @@ pub(super) enum Instead {
 }
 
 impl Null {
-    /// In words, for readers of reports.
+    /// Describes the null model for readers of reports.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Alike(Alike::Rows) => "all rows are alike".to_owned(),
@@ -69,7 +70,7 @@ impl Null {
         }
     }
 
-    /// The cells if the null model were true; the reason where it names what there is not.
+    /// Returns the cells under the null model; the reason if it names a missing row or column.
     fn of(&self, values: &Values) -> Result<Values, String> {
         match self {
             Self::Alike(which) => Ok(alike(*which, values)),
@@ -116,17 +117,17 @@ fn replaced(values: &Values, name: &str, instead: &Instead) -> Result<Values, St
     Ok(changed)
 }
 
-/// A claim, evaluated.
+/// An evaluated claim.
 pub(super) struct Judged {
     pub(super) figures: String,
-    /// Of the cells alone.
+    /// The judgement of the run's cells.
     pub(super) judgement: Judgement,
-    /// Of the null model's cells.
+    /// The judgement of the null model's cells.
     pub(super) under_null: Judgement,
 }
 
-/// Evaluates all conditions of a claim on the cells and on its null model's. None where cells are missing, as with other flow counts
-/// than the paper's, whose statements are about other cells.
+/// Evaluates all conditions of a claim on the cells and on its null model's. `None` where cells are missing, as with
+/// flow counts other than the paper's: the statement is about other cells.
 pub(super) fn judge(conditions: &[String], null: &Null, values: &Values) -> Result<Option<Judged>, String> {
     let Some(here) = evaluate_all(conditions, values)? else { return Ok(None) };
     let figures = here.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; ");
@@ -148,15 +149,15 @@ fn evaluate_all(conditions: &[String], values: &Values) -> Result<Option<Vec<Eva
     Ok(Some(all))
 }
 
-/// How the reason begins for a cell that there is not.
+/// The beginning of the reason for a missing cell.
 const NO_CELL: &str = "there is no cell";
 
-/// Evaluates a condition; the reason where it cannot be read or names a cell that there is not.
+/// Evaluates a condition; the reason if it is invalid or names a missing cell.
 fn evaluate(condition: &str, values: &Values) -> Result<Evaluated, String> {
     let (left, less, right) = match (condition.split_once('<'), condition.split_once('>')) {
         (Some((left, right)), None) => (left, true, right),
         (None, Some((left, right))) => (left, false, right),
-        _ => return Err(format!("`{condition}` has not one `<` or `>`")),
+        _ => return Err(format!("`{condition}` needs exactly one `<` or `>`")),
     };
     let (a, b) = (side(left, values)?, side(right, values)?);
     Ok(Evaluated { text: format!("{a:.3} against {b:.3}"), holds: if less { a < b } else { a > b } })
@@ -211,7 +212,7 @@ mod tests {
         let as_hash = instead("T1", Instead::Other("C6".to_owned()));
         assert_eq!(of(&["T1.nfm@12 < C6.nfm@12"], &as_hash), Ok(Some(Judgement::Holds)));
         assert_eq!(of(&["T1.nfm@12 < 0.1 * C6.nfm@12"], &as_hash), Ok(Some(Judgement::Fails)));
-        // Two per cent worse would pass: the null model does.
+        // A margin of two per cent would be passed by the null model too.
         let lenient = of(&["T1.nfm@12 < 1.02 * C6.nfm@12"], &as_hash);
         assert!(matches!(lenient, Ok(Some(Judgement::NotShown(_)))), "{lenient:?}");
         assert_eq!(of(&["C6.nfm@48 > C6.nfm@12"], &Null::Alike(Alike::Flows)), Ok(Some(Judgement::Holds)));
@@ -234,9 +235,9 @@ mod tests {
         assert!(read("null = \"nothing\"").is_err());
     }
 
-    /// Every claim of every experiment on its null model, with cells drawn at random: names are those that there are; where something makes no
-    /// difference, what compares cells with cells fails whatever they are, and no other such claim passes always. What compares with a
-    /// number depends on the run, and each run judges it again.
+    /// Every claim of every experiment on its null model, with random cells. The names exist; where something makes
+    /// no difference, a comparison of cells fails on all cells, and no other such claim always passes. A comparison
+    /// with a number depends on the run, and each run judges it again.
     #[test]
     fn every_claim_has_a_null_model_that_it_fails() {
         let mut state = 7_u64;

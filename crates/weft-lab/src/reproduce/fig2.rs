@@ -1,8 +1,9 @@
-//! `loom-fig2 --measured`: a limit for an application of several threads, on real packets.
+//! `loom-fig2 --measured`: a rate limit for an application of several threads, on real packets.
 //!
-//! The software NIC has a queue for each of eight threads (a cgroup and a class each), and limits: each queue to the whole limit, each
-//! queue to its part of it, or all queues together. Each thread sends bulk flows; how many is what nobody chose, the first 16 hexadecimal
-//! digits of pi behind its point modulo 8, which leave one thread without a flow.
+//! The software NIC has a queue for each of eight threads (a cgroup and a class each). Limits are on each queue with
+//! the whole rate, on each queue with its part of the rate, or on all queues together. Each thread sends bulk flows.
+//! Their numbers are not ours to choose: the first 16 hexadecimal digits of pi after the point, modulo 8, which leave
+//! one thread without a flow.
 
 use super::{Measured, ReproduceError};
 use crate::experiments::loom::{DemoError, DemoOptions, Outcome, run};
@@ -15,7 +16,7 @@ use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.
 pub(super) const ID: &str = "loom-fig2";
-/// Rows that are measured.
+/// The number of measured rows.
 pub(super) const ROWS: usize = 3;
 const COLUMN: &str = "of_limit";
 const THREADS: [(&str, u32); 8] = [
@@ -28,18 +29,19 @@ const THREADS: [(&str, u32); 8] = [
     ("thread6", 1),
     ("thread7", 1),
 ];
-/// The link, and the limit: a fifth, as the paper's 2 of 10 Gb/s.
+/// The link's rate, and the limit: a fifth, as the paper's 2 of 10 Gb/s.
 const LINK: BitsPerSec = BitsPerSec(200_000_000);
 const LIMIT: BitsPerSec = BitsPerSec(40_000_000);
-/// What is left out at the beginning: connections and slow start.
+/// Time left out at the beginning, for connections and slow start.
 const WARM_UP: Nanos = Nanos::from_secs(2);
-/// What "accurately" allows on real packets: a limit is exact on the wire, and windows cut packets at their edges.
+/// The rate over the limit up to which a run counts as accurate: a limit is exact on the wire, but windows cut
+/// packets at their edges.
 const ABOVE: f64 = 1.01;
 const BELOW: f64 = 0.975;
-/// The part of the time that the worker may not have run for the lower bound to be asked for.
+/// The greatest fraction of time without the worker at which the lower bound is still judged.
 const LOST: f64 = 0.01;
 
-/// A row, and the policy that makes its limits.
+/// Returns the rows, each with the policy that makes its limits.
 fn rows() -> [(&'static str, String); ROWS] {
     let each = LIMIT.get() / THREADS.len() as u64;
     [("MQ-2G", per_queue(LIMIT.get())), ("MQ-125M", per_queue(each)), ("Loom", together())]
@@ -64,7 +66,7 @@ fn together() -> String {
     format!("{}root = limit {}bps of wfq {{ {} }}\n", classes(), LIMIT.get(), children.join(", "))
 }
 
-/// Measures the three rows, and claims what the paper says of them.
+/// Measures the three rows, and adds the paper's statements as claims.
 pub(super) fn fill(
     experiment: &mut Experiment,
     how: &Measured,
@@ -93,22 +95,22 @@ pub(super) fn fill(
     }
     claims(experiment, &seen);
     experiment.notes.push(format!(
-        "measured: the software NIC at {LINK}, eight threads of {flows} bulk flows in all, a limit of {LIMIT}; `{COLUMN}` is what they \
-         sent on the wire over the limit"
+        "measured: the software NIC at {LINK}, eight threads of {flows} bulk flows in all, a limit of {LIMIT}; `{COLUMN}` is the rate \
+         that they sent on the wire over the limit"
     ));
     Ok(())
 }
 
-/// What a run showed.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// What all threads sent, over the limit.
+    /// Rate that all threads sent, over the limit.
     of_limit: f64,
-    /// The part of the run in which the worker did not get to run.
+    /// The fraction of the run in which the worker was ready but did not run.
     lost: f64,
 }
 
-/// Runs until the senders kept a backlog for a while: on a machine that others use a longer run may be needed.
+/// Runs until the senders keep a backlog for a while; a machine in other use may need a longer run.
 fn measure(
     policy: &str,
     duration: Nanos,
@@ -124,7 +126,7 @@ fn measure(
     Err(ReproduceError::NotHere { id: ID.to_owned(), reason: reason.to_owned() })
 }
 
-/// None when no window was steady.
+/// `None` when no window was steady.
 fn measure_once(
     policy: &str,
     duration: Nanos,
@@ -142,7 +144,7 @@ fn measure_once(
     Ok(outcomes.first().and_then(seen))
 }
 
-/// What the steady windows show.
+/// Returns the figures of the steady windows.
 fn seen(outcome: &Outcome) -> Option<Seen> {
     let (mut bytes, mut span) = (0, Nanos::ZERO);
     for window in outcome.windows.iter().filter(|window| window.steady && window.at >= WARM_UP) {
@@ -184,7 +186,7 @@ fn claims(experiment: &mut Experiment, seen: &[Vec<Seen>]) {
     experiment.null_of_last("the limit is at each queue", &accurate(seen_at_each));
 }
 
-/// Too much is wrong on any machine; too little where the worker could run.
+/// Judges the accuracy. Too high a rate fails on any machine; too low a rate only where the worker could run.
 fn accurate(runs: &[Seen]) -> Judgement {
     let within = |seen: &Seen| (BELOW..=ABOVE).contains(&seen.of_limit);
     let lost = runs.iter().map(|seen| seen.lost).fold(0.0, f64::max);

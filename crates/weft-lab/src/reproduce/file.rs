@@ -9,19 +9,20 @@ use thiserror::Error;
 use toml::{Table, Value};
 use weft_sim::scenario::{SourcedFile, sources};
 
-/// Why an experiment's files cannot be used. They are part of the program, so this is a defect of ours, found by a test.
+/// The reason that an experiment's files cannot be used. They are part of the program, so this is a defect of ours; a
+/// test finds it.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// A file that is not there.
-    #[error("{0}: there is no such file among the experiments")]
+    /// The file is missing.
+    #[error("{0} is not among the files of the experiments")]
     Missing(String),
-    /// A file that is not what it should be.
+    /// The file is invalid.
     #[error("{file}: {reason}")]
     Invalid {
-        /// Which.
+        /// The file's name.
         file: String,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
 }
@@ -39,24 +40,24 @@ pub(super) struct ExperimentFile {
     pub(super) preset: Option<String>,
     /// Rows, in the paper's order: names of configurations.
     pub(super) rows: Vec<String>,
-    /// What the experiment varies beside the configuration: numbers that [`Self::flows_key`] is set to.
+    /// Values of the number that the experiment varies besides the configuration; [`Self::flows_key`] is set to it.
     pub(super) flows: Vec<u32>,
-    /// The scenario's key for that number; with none, the number is only a label.
+    /// The scenario's key for that number; without it the number is only a label.
     #[serde(default)]
     pub(super) flows_key: Option<String>,
-    /// Flows between all pairs of hosts instead of the scenario's; the number of hosts is the varied number.
+    /// Flows between all pairs of hosts in place of the scenario's; the number of hosts is the varied number.
     #[serde(default)]
     pub(super) all_to_all: Option<AllToAll>,
-    /// Runs that the paper averages; the band is that of a mean of so many.
+    /// Runs that the paper averages; the band is that of a mean of this many runs.
     pub(super) runs: u32,
-    /// The paper shows the best of its runs and not their mean.
+    /// Whether the paper shows the best of its runs and not their mean.
     #[serde(default)]
     pub(super) best: bool,
-    /// Seeds by default, where the runs are long.
+    /// Default number of seeds, for experiments with long runs.
     #[serde(default)]
     pub(super) seeds: Option<u32>,
     pub(super) columns: Vec<Column>,
-    /// Published values by table of `published/titan.csv`.
+    /// Tables of `published/titan.csv` with the published values.
     #[serde(default)]
     pub(super) published: Vec<String>,
     #[serde(default)]
@@ -65,12 +66,12 @@ pub(super) struct ExperimentFile {
     pub(super) plots: Vec<Plot>,
     #[serde(default)]
     pub(super) notes: Vec<String>,
-    /// Measured values, by `row/column/flows`, and where and when they were measured.
+    /// Measured values, by `row/column/flows`, with place and date of the measurement.
     #[serde(default)]
     pub(super) measured: BTreeMap<String, f64>,
     #[serde(default)]
     pub(super) measured_on: Option<String>,
-    /// Why single cells are off, by `row/column/flows`.
+    /// Reasons for single deviating cells, by `row/column/flows`.
     #[serde(default)]
     pub(super) cell_notes: BTreeMap<String, String>,
 }
@@ -81,7 +82,7 @@ pub(super) struct ExperimentFile {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) unit: String,
-    /// What is computed from a run: see `metric`.
+    /// The metric computed from a run: see `metric`.
     pub(super) value: String,
     /// Least denominator of the relative error.
     #[serde(default)]
@@ -92,21 +93,21 @@ pub(super) struct Column {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AllToAll {
-    /// Bytes of each pair; bulk flows without it.
+    /// Bytes per pair; bulk flows without it.
     pub(super) size: Option<String>,
-    /// Between all pairs of cores of two hosts instead; the varied number is that of cores at each.
+    /// Flows between all pairs of cores of two hosts; the varied number is that of cores at each.
     #[serde(default)]
     pub(super) cores: bool,
 }
 
-/// A statement of the paper in words, and what it asks of the cells.
+/// A statement of the paper in words, and its conditions on cells.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimText {
     pub(super) statement: String,
     /// Conditions, all of which must hold: see `claim`.
     pub(super) holds: Vec<String>,
-    /// What the cells would be if the statement were false; the conditions must not hold then.
+    /// The cells as they would be if the statement were false; the conditions must fail on them.
     pub(super) null: Null,
 }
 
@@ -115,8 +116,9 @@ pub(super) struct ClaimText {
 #[serde(deny_unknown_fields)]
 pub(super) struct Plot {
     pub(super) title: String,
-    /// `columns`: a column over the varied number, a line per row. `classes`: throughput over time of one row. `completion`:
-    /// distribution of completion times. `spread`: of each host's last less first completion. `requests`: latency over time.
+    /// `columns`: a column over the varied number, a line per row. `classes`: throughput over time of one row.
+    /// `completion`: distribution of completion times. `spread`: for each host, its last completion less its first.
+    /// `requests`: latency over time.
     pub(super) kind: String,
     /// The column of a `columns` plot; the row of a `classes` plot.
     #[serde(default)]
@@ -128,15 +130,15 @@ pub(super) struct Plot {
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
     pub(super) scenario: String,
-    /// By preset: settings, in order.
+    /// Settings by preset, in order.
     #[serde(default)]
     pub(super) presets: BTreeMap<String, Table>,
-    /// By configuration: settings. `"also"` names configurations that it builds on.
+    /// Settings by configuration. `"also"` names configurations that it builds on.
     pub(super) configurations: BTreeMap<String, Table>,
-    /// By preset, then configuration: settings that hold for the one in the other only.
+    /// Settings by preset, then configuration: they hold for that configuration in that preset only.
     #[serde(default)]
     pub(super) in_preset: BTreeMap<String, BTreeMap<String, Table>>,
-    /// Where the settings come from; read by `weft_sim::scenario::sources`.
+    /// The sources of the settings; read by `weft_sim::scenario::sources`.
     #[serde(default, rename = "source")]
     _source: Vec<Table>,
 }
@@ -146,7 +148,7 @@ pub(super) fn experiment(id: &str) -> Result<ExperimentFile, FileError> {
     parse(&file, catalogue::text(&file)?)
 }
 
-/// A parameter file; each of its settings must have a source.
+/// Returns a parameter file; each of its settings must have a source.
 pub(super) fn parameters(file: &str) -> Result<Parameters, FileError> {
     let text = catalogue::text(file)?;
     let parameters = parse(file, text)?;
@@ -154,7 +156,7 @@ pub(super) fn parameters(file: &str) -> Result<Parameters, FileError> {
     Ok(parameters)
 }
 
-/// Refuses a file with a key that has no source.
+/// Rejects a file with a key that has no source.
 fn sourced(file: &str, text: &str, kind: SourcedFile) -> Result<(), FileError> {
     let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
     sources(text, file, kind).map(|_| ()).map_err(|error| wrong(error.to_string()))
@@ -166,22 +168,22 @@ pub(super) fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Resul
 }
 
 impl Parameters {
-    /// The scenario's document with the settings of a preset and a configuration.
+    /// Returns the scenario's document with the settings of a preset and a configuration.
     pub(super) fn document(&self, preset: Option<&str>, configuration: &str) -> Result<Table, FileError> {
         self.over(self.base()?, preset, configuration)
     }
 
-    /// The scenario's document alone; each of its keys must have a source.
+    /// Returns the scenario's document alone; each of its keys must have a source.
     pub(super) fn base(&self) -> Result<Table, FileError> {
         let text = catalogue::text(&self.scenario)?;
         sourced(&self.scenario, text, SourcedFile::Scenario)?;
         let mut document: Table = parse(&self.scenario, text)?;
-        // What is put over it has its sources elsewhere.
+        // Settings applied to it have their sources in another file.
         document.remove("source");
         Ok(document)
     }
 
-    /// A document with the settings of a preset and a configuration.
+    /// Returns a document with the settings of a preset and a configuration applied.
     pub(super) fn over(
         &self,
         mut document: Table,
@@ -225,7 +227,7 @@ impl Parameters {
     }
 }
 
-/// Published values: by row, flows and column.
+/// Returns the published values by row, flow count and column.
 pub(super) fn published(tables: &[String]) -> Result<BTreeMap<(String, u32, String), f64>, FileError> {
     let file = "published/titan.csv";
     let text = catalogue::text(file)?;

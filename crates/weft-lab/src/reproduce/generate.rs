@@ -3,8 +3,9 @@
 use super::file::AllToAll;
 use toml::{Table, Value};
 
-/// Replaces the document's flows by one between each two of `hosts` hosts, all of the settings of its first `[[flows]]`; where the
-/// pattern says so, by one from each of so many cores of the first host to each of so many of the second.
+/// Replaces the document's flows by one between each two of `hosts` hosts, with the settings of its first
+/// `[[flows]]`. If the pattern says so, by one from each of `hosts` cores of the first host to each of `hosts` cores
+/// of the second.
 pub(super) fn all_to_all(document: &mut Table, pattern: &AllToAll, hosts: u32) {
     let model = match document.get("flows") {
         Some(Value::Array(groups)) => groups.first().and_then(Value::as_table).cloned().unwrap_or_default(),
@@ -60,7 +61,7 @@ mod tests {
             all_to_all(&mut document, &pattern, cores);
             let read = scenario::read(&document.to_string(), "test", &mut |path| cost_file(path));
             let scenario = read.unwrap_or_else(|error| panic!("{error}"));
-            // What the simulator does with the lists: the i-th flow takes the i-th core, in turn.
+            // The simulator's use of the lists: the i-th flow takes the i-th core, in turn.
             let pairs = scenario.flows.iter().flat_map(|group| {
                 let core = |list: &[u32], i: usize| list[i % list.len()];
                 (0..group.count as usize)

@@ -1,9 +1,10 @@
-//! `--measured` for experiments that are measured here beside what is simulated: each its own way.
+//! `--measured` for experiments with a simulated and a measured part, where each is measured in its own way.
 
 use super::{Measured, ReproduceError, fig2, kernel_path};
 use weft_report::reproduce::Experiment;
 
-/// Measures an experiment's cells: how, runs of each cell, first seed, whether to stop, and who is told how many runs are done.
+/// Measures an experiment's cells, given the options, runs of each cell, a stop condition, and an observer for the
+/// number of runs done.
 type Fill = fn(
     &mut Experiment,
     &Measured,
@@ -12,23 +13,23 @@ type Fill = fn(
     &mut dyn FnMut(usize),
 ) -> Result<(), ReproduceError>;
 
-/// An experiment whose cells are measured here.
+/// An experiment whose cells are measured on this machine.
 pub(super) struct Here {
     pub(super) id: &'static str,
-    /// Runs where nobody says how many.
+    /// The default number of runs of each cell.
     pub(super) runs: u32,
-    /// How many runs it makes for each run of a cell.
+    /// The number of cells.
     pub(super) cells: usize,
     pub(super) fill: Fill,
 }
 
-/// All of them.
+/// All such experiments.
 pub(super) const HERE: &[Here] = &[
     Here { id: fig2::ID, runs: 1, cells: fig2::ROWS, fill: fig2::fill },
     Here { id: kernel_path::ID, runs: 1, cells: kernel_path::CELLS, fill: kernel_path::fill },
 ];
 
-/// The one of an id, if it is one of these.
+/// Returns the experiment with this id, if it is one of these.
 pub(super) fn of(id: &str) -> Option<&'static Here> {
     HERE.iter().find(|here| here.id == id)
 }

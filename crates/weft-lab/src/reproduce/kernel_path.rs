@@ -1,4 +1,4 @@
-//! `kernel-tcp --measured`: the kernel's TCP of this machine through the bottleneck, beside the simulated one.
+//! `kernel-tcp --measured`: this machine's kernel TCP through the bottleneck, for comparison with the simulated one.
 
 use super::{Measured, ReproduceError};
 use crate::experiments::kernel_tcp::{self, Bottleneck, KernelTcpError};
@@ -8,18 +8,18 @@ use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The experiment's id.
 pub(super) const ID: &str = "kernel-tcp";
-/// Two FIFOs, three numbers of flows.
+/// The number of cells: two FIFOs, three numbers of flows.
 pub(super) const CELLS: usize = 6;
-/// As in experiments/scenarios/kernel-tcp.toml.
+/// The rate in experiments/scenarios/kernel-tcp.toml.
 const RATE: BitsPerSec = BitsPerSec(200_000_000);
 const MTU: u32 = 1500;
 /// The rows, and the lengths of their FIFOs.
 const ROWS: [(&str, Bytes); 2] = [("fifo-500KB", Bytes(500_000)), ("fifo-100KB", Bytes(100_000))];
 
-/// Link time that a busy machine loses and a note tells.
+/// The fraction of link time, lost to a busy machine, from which a note reports it.
 const WORTH_SAYING: f64 = 0.02;
 
-/// Measures all cells, which then say nothing of another machine any more.
+/// Measures all cells, and replaces measured values of another machine.
 pub(super) fn fill(
     experiment: &mut Experiment,
     how: &Measured,
@@ -57,17 +57,17 @@ pub(super) fn fill(
     experiment.measured_on = None;
     if lost > WORTH_SAYING {
         experiment.notes.push(format!(
-            "measured: in one run the machine left {:.1} % of the link unused while packets waited; nothing else should run",
+            "measured: in one run the machine left {:.1} % of the link unused while packets waited; run it on an idle machine",
             100.0 * lost
         ));
     }
     Ok(())
 }
 
-/// A run.
+/// The figures of a run.
 struct Run {
     goodput_mbps: f64,
-    /// The time that the mean backlog takes on the wire.
+    /// The time on the wire of the mean backlog, in milliseconds.
     delay_ms: f64,
     link_lost: f64,
 }

@@ -1,4 +1,4 @@
-//! `--measured`: Titan's tables and figures with what this machine shows on real packets.
+//! `--measured`: Titan's tables and figures with measurements on real packets of this machine.
 
 use super::{Options, ReproduceError, catalogue, here, native};
 use crate::experiments::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 use weft_report::reproduce::Experiment;
 
-/// What stands for a group of experiments: all of Titan's, or with `--measured` its tables.
+/// The name for a group of experiments: all of Titan's, or with `--measured` its tables.
 pub const TITAN: &str = "titan";
-/// The tables that [`TITAN`] stands for when they are measured.
+/// The tables that [`TITAN`] names when they are measured.
 const TABLES: [&str; 2] = ["titan-tr-table3", "titan-tr-table5"];
-/// Experiments whose rows and columns can be measured: the report's tables and micro-benchmarks. Its table 4 shows best runs,
-/// its Figures 7 and 8 are of several machines; ATC'17 measures latency in another way.
+/// Experiments whose rows and columns can be measured: the report's tables and micro-benchmarks. Its table 4 shows
+/// best runs, its Figures 7 and 8 need several machines, and ATC'17 measures latency in another way.
 const MEASURABLE: [&str; 7] = [
     "titan-tr-table3",
     "titan-tr-table5",
@@ -23,23 +23,23 @@ const MEASURABLE: [&str; 7] = [
     "titan-tr-fig5",
     "titan-tr-fig6",
 ];
-/// The runs of a cell where nobody says how many: as many as the report made.
+/// The default number of runs of a cell: the report's.
 pub const RUNS: u32 = 5;
 
-/// What is measured besides what is simulated.
+/// Parameters of measuring.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// How is measured. Its runs and first seed are those of [`Options`].
+    /// The measuring function. Its runs and first seed are those of [`Options`].
     pub measure: Measure,
-    /// Whether the cells are simulated too.
+    /// Whether the cells are also simulated.
     pub simulate: bool,
 }
 
-/// The experiments that are run, in order, each once: [`TITAN`] is resolved, and none means all, or all of Titan's tables
-/// where it is measured.
+/// Returns the experiments to run, in order, each once. [`TITAN`] is resolved; an empty list means all, or Titan's
+/// tables if they are measured.
 ///
 /// # Errors
-/// What cannot be measured, where it is to be; what needs to be.
+/// Fails for an experiment that cannot be measured although asked to be, and for one that can only be measured.
 pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> {
     let all = || catalogue::ids().iter().copied();
     let given: Vec<&str> = match (options.ids.is_empty(), &options.measured) {
@@ -50,9 +50,9 @@ pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> 
     let mut ids: Vec<String> = Vec::new();
     for id in given {
         let stands_for: Vec<&str> = match (id, &options.measured) {
-            // With a flow count of its own each table would have the same cells.
+            // With a given flow count both tables would have the same cells.
             (TITAN, Some(_)) => TABLES[..if options.flows.is_some() { 1 } else { 2 }].to_vec(),
-            // What runs here needs rights and real time: it is asked for by its own name.
+            // Native experiments need rights and real time, so they run only when named.
             (TITAN, None) => {
                 all().filter(|id| id.starts_with("titan-") && native::of(id).is_none()).collect()
             }
@@ -76,13 +76,13 @@ pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> 
     Ok(ids)
 }
 
-/// What `--measured` knows.
+/// Returns all names that `--measured` accepts.
 fn known() -> Vec<&'static str> {
     let here = here::HERE.iter().map(|here| here.id);
     [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().into_iter().chain(here).collect()
 }
 
-/// The options by which the cells are simulated that are measured too: as many seeds, or none.
+/// Returns the options for simulating cells that are also measured: as many seeds as runs, or none.
 pub(super) fn simulated_options(options: &Options) -> Options {
     let seeds = match &options.measured {
         Some(measured) if !measured.simulate => Some(0),
@@ -92,15 +92,15 @@ pub(super) fn simulated_options(options: &Options) -> Options {
     Options { seeds, ..options.clone() }
 }
 
-/// How many runs [`measure`] makes of each row and flow count.
+/// Returns the number of runs that [`measure`] makes of each row and flow count.
 fn runs(options: &Options) -> u32 {
     options.seeds.unwrap_or(RUNS)
 }
 
-/// Measures the experiments that are measured in a way of their own. `progress` is told how many runs are done, of how many.
+/// Measures the experiments that have a way of their own. `progress` is told the runs done and the runs in all.
 ///
 /// # Errors
-/// Rights are missing, something failed, or `cancelled` said so.
+/// Fails when rights are missing, a measurement fails, or `cancelled` asks to stop.
 pub(super) fn fill_here(
     experiments: &mut [Experiment],
     options: &Options,
@@ -123,7 +123,7 @@ pub(super) fn fill_here(
     Ok(())
 }
 
-/// Rows and flow counts to measure. What several experiments have is measured once.
+/// Rows and flow counts to measure. Cells that several experiments share are measured once.
 pub(super) struct Plan {
     how: Measure,
     keys: BTreeSet<experiment::Key>,
@@ -131,7 +131,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans for the rows and flow counts of experiments, and the one with weights where `ids` has it.
+    /// Plans the rows and flow counts of experiments, and the experiment with weights if `ids` has it.
     pub(super) fn new<'a>(
         measured: &Measured,
         options: &Options,
@@ -142,20 +142,20 @@ impl Plan {
         let here = cells.filter(|(row, _)| experiment::row(row, how.settings.inner).is_some());
         let keys = here.map(|(row, flows)| (row.to_owned(), flows)).collect();
         let weighted = ids.iter().any(|id| id == WEIGHTS_ID);
-        // As many flows as groups: each has a queue of its own.
+        // With as many flows as groups, each has a queue of its own.
         let weighted = weighted.then(|| experiment::weighted_experiment(options.flows.unwrap_or(3)));
         Self { how, keys, weighted }
     }
 
-    /// How many runs it makes.
+    /// Returns the number of runs.
     pub(super) fn len(&self) -> usize {
         (self.keys.len() + self.weighted.iter().count()) * self.how.runs as usize
     }
 
-    /// Makes them. `progress` is told how many are done.
+    /// Makes the runs. `progress` is told the number done.
     ///
     /// # Errors
-    /// Rights are missing, the first run failed, or `cancelled` said so.
+    /// Fails when rights are missing, the first run fails, or `cancelled` asks to stop.
     pub(super) fn run(
         self,
         cancelled: &(dyn Fn() -> bool + Sync),
@@ -188,7 +188,7 @@ impl Plan {
     }
 }
 
-/// Measures, and how long it took in seconds.
+/// Measures, and returns the seconds that it took.
 fn timed(
     how: &Measure,
     keys: &BTreeSet<experiment::Key>,
@@ -204,17 +204,17 @@ fn timed(
     Ok((results, begin.elapsed().as_secs_f64()))
 }
 
-/// What was measured.
+/// Results of all measurements.
 pub(super) struct Seen {
     settings: RunSettings,
     results: Results,
-    /// How long it took, without the part with weights.
+    /// Seconds taken, without the part with weights.
     seconds: f64,
     weighted: Option<Experiment>,
 }
 
 impl Seen {
-    /// Puts it into the experiments; that with weights comes last.
+    /// Enters the results into the experiments; the one with weights comes last.
     pub(super) fn fill(self, experiments: Vec<Experiment>) -> Vec<Experiment> {
         let total = self.results.runs.values().map(Vec::len).sum::<usize>().max(1) as f64;
         let fill = |mut one: Experiment| {
@@ -223,7 +223,7 @@ impl Seen {
             }
             let keys = experiment::keys(&one, self.settings.inner);
             let results = of(&self.results, &keys);
-            // Its part of the time; what several share counts for each.
+            // The experiment's part of the time; shared runs count for each.
             let runs: usize = results.runs.values().map(Vec::len).sum();
             one.wall_s += self.seconds * runs as f64 / total;
             experiment::fill(one, &results, &self.settings)
@@ -232,7 +232,7 @@ impl Seen {
     }
 }
 
-/// The results of some rows and flow counts, with the failures of all.
+/// Returns the results of some rows and flow counts, with all failures.
 fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
     let runs = results.runs.iter().filter(|(key, _)| keys.contains(*key));
     Results {
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(plan.len(), (16 + 4 + 1) * 5);
     }
 
-    /// The path that is made here fails at once: an experiment is not simulated for nothing.
+    /// A path that cannot be opened fails at once, before anything is simulated in vain.
     #[test]
     fn a_failure_ends_all_before_anything_is_simulated() {
         let mut options = options(&["titan"], true, None);

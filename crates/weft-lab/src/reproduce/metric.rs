@@ -1,4 +1,4 @@
-//! What is computed from a run for a cell.
+//! Metrics: the values of cells, computed from a run.
 
 use weft_report::stats;
 use weft_sim::cost::Category;
@@ -6,20 +6,20 @@ use weft_sim::outcome::Outcome;
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
-/// The value of a metric in a run; `Err` for a name that there is not, `Ok(None)` where the run has no such value.
+/// Returns the value of a metric in a run; `Err` for an unknown name, `Ok(None)` where the run has no such value.
 ///
 /// | metric | value |
 /// |---|---|
 /// | `throughput_gbps`, `throughput_mbps` | payload received, all flows |
-/// | `link_use` | bytes on the first host's wire over what it carries |
+/// | `link_use` | bytes on the first host's wire over its capacity |
 /// | `cpu_percent:H` | busy percent of host H's processors, summed |
 /// | `cpu_share:H:CATEGORY` | share of a category in host H's work |
 /// | `gbps_per_core:H` | throughput over host H's busy processors |
-/// | `nfm:INTERVAL` | mean NFM over the scenario's fairness interval of so many microseconds |
-/// | `probe_mean_ms:P`, `probe_p90_ms:P`, `probe_p99_ms:P`, `probe_half_mean_us:P` | of probe P |
+/// | `nfm:INTERVAL` | mean NFM over the scenario's fairness interval, in microseconds |
+/// | `probe_mean_ms:P`, `probe_p90_ms:P`, `probe_p99_ms:P`, `probe_half_mean_us:P` | round trips of probe P |
 /// | `request_p50_us:GROUP`, `request_p90_us:GROUP`, `request_p99_us:GROUP`, `request_mean_us:GROUP` | request latencies of a group of flows |
-/// | the same with `:FROM:TO` | of the requests that ended between two times in milliseconds |
-/// | `class_share_error:FROM:TO:A,B,..` | greatest deviation of these classes' bytes on the wire from their mean, over it |
+/// | the same with `:FROM:TO` | only requests that ended between two times in milliseconds |
+/// | `class_share_error:FROM:TO:A,B,..` | greatest deviation of these classes' wire bytes from their mean, over the mean |
 /// | `link_gbps:FROM:TO` | frames of all classes on the wire |
 /// | `group_gbps:GROUP` | payload received by a group's flows |
 /// | `class_gbps:CLASS:FROM:TO` | a class's bytes on the wire between two times in milliseconds |
@@ -27,7 +27,7 @@ use weft_units::Nanos;
 /// | `spread_s` | last less first completion of a host's flows, mean over hosts |
 /// | `receive_skb_kb` | mean size of received skbs |
 /// | `classes_gbps:CLASS,CLASS..:FROM:TO` | the same of several classes together |
-/// | `doorbells_per_packet`, `doorbells_unbatched_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching; these over ours |
+/// | `doorbells_per_packet`, `doorbells_unbatched_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching; the latter over the former |
 pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Result<Option<f64>, String> {
     let mut parts = metric.split(':');
     let name = parts.next().unwrap_or_default();
@@ -95,7 +95,7 @@ pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Res
     })
 }
 
-/// Register writes: of a NIC with batches or without, per packet; or without over with.
+/// Returns register writes: with or without batches, per packet; or the ratio of the two.
 fn doorbells(name: &str, outcome: &Outcome) -> f64 {
     let counters = &outcome.counters;
     let (batched, unbatched) = (counters.doorbells as f64, counters.doorbells_unbatched as f64);
@@ -107,7 +107,7 @@ fn doorbells(name: &str, outcome: &Outcome) -> f64 {
     }
 }
 
-/// Metrics of classes' bytes on the wire; the outer option is none for arguments that cannot be read.
+/// Returns metrics of classes' wire bytes; the outer option is `None` for invalid arguments.
 fn of_classes(name: &str, arguments: &[&str], scenario: &Scenario, outcome: &Outcome) -> Option<Option<f64>> {
     let rates = |names: &mut dyn Iterator<Item = &str>, times: &[&str]| -> Option<Option<Vec<f64>>> {
         names.map(|name| class_gbps(scenario, outcome, name, times)).collect()
@@ -137,7 +137,7 @@ fn flows_of(outcome: &Outcome, group: u32) -> impl Iterator<Item = &weft_sim::ou
     outcome.flows.iter().filter(move |flow| flow.group == group)
 }
 
-/// A statistic of latencies by the end of its metric's name.
+/// Returns a statistic of latencies, named by the end of its metric's name.
 fn latency(what: &str, samples: &[Nanos]) -> Option<f64> {
     let values: Vec<f64> = samples.iter().map(|sample| sample.as_secs_f64()).collect();
     match what {
@@ -152,13 +152,13 @@ fn latency(what: &str, samples: &[Nanos]) -> Option<f64> {
     }
 }
 
-/// Greatest deviation from the mean, over it.
+/// Returns the greatest deviation from the mean, over the mean.
 fn deviation(shares: &[f64]) -> Option<f64> {
     let mean = stats::mean(shares)?;
     shares.iter().map(|share| (share - mean).abs() / mean).reduce(f64::max)
 }
 
-/// Two times in milliseconds; everything without them.
+/// Parses two times in milliseconds; the whole run without them.
 fn span(arguments: &[&str]) -> Option<(Nanos, Nanos)> {
     match arguments {
         [] => Some((Nanos::ZERO, Nanos::MAX)),
@@ -167,8 +167,8 @@ fn span(arguments: &[&str]) -> Option<(Nanos, Nanos)> {
     }
 }
 
-/// Throughput of a class between two times; the outer option is none for arguments that cannot be read, the inner one for a time that
-/// the run does not have.
+/// Returns the throughput of a class between two times. The outer option is `None` for invalid arguments, the inner
+/// one for a time outside the run.
 fn class_gbps(scenario: &Scenario, outcome: &Outcome, class: &str, times: &[&str]) -> Option<Option<f64>> {
     let class = scenario.classes.iter().position(|name| name == class)?;
     let (from, to) = span(times)?;
@@ -180,7 +180,7 @@ fn class_gbps(scenario: &Scenario, outcome: &Outcome, class: &str, times: &[&str
     Some((seconds > 0.0).then(|| bytes * 8e-9 / seconds))
 }
 
-/// By sending host: time from its first to its last flow's completion.
+/// Returns, for each sending host, the time from its first to its last flow's completion.
 pub(super) fn spreads(scenario: &Scenario, outcome: &Outcome) -> Vec<f64> {
     let hosts = scenario.hosts.len();
     let mut ends: Vec<Vec<f64>> = vec![Vec::new(); hosts];
@@ -192,7 +192,7 @@ pub(super) fn spreads(scenario: &Scenario, outcome: &Outcome) -> Vec<f64> {
     ends.iter().filter_map(|times| Some(stats::max(times)? - stats::min(times)?)).collect()
 }
 
-/// Mean size of received skbs in kB, each step of the histogram counted at its middle.
+/// Returns the mean size of received skbs in kB; each step of the histogram counts with its middle.
 fn mean_skb(outcome: &Outcome) -> Option<f64> {
     let counts = outcome.counters.receive_skb;
     let total: u64 = counts.iter().sum();

@@ -1,8 +1,27 @@
-//! Experiments: a file for each published table or figure, run in the simulator and set beside what was published.
+//! Reproduction of published tables and figures: one file per experiment, simulated and compared with the published
+//! values.
 //!
-//! `experiments/*.toml` say what is run and what is compared (docs/reproducing.md); they are part of the program, so that it needs no
-//! source tree. An experiment's runs differ in configuration, number of flows and seed, and are independent: all of them go over all
-//! processors at once.
+//! `experiments/*.toml` state runs and comparisons (docs/reproducing.md). They are compiled in, so the program needs
+//! no source tree.
+//!
+//! 1. Ids are resolved (`measured`): to simulated experiments (`file`), native ones (`native`), and measured cells
+//!    (`here`).
+//! 2. `run` plans units: a scenario with its seeds. A unit is keyed by the scenario's text, so runs that experiments
+//!    share are made once. Each metric is evaluated on an empty outcome first, so that an invalid name costs no
+//!    simulation.
+//! 3. Titan's measurements run before the simulations, since missing rights must show early. All measurements run
+//!    alone, since load would distort them.
+//! 4. All simulations of all experiments are one list, spread over the threads. They are independent, so the result
+//!    does not depend on the number of threads.
+//! 5. `metric` computes cells from outcomes, `claim` judges the paper's statements, each also on a null model that
+//!    must fail it, and `scores` compares the result with `experiments/scores.toml`.
+//!
+//! The experiment records own the results; `weft-report` formats them. A run never reads published values. Parameters
+//! that were fitted to them say so in their sources, and `cross` scores them on cells that the fit has not seen.
+//!
+//! Rare branches need no counters, because each is visible: a cell without a value stays empty; a claim about missing
+//! cells (other flow counts than the paper's) is left out; a failed run ends the command with row, flow count and
+//! reason; a failed measurement is a note of its experiment.
 
 mod catalogue;
 mod claim;

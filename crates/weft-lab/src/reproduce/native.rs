@@ -1,4 +1,4 @@
-//! Experiments that are not simulated: they run on this machine.
+//! Native experiments: they run on this machine and are not simulated.
 
 use super::{Options, ReproduceError};
 use crate::experiments::dragonet::{isolation_panels, search_cost};
@@ -7,19 +7,19 @@ use crate::experiments::titan::shuffle::experiment as shuffle;
 use crate::experiments::{Asked, ExperimentError};
 use weft_report::reproduce::Experiment;
 
-/// Runs an experiment: what is asked of it, whether to stop, and who is told how much of how much is done.
+/// Runs an experiment, given the request, a stop condition, and an observer for the steps done and in all.
 type Run = fn(
     &Asked,
     &(dyn Fn() -> bool + Sync),
     &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ExperimentError>;
 
-/// An experiment that runs here.
+/// A native experiment.
 pub(super) struct Native {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) source: &'static str,
-    /// It makes network namespaces.
+    /// Whether it needs network rights, for namespaces.
     pub(super) needs_rights: bool,
     run: Run,
 }
@@ -56,7 +56,7 @@ const NATIVE: &[Native] = &[
 ];
 
 impl Native {
-    /// Runs it, unless what it needs is not here.
+    /// Runs the experiment; fails if the rights that it needs are missing.
     pub(super) fn start(
         &self,
         options: &Options,
@@ -73,7 +73,7 @@ impl Native {
     }
 }
 
-/// The experiment of an id, if it is one of these.
+/// Returns the native experiment with this id.
 pub(super) fn of(id: &str) -> Option<&'static Native> {
     NATIVE.iter().find(|native| native.id == id)
 }

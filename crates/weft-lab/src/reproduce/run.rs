@@ -1,4 +1,5 @@
-//! Running experiments: all runs of all of them go over all processors, and runs that experiments share are made once.
+//! The runner: all runs of all experiments are spread over the threads, and runs that experiments share are made
+//! once.
 
 use super::catalogue;
 use super::claim::{self, Values};
@@ -17,29 +18,31 @@ use weft_sim::outcome::Outcome;
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};
 
-/// What is reproduced, and how.
+/// Parameters of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Ids of experiments; all without any.
+    /// Ids of experiments; empty for all.
     pub ids: Vec<String>,
-    /// Runs of each cell; the experiment's own number, 200 where it says none, without it.
+    /// Runs of each cell; `None` for the experiment's own number, or 200.
     pub seeds: Option<u32>,
-    /// The number of flows (or hosts) instead of the experiment's.
+    /// The number of flows (or hosts), in place of the experiment's.
     pub flows: Option<u32>,
     /// The first seed.
     pub seed: u64,
-    /// Bytes that each pair of a shuffle transfers, such as `10MB`, instead of the experiment's.
+    /// Bytes that each pair of a shuffle transfers, such as `10MB`, in place of the experiment's.
     pub transfer: Option<String>,
     /// Threads.
     pub threads: usize,
-    /// Factor of the times of experiments that run on this machine in real time; 1 is the paper's. Their own default without it.
+    /// Factor on the times of experiments that run in real time; 1 is the paper's. `None` for the experiment's
+    /// default.
     pub time_scale: Option<f64>,
-    /// Measures Titan's experiments on real packets. Runs and simulated seeds of each cell are `seeds`, 5 without it.
+    /// Measures Titan's experiments on real packets. `seeds` is then the number of runs and of simulated seeds of
+    /// each cell, 5 by default.
     pub measured: Option<Measured>,
 }
 
 impl Options {
-    /// What is asked of each experiment.
+    /// Returns the request to each experiment.
     pub fn asked(&self) -> Asked {
         Asked {
             flows: self.flows,
@@ -61,19 +64,19 @@ impl From<ExperimentError> for ReproduceError {
     }
 }
 
-/// Why nothing was reproduced.
+/// The reason that an experiment was not reproduced.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReproduceError {
-    /// An id that there is not.
+    /// The id is unknown.
     #[error("there is no experiment `{given}`; there are: {known}")]
     Unknown {
         /// The id given.
         given: String,
-        /// What there is.
+        /// The known ids.
         known: String,
     },
-    /// An experiment's files are wrong.
+    /// An experiment's files are invalid.
     #[error(transparent)]
     File(#[from] FileError),
     /// A scenario cannot run.
@@ -85,34 +88,34 @@ pub enum ReproduceError {
         row: String,
         /// Its flow count.
         flows: u32,
-        /// Why.
+        /// The reason.
         error: RunError,
     },
-    /// An experiment that runs on this machine cannot.
+    /// A native experiment failed.
     #[error("{id}: {reason}")]
     Native {
         /// The experiment.
         id: String,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
-    /// An experiment that runs on this machine needs what is not there.
+    /// This machine lacks a requirement of a native experiment.
     #[error("{id} cannot be shown here, because {reason}")]
     NotHere {
         /// The experiment.
         id: String,
-        /// What is missing.
+        /// The missing requirement.
         reason: String,
     },
-    /// An experiment that only the simulator can run.
+    /// The experiment can only be simulated.
     #[error("{given} cannot be measured here; what can: {known}")]
     NotMeasured {
         /// The id given.
         given: String,
-        /// What there is.
+        /// The ids that can be measured.
         known: String,
     },
-    /// An experiment that the simulator cannot run.
+    /// The experiment can only be measured.
     #[error("{0} is not simulated: add --measured")]
     OnlyMeasured(&'static str),
     /// Stopped by the user.
@@ -120,10 +123,10 @@ pub enum ReproduceError {
     Stopped,
 }
 
-/// Seeds where nobody says how many.
+/// The default number of seeds.
 const SEEDS: u32 = 200;
 
-/// A configuration at a number of flows, with all that experiments want to know of it.
+/// A configuration at a flow count, with the metrics that experiments need of it.
 struct Unit {
     scenario: Scenario,
     seeds: u32,
@@ -131,12 +134,12 @@ struct Unit {
     label: (String, String, u32),
 }
 
-/// What is kept of a run.
+/// The kept results of a run.
 struct Run {
     values: Vec<Option<f64>>,
     events: u64,
     seconds: f64,
-    /// Of the first seed only.
+    /// The first seed's outcome; `None` for the others.
     outcome: Option<Outcome>,
 }
 
@@ -146,10 +149,10 @@ struct Plan {
     cells: Vec<(String, u32, usize)>,
 }
 
-/// Runs experiments. `progress` is told how many of how many runs are done.
+/// Runs experiments. `progress` is told the runs done and the runs in all.
 ///
 /// # Errors
-/// An id is unknown, a scenario cannot run, or `cancelled` said so.
+/// Fails for an unknown id, a scenario that cannot run, and when `cancelled` asks to stop.
 pub fn run(
     options: &Options,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -170,7 +173,7 @@ pub fn run(
     let measuring = options.measured.as_ref().map(|how| measured::Plan::new(how, options, cells, &ids));
     let before = measuring.as_ref().map_or(0, measured::Plan::len);
     let all = before + jobs.len();
-    // First, since what it needs may be missing.
+    // Measurements run first, since their requirements may be missing.
     let seen = measuring.map(|plan| plan.run(cancelled, &mut |done| progress(done, all))).transpose()?;
     let work = |job: usize| {
         let (index, seed) = jobs[job];
@@ -203,7 +206,7 @@ pub fn run(
 fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {
     let begin = Instant::now();
     let outcome = simulate(&unit.scenario, first + u64::from(seed))?;
-    // A metric's name has been tried when the plan was made, so an error cannot come any more.
+    // The plan has already evaluated every metric's name, so no error is possible here.
     let values = unit
         .metrics
         .iter()
@@ -217,7 +220,7 @@ fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {
 #[derive(Default)]
 struct Units {
     units: Vec<Unit>,
-    /// By the scenario's text.
+    /// Indices of units, by the scenario's text.
     known: BTreeMap<String, usize>,
 }
 
@@ -268,7 +271,7 @@ impl Units {
                             reason: error.to_string(),
                         })?;
                 for metric in metrics {
-                    // Tried without a run, so that a wrong name costs none.
+                    // Evaluated without a run, so that an invalid name costs none.
                     metric::value(metric, &scenario, &Outcome::default())
                         .map_err(|reason| FileError::Invalid { file: name.clone(), reason })?;
                 }
@@ -288,7 +291,7 @@ impl Units {
     }
 }
 
-/// Sets what the experiment varies.
+/// Sets the varied number.
 pub(super) fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> Result<(), FileError> {
     if let Some(pattern) = &file.all_to_all {
         generate::all_to_all(document, pattern, flows);
@@ -300,7 +303,7 @@ pub(super) fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> R
     Ok(())
 }
 
-/// Makes the experiment's record from its runs.
+/// Computes the experiment's record from its runs.
 fn conclude(
     plan: &Plan,
     units: &[Unit],
@@ -352,7 +355,7 @@ fn conclude(
     Ok(experiment.finish())
 }
 
-/// The least of each so many runs: what a paper shows that gives its best run.
+/// Returns the least of each group of `runs` values, as in a paper that shows its best run.
 fn best(values: &[f64], runs: u32) -> Vec<f64> {
     values.chunks(runs.max(1) as usize).filter_map(stats::min).collect()
 }
@@ -369,7 +372,7 @@ fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -
     Ok(())
 }
 
-/// Plots of a column over the varied number.
+/// Adds plots of a column over the varied number.
 fn column_series(file: &ExperimentFile, experiment: &mut Experiment) {
     for plot in file.plots.iter().filter(|plot| plot.kind == "columns") {
         for row in &file.rows {
@@ -398,7 +401,7 @@ fn line(plot: &str, name: &str, (x_label, y_label): (&str, &str), (x, y): (Vec<f
     }
 }
 
-/// Plots of the first seed's run.
+/// Adds plots of the first seed's run.
 fn outcome_series(
     file: &ExperimentFile,
     row: &str,
@@ -446,7 +449,7 @@ fn outcome_series(
     lines
 }
 
-/// The distribution function of values, in at most 200 points.
+/// Returns the distribution function of values, in at most 200 points.
 fn distribution(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
     values.sort_by(f64::total_cmp);
     let count = values.len();

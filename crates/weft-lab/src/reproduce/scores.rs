@@ -1,7 +1,8 @@
 //! Stored scores, which may not fall: `experiments/scores.toml`.
 //!
-//! The simulator's runs are a function of their seeds, so runs with the file's settings give the file's figures exactly until the model, a
-//! parameter or a scenario changes. A change that makes a score worse fails; one that makes it better is stored with it.
+//! Simulated runs are a function of their seeds. With the file's settings they give the file's figures exactly, until
+//! the model, a parameter or a scenario changes. A change that lowers a score fails; a change that raises one also
+//! updates the file.
 
 use super::file::{self, FileError};
 use super::{Options, catalogue};
@@ -12,11 +13,11 @@ use weft_report::judgement::Judgement;
 use weft_report::reproduce::Experiment;
 
 const FILE: &str = "scores.toml";
-/// Scores are stored with so many decimals; what is equal in these is equal.
+/// Decimals of stored scores; scores equal in these are equal.
 const DECIMALS: usize = 4;
 /// Half of the last decimal.
 const ROUNDING: f64 = 0.5e-4;
-/// What the claim about scores says.
+/// The statement of the claim about scores.
 const STATEMENT: &str = "No score is lower than the stored one";
 
 /// The file: settings of the runs, and scores by experiment.
@@ -28,7 +29,7 @@ struct Stored {
     experiments: BTreeMap<String, Scores>,
 }
 
-/// What may not fall of an experiment.
+/// An experiment's scores that may not fall.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scores {
@@ -58,7 +59,7 @@ impl Scores {
         }
     }
 
-    /// What is lower here than in `stored`, in words.
+    /// Returns the scores that are lower than in `stored`, in words.
     fn fallen(&self, stored: &Self) -> Vec<String> {
         let tau = stored.tau.iter().filter_map(|(column, least)| {
             let tau = self.tau.get(column).copied().unwrap_or(f64::NEG_INFINITY);
@@ -69,14 +70,14 @@ impl Scores {
             (close < *least).then(|| format!("{close} cells of {column} are close, were {least}"))
         });
         let claims = stored.claims.iter().filter(|claim| !self.claims.contains(claim));
-        tau.chain(close).chain(claims.map(|claim| format!("no more: {claim}"))).collect()
+        tau.chain(close).chain(claims.map(|claim| format!("no longer holds: {claim}"))).collect()
     }
 }
 
-/// Seeds and first seed of the stored runs, and the experiments that have stored scores.
+/// Returns seeds and first seed of the stored runs, and the experiments that have stored scores.
 ///
 /// # Errors
-/// The file cannot be read, which is a defect of ours.
+/// Fails if the file is invalid, which is a defect of ours.
 pub fn stored_settings() -> Result<(u32, u64, Vec<String>), FileError> {
     let stored = stored()?;
     Ok((stored.seeds, stored.seed, stored.experiments.into_keys().collect()))
@@ -86,7 +87,7 @@ fn stored() -> Result<Stored, FileError> {
     file::parse(FILE, catalogue::text(FILE)?)
 }
 
-/// Adds to each experiment that has stored scores the claim that none has fallen, where the runs were made with the file's settings.
+/// Adds to each experiment with stored scores the claim that none has fallen, if the runs had the file's settings.
 pub(super) fn hold(experiments: &mut [Experiment], options: &Options) -> Result<(), FileError> {
     let stored = stored()?;
     let alike = options.seeds == Some(stored.seeds)
@@ -111,14 +112,14 @@ fn hold_one(experiment: &mut Experiment, stored: &Scores) {
     experiment.claim_judged(STATEMENT, expected, figures, Judgement::of(fallen.is_empty()));
 }
 
-/// The text of the file for experiments that were run with these settings: for a change that makes scores better, or that has a reason for
-/// what it makes worse.
+/// Returns the file's text for experiments run with these settings: for a change that raises scores, or that has a
+/// reason to lower one.
 pub fn stored_text(experiments: &[Experiment], seeds: u32, seed: u64) -> String {
     let mut text = String::from(
         "# Scores that may not fall: `weft reproduce --strict` compares runs with these settings, and so does the test\n\
          # `stored_scores_do_not_fall` of weft-lab, which writes this file anew when UPDATE_SCORES is set.\n",
     );
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "seeds = {seeds}\nseed = {seed}");
     for experiment in experiments {
         let scores = Scores::of(experiment);
@@ -172,7 +173,7 @@ mod tests {
         );
         let mut refuted = experiment([1.0, 2.0, 3.0]);
         refuted.claims[0].holds = false;
-        assert_eq!(Scores::of(&refuted).fallen(&good), ["no more: A is fair"]);
+        assert_eq!(Scores::of(&refuted).fallen(&good), ["no longer holds: A is fair"]);
     }
 
     #[test]

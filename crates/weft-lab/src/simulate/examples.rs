@@ -1,10 +1,10 @@
-//! The shipped scenarios, as part of the program: texts to begin one's own with.
+//! The shipped scenarios, compiled into the program: texts for users to start from.
 
 use crate::catalogue::files::cost_file;
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
-        /// Name and text.
+        /// Names and texts.
         const EXAMPLES: &[(&str, &str)] = &[$((
             $name,
             include_str!(concat!("../../../../experiments/scenarios/", $name, ".toml")),
@@ -32,17 +32,19 @@ scenarios! {
     "udp-fq-codel",
 }
 
-/// Their names.
+/// Returns the scenarios' names.
 pub fn examples() -> impl Iterator<Item = &'static str> {
     EXAMPLES.iter().map(|(name, _)| *name)
 }
 
-/// The text of one, with the tables of its cost file in it, so that it can be saved anywhere. None for a name that there is not.
+/// Returns a scenario's text with its cost file included, so that it can be saved anywhere; `None` for an unknown
+/// name.
 pub fn example(name: &str) -> Option<String> {
     EXAMPLES.iter().find(|(known, _)| *known == name).map(|(_, text)| with_costs(text))
 }
 
-/// A scenario's text with its cost file's tables at its end, instead of the file's path. A path that names no shipped file stays.
+/// Replaces the path of a scenario's cost file by the file's tables, at the end. A path that names no shipped file
+/// stays.
 fn with_costs(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut tables = String::new();
@@ -59,7 +61,8 @@ fn with_costs(text: &str) -> String {
     out + &tables
 }
 
-/// A cost file's text as a part of a scenario: `[poll]` becomes `[costs.poll]`, `[[source]]` becomes `[[costs.source]]`.
+/// Rewrites a cost file's text as a part of a scenario: `[poll]` becomes `[costs.poll]`, `[[source]]` becomes
+/// `[[costs.source]]`.
 fn below_costs(text: &str) -> String {
     let mut out = String::from("\n");
     for line in text.lines() {

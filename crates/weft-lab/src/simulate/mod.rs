@@ -1,4 +1,4 @@
-//! Scenarios of the simulator: reading them, running them with several seeds, and the record of what came out.
+//! Scenarios of the simulator: reading them, running them with several seeds, and recording the outcomes.
 
 mod examples;
 mod record;
@@ -14,30 +14,30 @@ use thiserror::Error;
 use weft_sim::scenario::{self, Scenario};
 use weft_text::LocatedError;
 
-/// Why a scenario cannot be read.
+/// The reason that a scenario cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file.
+    /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     File {
         /// Its path.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// A setting that does not fit the file.
+    /// A setting does not fit the file.
     #[error(transparent)]
     Setting(#[from] OverlayError),
-    /// What the file says.
+    /// The file is invalid.
     #[error(transparent)]
     Scenario(#[from] LocatedError),
 }
 
-/// Reads a scenario file with settings put over it. Cost files are found beside the scenario.
+/// Reads a scenario file with settings applied. Cost files are found relative to the scenario.
 ///
 /// # Errors
-/// The file cannot be read, a setting does not fit, or the scenario is wrong: the error has the place.
+/// Fails for an unreadable file, a setting that does not fit, or an invalid scenario: the error has the place.
 pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
     let text =
         std::fs::read_to_string(path).map_err(|error| ReadError::File { path: path.to_owned(), error })?;
@@ -50,12 +50,12 @@ pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
     if settings.is_empty() {
         return Ok(scenario::read(&text, &name, &mut cost_file)?);
     }
-    // With settings the places are those of the document that they make.
+    // With settings, places are those in the resulting document.
     let mut document: toml::Table = match text.parse() {
         Ok(document) => document,
         Err(_) => return Ok(scenario::read(&text, &name, &mut cost_file)?),
     };
-    // Sources are of what the file says, and not of what is put over it.
+    // Sources describe the file's values, not the settings'.
     document.remove("source");
     for setting in settings {
         overlay::apply(&mut document, &setting.path, setting.value.clone())?;

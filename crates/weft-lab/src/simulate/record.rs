@@ -1,4 +1,4 @@
-//! From outcomes to the document of `weft sim`.
+//! The document of `weft sim`, computed from outcomes.
 
 use std::collections::BTreeMap;
 use weft_report::record::{Balance, Conservation, Document, Drops, Stage};
@@ -9,16 +9,16 @@ use weft_sim::outcome::{self, Latencies, Outcome};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
-/// A run and its seed.
+/// A run with its seed.
 #[derive(Debug)]
 pub struct Run {
     /// The seed.
     pub seed: u64,
-    /// What came out.
+    /// The run's outcome.
     pub outcome: Outcome,
 }
 
-/// The document of a scenario's runs; none without a run. `wall_s` is how long they took together.
+/// Returns the document of a scenario's runs; `None` without a run. `wall_s` is the time of all runs in seconds.
 pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimReport> {
     let first = runs.first()?;
     let outcome = &first.outcome;
@@ -56,7 +56,7 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimRepor
     })
 }
 
-/// Seeds of runs whose accounting does not add up: at a stage, or over the whole path.
+/// Returns the seeds of runs whose accounting does not balance, at a stage or over the whole path.
 fn unbalanced(runs: &[Run]) -> Vec<u64> {
     let balanced = |run: &&Run| {
         let accounting = conservation(&run.outcome);
@@ -100,7 +100,7 @@ fn latencies(scenario: &Scenario, outcome: &Outcome) -> BTreeMap<String, SimLate
     named.into_iter().filter_map(|(name, samples)| Some((name, SimLatency::of(&samples)?))).collect()
 }
 
-/// Mean and range over the seeds of what is one number per run.
+/// Returns mean and range over the seeds of each figure that is one number per run.
 fn spread(runs: &[Run]) -> BTreeMap<String, SimSpread> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
@@ -115,10 +115,11 @@ fn spread(runs: &[Run]) -> BTreeMap<String, SimSpread> {
     values.into_iter().filter_map(|(name, values)| Some((name, SimSpread::of(&values)?))).collect()
 }
 
-/// Stages on a packet's path, in its order, by how their names end; ports of switches are inside the network.
+/// Stages on a packet's path, in order, by the ends of their names; switch ports are inside the network.
 const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
 
-/// The accounting of a run, as reports have them. The total is the whole path, from the qdiscs to the receivers' stacks.
+/// Returns the accounting of a run for reports. The total is the whole path, from the qdiscs to the receivers'
+/// stacks.
 pub fn conservation(outcome: &Outcome) -> Conservation {
     let stages: Vec<Stage> = outcome
         .balances
@@ -170,20 +171,21 @@ fn balance(stage: &outcome::StageBalance) -> Balance {
     }
 }
 
-/// Where on the path a stage is.
+/// Returns a stage's position on the path.
 fn place(name: &str) -> Option<usize> {
-    // " receive rings" ends with " rings" too.
+    // " receive rings" also ends with " rings", so the search runs backwards.
     (0..PATH.len()).rev().find(|place| name.ends_with(PATH[*place]))
 }
 
-/// The whole path as one stage.
+/// Returns the whole path as one stage.
 fn path(sums: [Balance; PATH.len()]) -> Balance {
     let mut all = Balance::default();
     for sum in &sums {
         all.add(sum);
     }
     let [qdiscs, rings, network, receive] = sums;
-    // A ring holds a segment until its last packet has been fetched: packets before it are in the network's accounting too.
+    // A ring holds a segment until its last packet is fetched, so its earlier packets are also in the network's
+    // accounting.
     let twice = (
         network.in_packets.saturating_sub(rings.out_packets),
         network.in_bytes.saturating_sub(rings.out_bytes),
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
     use weft_sim::run::simulate;
 
-    /// With drops at each kind of place: links, a switch's small buffer, a shaper's full queue.
+    /// Scenarios with drops at each kind of place: links, a switch's small buffer, a shaper's full queue.
     #[test]
     fn the_whole_path_balances_and_drops_have_reasons() {
         let short = "warm_up = \"0s\"\nduration = \"15ms\"\n";

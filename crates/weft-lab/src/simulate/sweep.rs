@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Does `jobs` pieces of work, numbered from 0, on at most `threads` threads; a thread takes the next piece when it has done one.
-/// Gives the results in the order of their numbers. Once `cancelled` says so, no further piece begins, and those that have not begun
-/// give `None`. `progress` is told, on the calling thread, how many pieces are done each time another one is.
+/// Runs `jobs` independent jobs, numbered from 0, on at most `threads` threads; a thread takes the next job when it
+/// has finished one. Returns the results in order of the numbers. Once `cancelled` returns true no further job
+/// starts, and those not started give `None`. After each job `progress` is told, on the calling thread, the number of
+/// jobs done.
 ///
 /// # Panics
-/// When `run` does.
+/// Panics if `run` does.
 pub fn sweep<T: Send>(
     jobs: usize,
     threads: usize,
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn threads_work_at_the_same_time() {
-        // Nobody passes the barrier alone.
+        // No thread passes the barrier alone.
         let (barrier, seen) = (Barrier::new(3), Mutex::new(BTreeSet::new()));
         let results = sweep(
             3,

@@ -1,4 +1,4 @@
-//! Two namespaces and a veth pair: the path of the tests.
+//! Two namespaces and a veth pair: the tests' path.
 
 use core::net::{IpAddr, Ipv4Addr};
 use weft_host::link::{self, Mac, VethOptions};

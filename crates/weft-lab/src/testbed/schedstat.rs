@@ -1,21 +1,21 @@
-//! Time for which threads were ready to run and had no core: the second number of `/proc/PID/task/TID/schedstat`
-//! (Documentation/scheduler/sched-stats.rst). Kernels without `CONFIG_SCHED_INFO` keep none.
+//! Time for which threads were runnable but had no core: the second number of `/proc/PID/task/TID/schedstat`
+//! (Documentation/scheduler/sched-stats.rst). Kernels without `CONFIG_SCHED_INFO` do not count it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of the software NIC's transmit worker among a process's threads.
+/// The thread name of the software NIC's transmit worker.
 pub(crate) const TRANSMIT_WORKER: &str = "weft-transmit";
 
-/// Seconds that the thread in `folder` was ready and had no core.
+/// Returns the seconds for which the thread in `folder` was runnable but had no core.
 pub(crate) fn waited(folder: &Path) -> Option<f64> {
     let text = fs::read_to_string(folder.join("schedstat")).ok()?;
     let nanos: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(nanos as f64 / 1e9)
 }
 
-/// Folders of the threads of `folder`, such as `/proc/self/task`, whose name begins with `name`.
+/// Returns the folders of those threads in `folder`, such as `/proc/self/task`, whose name begins with `name`.
 pub(crate) fn threads_named(folder: &str, name: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let has_name =
@@ -23,7 +23,7 @@ pub(crate) fn threads_named(folder: &str, name: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(has_name).collect()
 }
 
-/// Waits of some threads, each counted since it began.
+/// Waits of some threads, each counted from the thread's start.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct ThreadWaits(BTreeMap<PathBuf, f64>);
 
@@ -35,7 +35,7 @@ impl ThreadWaits {
         Self(of_processes.chain(others).filter_map(read).collect())
     }
 
-    /// The longest wait of one thread since `before`, in seconds; `None` without a thread that is in both.
+    /// Returns the longest wait of one thread since `before`, in seconds; `None` without a thread that is in both.
     pub(crate) fn longest_since(&self, before: &Self) -> Option<f64> {
         let both = self.0.iter().filter_map(|(path, now)| Some(now - before.0.get(path)?));
         both.reduce(f64::max)

@@ -1,4 +1,5 @@
-//! iperf3 as bulk flows: several processes, pinned where asked, and what their JSON says of a part of the run.
+//! Bulk flows by iperf3: several processes, pinned on request, and the part of their JSON results that belongs to the
+//! steady part.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -8,74 +9,74 @@ use weft_host::process::{Output, ProcessError, Signal};
 use weft_host::{Cgroup, NetNs, OsError, Process, Spawn, clock};
 use weft_units::{Bytes, Instant, Nanos, Packets};
 
-/// The most streams of one iperf3 (`MAX_STREAMS` in its `iperf.h`).
+/// The most streams of one iperf3 process (`MAX_STREAMS` in its `iperf.h`).
 pub(crate) const MAX_STREAMS: u32 = 128;
 /// The TCP port of the first server; the others follow.
 pub(crate) const FIRST_PORT: u16 = 5201;
-/// How often iperf3 counts, in seconds.
+/// Interval of iperf3's counts, in seconds.
 const INTERVAL: &str = "0.5";
-/// How long servers may take to listen, and flows to connect through a queue that is full already.
+/// Time limit for servers to listen, and for flows to connect through a full queue.
 const CONNECT_WAIT: Nanos = Nanos::from_secs(15);
-/// How long a client may take to end after its time: its last exchange with the server passes the full queue.
+/// Time limit for a client to end after its run: its last exchange with the server passes the full queue.
 const END_GRACE: Duration = Duration::from_secs(20);
 /// States in `/proc/net/tcp`: `TCP_ESTABLISHED` and `TCP_LISTEN`.
 const ESTABLISHED: &str = "01";
 const LISTEN: &str = "0A";
 
-/// Why flows could not be sent.
+/// The reason that flows could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum IperfError {
-    /// Something did not happen in time.
+    /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),
-    /// iperf3 failed, or wrote what cannot be read.
+    /// iperf3 failed, or wrote an unreadable result.
     #[error("iperf3: {0}")]
     Said(String),
-    /// The user asked to stop.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
-    /// A namespace.
+    /// A step on a namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A program.
+    /// A program could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// Another call that the kernel refused.
+    /// Another system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
 }
 
-/// What one client process sends.
+/// The flows of one client process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client<'a> {
-    /// Its TCP connections besides the one for control, at most [`MAX_STREAMS`].
+    /// TCP connections besides the control connection, at most [`MAX_STREAMS`].
     pub(crate) flows: u32,
-    /// The processor it is pinned to.
+    /// The processor that the process is pinned to.
     pub(crate) cpu: Option<u32>,
-    /// The local port of its first flow, the others' follow (`--cport`); the kernel chooses without it.
+    /// The local port of the first flow; the others' follow (`--cport`). `None` lets the kernel choose.
     pub(crate) first_port: Option<u16>,
-    /// The cgroup it runs in; that of this process without it.
+    /// The cgroup to run in; `None` for that of this process.
     pub(crate) cgroup: Option<&'a Cgroup>,
 }
 
-/// All clients, and what they share.
+/// All clients, and their common parameters.
 pub(crate) struct Senders<'a> {
     pub(crate) sender: &'a NetNs,
     pub(crate) receiver: &'a NetNs,
     /// The receiver's address.
     pub(crate) address: IpAddr,
     pub(crate) clients: Vec<Client<'a>>,
-    /// How long they send.
+    /// Duration of sending, in seconds.
     pub(crate) seconds: u64,
-    /// What is written and read at once; iperf3's own size without it.
+    /// Bytes per write and read; `None` for iperf3's default.
     pub(crate) block: Option<Bytes>,
-    /// As the kernel names it.
+    /// The congestion control, by its kernel name.
     pub(crate) congestion_control: &'a str,
     /// Whether to stop waiting.
     pub(crate) cancelled: &'a dyn Fn() -> bool,
 }
 
-/// Deals flows to processes as evenly as they go, the first ones getting one more.
+/// Divides flows among processes as evenly as possible; the first ones get one more.
 pub(crate) fn deal(flows: u32, processes: u32) -> impl Iterator<Item = u32> {
     (0..processes).map(move |i| (flows + processes - 1 - i) / processes)
 }
@@ -86,26 +87,26 @@ struct Pair {
     client: Option<Process>,
     port: u16,
     flows: u32,
-    /// When all its flows were there; its own clock starts then.
+    /// When all flows of the client were connected; its own clock starts then.
     started: Option<Instant>,
 }
 
-/// All flows. What runs is killed when the value is dropped.
+/// All flows. Running processes are killed when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Flows(Vec<Pair>);
 
-/// What iperf3 saw of the steady part.
+/// iperf3's counts of the steady part.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Seen {
-    /// Bytes of payload that each flow's receiver took, and in what time in seconds.
+    /// Payload bytes that each flow's receiver read, and the time for them in seconds.
     pub(crate) flows: Vec<(Bytes, f64)>,
     pub(crate) retransmitted: Packets,
-    /// Smoothed round-trip times, in microseconds, one for each flow and interval.
+    /// Smoothed round-trip times, in microseconds, one per flow and interval.
     pub(crate) rtts_us: Vec<f64>,
 }
 
 impl Flows {
-    /// Starts servers, and when they listen the clients; waits until all flows are connected.
+    /// Starts the servers, then the clients, and waits until all flows are connected.
     pub(crate) fn start(senders: &Senders<'_>) -> Result<Self, IperfError> {
         let mut pairs = Vec::new();
         for (client, port) in senders.clients.iter().zip(FIRST_PORT..) {
@@ -124,14 +125,14 @@ impl Flows {
         for (pair, client) in all.0.iter_mut().zip(&senders.clients) {
             pair.client = Some(start_client(senders, client, pair.port)?);
         }
-        // Each client has a connection for control besides its flows.
+        // Each client has a control connection besides its flows.
         all.wait_for(senders, "all flows to connect", |pair, table| {
             connections(table, pair.port, ESTABLISHED) > pair.flows
         })?;
         Ok(all)
     }
 
-    /// Waits until `ready` holds for each pair; notes when that was.
+    /// Waits until `ready` holds for each pair, and records when that was.
     fn wait_for(
         &mut self,
         senders: &Senders<'_>,
@@ -162,18 +163,18 @@ impl Flows {
         }
     }
 
-    /// When the first client's own time began: it ends first.
+    /// Returns when the first client's own time began: that client ends first.
     pub(crate) fn first_start(&self) -> Instant {
         self.0.iter().filter_map(|pair| pair.started).min().unwrap_or(Instant::ZERO)
     }
 
-    /// All processes, senders and receivers.
+    /// Returns the ids of all processes, senders and receivers.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let processes = self.0.iter().flat_map(|pair| pair.client.iter().chain([&pair.server]));
         processes.map(|process| process.pid().as_raw_nonzero().get()).collect()
     }
 
-    /// A process that has ended has failed.
+    /// Fails if a process has ended, which it must not do by itself.
     pub(crate) fn check(&mut self) -> Result<(), IperfError> {
         for pair in &mut self.0 {
             for process in pair.client.iter_mut().chain([&mut pair.server]) {
@@ -185,8 +186,8 @@ impl Flows {
         Ok(())
     }
 
-    /// Waits for the clients to end, and reads what both sides counted between `from` and `to`. The senders' sockets must
-    /// have had the congestion control `wanted`.
+    /// Waits for the clients to end, and reads the counts of both sides between `from` and `to`. Fails unless the
+    /// senders' sockets had the congestion control `wanted`.
     pub(crate) fn finish(mut self, wanted: &str, from: Instant, to: Instant) -> Result<Seen, IperfError> {
         let mut seen = Seen::default();
         let mut used_by_sender = Vec::new();
@@ -213,7 +214,7 @@ impl Flows {
     }
 }
 
-/// Starts the client of the server at `port`.
+/// Starts a client of the server at `port`.
 fn start_client(senders: &Senders<'_>, client: &Client<'_>, port: u16) -> Result<Process, IperfError> {
     let mut spawn = Spawn::new("iperf3")
         .args(["--client", &senders.address.to_string(), "--port", &port.to_string()])
@@ -239,7 +240,8 @@ fn start_client(senders: &Senders<'_>, client: &Client<'_>, port: u16) -> Result
 
 impl Drop for Flows {
     fn drop(&mut self) {
-        // All at once, clients first: ended one after the other, each would get its grace.
+        // All are signalled before any is waited for, clients first: otherwise each would take its grace period in
+        // turn.
         let clients = self.0.iter().filter_map(|pair| pair.client.as_ref());
         for process in clients.chain(self.0.iter().map(|pair| &pair.server)) {
             let _ = process.signal(Signal::KILL);
@@ -247,7 +249,8 @@ impl Drop for Flows {
     }
 }
 
-/// The connections of the address' family. Of this thread: `/proc/net` is that of the process's first one.
+/// Returns the connection table of the address's family, for this thread: `/proc/net` is that of the process's first
+/// thread.
 fn table_of(address: IpAddr) -> &'static str {
     match address {
         IpAddr::V4(_) => "/proc/thread-self/net/tcp",
@@ -255,7 +258,7 @@ fn table_of(address: IpAddr) -> &'static str {
     }
 }
 
-/// How many connections of the table have this local port and state.
+/// Returns the number of the table's connections with this local port and state.
 fn connections(table: &str, port: u16, state: &str) -> u32 {
     let port = format!(":{port:04X}");
     let matches = |line: &&str| {
@@ -276,7 +279,7 @@ struct Document {
 
 #[derive(Deserialize, Default)]
 struct End {
-    /// What the client reads back from its sockets.
+    /// The congestion control that the client read back from its sockets.
     sender_tcp_congestion: Option<String>,
 }
 
@@ -285,7 +288,7 @@ struct Interval {
     streams: Vec<Stream>,
 }
 
-/// A flow in an interval. Only the sender knows `retransmits` and `rtt` (from `TCP_INFO`, in microseconds).
+/// A flow's counts in an interval. Only the sender knows `retransmits` and `rtt` (from `TCP_INFO`, in microseconds).
 #[derive(Deserialize)]
 struct Stream {
     socket: i64,
@@ -298,7 +301,7 @@ struct Stream {
     rtt: Option<f64>,
 }
 
-/// Adds the intervals that lie in the steady part. `origin` is when the document's own time began.
+/// Adds the intervals within the steady part. `origin` is the zero of the document's times.
 fn add(seen: &mut Seen, document: Document, origin: Instant, from: Instant, to: Instant) {
     let first = from.saturating_since(origin).as_secs_f64();
     let last = to.saturating_since(origin).as_secs_f64();
@@ -318,7 +321,7 @@ fn add(seen: &mut Seen, document: Document, origin: Instant, from: Instant, to: 
     seen.flows.extend(flows.into_iter().map(|(_, bytes, seconds)| (bytes, seconds)));
 }
 
-/// The reason that iperf3 gave.
+/// Returns the reason that iperf3 gave.
 fn said(text: &str) -> String {
     let document: Option<Document> = serde_json::from_str(text).ok();
     document

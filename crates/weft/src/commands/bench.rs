@@ -1,4 +1,4 @@
-//! `weft bench`: our speed, beside a peer's where there is one.
+//! `weft bench`: our speed, next to a peer's where one exists.
 
 use crate::commands::demo::FIGURE_9_POLICY;
 use crate::output::{self, Target};
@@ -15,7 +15,7 @@ use weft_report::bench::{BenchCase, BenchReport};
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Measure how fast it is.
+/// Measure speeds on this machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,10 +24,10 @@ Examples:
   weft bench sim-hold sim-udp sim-tcp
   weft bench engine --runs 9 --json bench.json")]
 pub(crate) struct Args {
-    /// What to measure; everything without it.
+    /// The case to measure; all without it.
     #[arg(value_name = "CASE")]
     cases: Vec<Case>,
-    /// How often each is measured.
+    /// Number of runs of each case.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// Write the figures to a file as JSON (`-` for standard output).
@@ -35,16 +35,17 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What can be measured.
+/// The cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Case {
     /// The engine in memory: Figure 1's policy with 10 to 1,000,000 flows.
     Engine,
     /// A port with real TCP: 340 flows in MTU-size segments, and 4 flows in whole super-packets. Needs root and iperf3.
     Port,
-    /// Queue assignment at a port: nanoseconds of its programs a packet, with 10 to 100,000 flows. Needs root.
+    /// Queue assignment at a port: nanoseconds of its programs per packet, with 10 to 100,000 flows. Needs root.
     Titan,
-    /// The simulator's event queue: the hold model with 100 to 100,000 pending events. Its figures are events a second.
+    /// The simulator's event queue: the hold model with 100 to 100,000 pending events. Results are in events per
+    /// second.
     SimHold,
     /// The simulator: 9 Gb/s of datagrams through `fq_codel`.
     SimUdp,
@@ -100,7 +101,7 @@ fn titan(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
         for flows in bench::assignment::FLOWS {
             let case = match bench::assignment::run(flows, burst, runs, &|| stop.asked()) {
                 Ok(case) => case,
-                // More sockets than a process may have here: what can be measured is.
+                // More sockets than a process may have here: the cases measured so far are kept.
                 Err(AssignmentError::Failed(why)) if !measured.is_empty() => {
                     output::warn(&why);
                     continue;

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Runs the command; `command` is the whole command line.
+/// Runs the command; `command` is the definition of the whole command line.
 pub(crate) fn run(args: Args, mut command: clap::Command) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "weft", &mut text);

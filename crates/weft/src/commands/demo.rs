@@ -25,13 +25,13 @@ use weft_report::judgement::Judgement;
 use weft_report::record::Document;
 use weft_units::{BitsPerSec, Nanos};
 
-/// The page that is written unless the user says otherwise.
+/// The default file of the page.
 const PAGE: &str = "weft-demo.html";
 
-/// Show that a policy holds on real traffic, beside NICs that know none (Loom's Figures 9, 10 and 11).
+/// Show that a policy holds on real traffic, compared with NICs without one (Loom's Figures 9, 10 and 11).
 ///
-/// Network namespaces of its own, real TCP applications in cgroups, and the software NIC between them. Needs root, iperf3
-/// and, for Figure 9, sockperf.
+/// Makes network namespaces of its own, starts real TCP applications in cgroups, and puts the software NIC between
+/// them. Needs root, iperf3 and, for Figure 9, sockperf.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// The figure of the paper to repeat.
     #[arg(long, default_value = "9", value_parser = ["9", "11"])]
     figure: String,
-    /// How the NIC runs, one after the other [default: all four; for figure 11 loom]
+    /// Modes of the NIC, run one after the other [default: all four; for figure 11 loom]
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     modes: Vec<ModeName>,
     /// Length of each mode's run (a bare number is seconds).
@@ -66,37 +66,37 @@ pub(crate) struct Args {
     /// TCP congestion control of the bulk flows.
     #[arg(long, default_value = "cubic")]
     congestion: String,
-    /// Segments of a super-packet that leave together: a number, or `whole`.
+    /// Segments of a super-packet that are sent per turn: a number, or `whole`.
     #[arg(long, alias = "grain", default_value = "1", value_parser = values::segments_per_turn)]
     segments_per_turn: SegmentsPerTurn,
-    /// Requests a second of the latency tenant.
+    /// Requests per second of the latency tenant.
     #[arg(long, value_name = "N", default_value_t = DEMO_REQUESTS_PER_S, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests_per_second: u32,
-    /// Bytes of a request.
+    /// Bytes per request.
     #[arg(long, value_name = "BYTES", default_value_t = DEMO_REQUEST_BYTES, value_parser = clap::value_parser!(u32).range(14..=65_000))]
     request_size: u32,
-    /// How far the link's clock may lag behind the wall clock.
+    /// The most that the link's clock may lag behind the wall clock.
     #[arg(long, default_value = "50ms", value_parser = values::span)]
     catch_up: Nanos,
     /// Queues of mode mq.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     mq_queues: u16,
-    /// Mode sq: leave the queue first in first out, without the kernel's HTB in front of it.
+    /// Mode sq: keep the queue first in first out, without the kernel's HTB in front of it.
     #[arg(long)]
     sq_fifo: bool,
-    /// Another policy than the built-in one, with the same classes.
+    /// A policy to use instead of the built-in one, with the same classes.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Write the figures to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the page with the plots to this file.
+    /// File for the page with the plots.
     #[arg(long, value_name = "FILE", default_value = PAGE, conflicts_with = "no_html")]
     html: PathBuf,
     /// Write no page.
     #[arg(long)]
     no_html: bool,
-    /// Exit with 1 when a verdict does not hold, and with 3 when none fails and this machine cannot show one.
+    /// Exit with 1 when a verdict fails, and with 3 when none fails but this machine cannot show one.
     #[arg(long)]
     strict: bool,
     /// Print plain lines instead of the live view.
@@ -115,7 +115,7 @@ pub(crate) struct Args {
 enum ModeName {
     /// One queue.
     Sq,
-    /// Some queues, flows spread by hash.
+    /// Several queues, with flows spread by hash.
     Mq,
     /// A queue per flow.
     Qpf,
@@ -127,7 +127,7 @@ enum ModeName {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = args.options()?;
     let text = args.policy_text()?;
-    // Refused before anything is set up.
+    // Checked before anything is set up.
     let mut policy = text.load(&CompileOptions::default())?;
     let json = Target::open(args.json.as_deref())?;
     let html = Target::open((!args.no_html).then_some(args.html.as_path()))?;
@@ -150,10 +150,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let outcomes = loom::run(&policy, &options, &asked, &mut |event| watch.event(&event))?;
         Ok((outcomes, trial))
     });
-    // The terminal is itself again before anything is printed.
+    // The terminal must be restored before anything is printed.
     drop(watch);
     if stop.asked() {
-        output::message("interrupted; everything was taken down");
+        output::message("interrupted; everything was removed");
         return Ok(stop.exit_code());
     }
     let (outcomes, trial) = result?;
@@ -163,7 +163,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(args.exit_code(&report))
 }
 
-/// Where the rate is not given, chooses one by a trial. Figure 11's limit depends on it, so the policy comes after.
+/// Chooses the rate by a trial unless one is given. Figure 11's limit depends on the rate, so its policy is compiled
+/// later.
 fn measured_rate(
     options: &mut DemoOptions,
     policy: &CompiledPolicy,
@@ -180,7 +181,7 @@ fn measured_rate(
     Ok(Some(trial))
 }
 
-/// What the demo needs of this host.
+/// Checks that this host has the demo's requirements.
 fn require_host(options: &DemoOptions) -> anyhow::Result<()> {
     let latency = options.scenario.latency.map(|_| "sockperf");
     for program in ["iperf3"].into_iter().chain(latency) {
@@ -204,7 +205,7 @@ fn simulate(
 ) -> anyhow::Result<ExitCode> {
     if args.figure == "11" {
         return Err(failure::usage(
-            "--simulated knows Figure 9; `weft reproduce loom-fig11` simulates Figure 11",
+            "--simulated supports Figure 9 only; `weft reproduce loom-fig11` simulates Figure 11",
         ));
     }
     let mut report = loom::simulated::report(policy, options, args.seed)?;
@@ -239,13 +240,13 @@ impl Args {
         }
     }
 
-    /// 0, unless the user wants it strict.
+    /// Returns 0, unless `--strict` asks for the verdicts' code.
     fn exit_code(&self, report: &DemoReport) -> ExitCode {
         let judged: Vec<Judgement> = verdicts(report).into_iter().map(|v| v.judgement).collect();
         ExitCode::from(if self.strict { Judgement::strict_exit_code(&judged) } else { 0 })
     }
 
-    /// The limit of Figure 11: as given, or a quarter of the link's rate.
+    /// Returns the limit of Figure 11: the given one, or a quarter of the link's rate.
     fn limited(&self, options: &DemoOptions) -> CompileOptions {
         let rate = options.rate.unwrap_or(BitsPerSec::ZERO);
         let limit = self.limit.unwrap_or(BitsPerSec(rate.get() / 4));

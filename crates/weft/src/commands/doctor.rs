@@ -1,4 +1,4 @@
-//! `weft doctor`: what this host offers.
+//! `weft doctor`: the facilities of this host.
 
 use crate::output::{self, Target};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use weft_report::record::Document;
 use weft_report::table::{Cell, Column, Table, Tone};
 use weft_run::host_facts;
 
-/// Tell what this host offers, what each missing thing would bring, and how to get it.
+/// Report the facilities of this host, the use of each missing one, and the way to get it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,12 +52,12 @@ fn facility(found: weft_host::doctor::Facility) -> Facility {
     }
 }
 
-/// What is there, and below it what is not, so that a line holds on a narrow terminal.
+/// Builds the tables: first available facilities, then missing ones, so that lines fit a narrow terminal.
 fn tables(report: &DoctorReport) -> Vec<Table> {
     let host = format!("This host: Linux {}, {} cores", report.host.kernel, report.host.cores);
     let mut all = Table::new(host).columns(["state", "facility", "brings"].map(Column::left));
     let mut lacking =
-        Table::new("What is missing or limited").columns(["facility", "why", "remedy"].map(Column::left));
+        Table::new("Missing or limited").columns(["facility", "why", "remedy"].map(Column::left));
     for f in &report.facilities {
         let tone = match f.state {
             FacilityState::Ready => Tone::Good,

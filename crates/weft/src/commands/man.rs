@@ -13,12 +13,12 @@ Examples:
   weft man | man -l -
   weft man --folder /usr/local/share/man/man1")]
 pub(crate) struct Args {
-    /// Write weft.1 and a page for each subcommand here.
+    /// Write weft.1 and a page for each subcommand to this folder.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
-/// Runs the command; `command` is the whole command line.
+/// Runs the command; `command` is the definition of the whole command line.
 pub(crate) fn run(args: Args, command: clap::Command) -> anyhow::Result<ExitCode> {
     match args.folder {
         Some(folder) => clap_mangen::generate_to(command, &folder)

@@ -1,4 +1,4 @@
-//! `weft policy`: policies looked at without running them.
+//! `weft policy`: inspects policies without running them.
 
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     what: What,
 }
 
-/// What to do with it.
+/// The action.
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Check policies: a line per finding, exit code 1 if one is refused.
@@ -37,7 +37,7 @@ Examples:
         /// Write the findings to a file as JSON (`-` for standard output).
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Print nothing; the exit code tells.
+        /// Print nothing; only set the exit code.
         #[arg(long, short)]
         quiet: bool,
     },
@@ -92,7 +92,7 @@ fn check(files: &[PathBuf], json: Option<PathBuf>, quiet: bool) -> anyhow::Resul
         let count = texts.len();
         let files = if count == 1 { "policy" } else { "policies" };
         output::print(&match refused {
-            0 => format!("{count} {files} checked: all right\n"),
+            0 => format!("{count} {files} checked: no errors\n"),
             _ => format!("{count} {files} checked: {refused} refused\n"),
         })?;
     }

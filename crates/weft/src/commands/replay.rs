@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let name = args.input.display();
     let input = File::open(&args.input).map_err(|e| anyhow!("cannot read the capture {name}: {e}"))?;
     if same_file(&args.input, &args.output) {
-        return Err(anyhow!("{name} would be written over while it is read; give OUT.pcap another name"));
+        return Err(anyhow!("{name} would be overwritten while it is read; give OUT.pcap another name"));
     }
     let length = input.metadata().map_or(0, |m| m.len());
     let output =
@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(ReplayError::Input { source, report: Some(outcome) }) => {
             finish(&outcome, json)?;
             let written = human::count(outcome.conservation.out_packets);
-            let error = format!("{name}: {source}; {written} packets from before it were written");
+            let error = format!("{name}: {source}; {written} packets before it were written");
             Err(anyhow!(error))
         }
         Err(ReplayError::Input { source, report: None }) => Err(anyhow!("{name}: {source}")),
@@ -88,7 +88,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     whole(a).is_some_and(|a| whole(b) == Some(a))
 }
 
-/// Silent when standard error is not a terminal.
+/// Returns a progress bar, hidden when standard error is not a terminal.
 fn progress_bar(length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {msg} packets, {eta} left");
     let bar = ProgressBar::new(length);

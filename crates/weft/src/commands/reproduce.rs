@@ -1,4 +1,4 @@
-//! `weft reproduce`: the papers' tables and figures, published beside simulated beside measured.
+//! `weft reproduce`: the papers' tables and figures: published, simulated and measured values side by side.
 
 use crate::output::{self, Target};
 use crate::signals::Stop;
@@ -18,7 +18,7 @@ use weft_report::table::{Column, Table};
 use weft_run::host_facts;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// Reproduce the papers' tables and figures, in the simulator or on real packets, beside what was published.
+/// Reproduce the papers' tables and figures, in the simulator or on real packets, next to the published values.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,37 +31,40 @@ Examples:
   weft reproduce titan --measured --flows 24 --seeds 3 --no-simulated
   weft reproduce titan-tr-table3 --seeds 2 --strict
 
-Without an id all experiments are run; `titan` stands for all of Titan's, and with --measured for its tables. In a cell, `=` says that the published value lies in the band in which the mean of
-as many runs as the paper made would lie 90 times of 100, `~` that the simulated mean is within 25 % of it, `x` neither.")]
+Without an id all experiments are run; `titan` names all of Titan's, and with --measured its tables. In a cell, `=` marks a
+published value within the band that has the mean of as many runs as the paper's in 90 of 100 cases, `~` a simulated mean
+within 25 % of the published value, `x` neither.")]
 pub(crate) struct Args {
-    /// Fit what Titan's tables were used to choose on one paper and score it on the other, and leave out a flow count at a time.
+    /// Fit the parameters of Titan's tables on one paper and score them on the other, and leave out one flow count at
+    /// a time.
     #[arg(long, conflicts_with_all = ["ids", "list", "flows", "transfer", "time_scale", "measured", "html"])]
     cross: bool,
-    /// Which experiments; all without any.
+    /// Experiments; all without any.
     #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(ids()), hide_possible_values = true)]
     ids: Vec<String>,
-    /// List the experiments and end.
+    /// List the experiments and exit.
     #[arg(long)]
     list: bool,
-    /// Runs of each cell, each with a seed of its own; without it 200, fewer where runs are long, 5 with --measured.
+    /// Runs of each cell, each with its own seed [default: 200, fewer for long runs, 5 with --measured].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seeds: Option<u32>,
-    /// Number of flows (of hosts, for shuffles) instead of those of the paper.
+    /// Number of flows (of hosts, for shuffles) in place of the paper's.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     flows: Option<u32>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What each pair of a shuffle transfers, such as 10MB, instead of the paper's 1 GB.
+    /// Bytes that each pair of a shuffle transfers, such as 10MB, in place of the paper's 1 GB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     transfer: Option<String>,
-    /// Runs at a time; without it one for each processor.
+    /// Concurrent runs [default: one per processor].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// Factor of the times of experiments that run here in real time (dragonet-isolation, titan-order); 1 is the paper's.
+    /// Factor on the times of experiments that run here in real time (dragonet-isolation, titan-order); 1 is the
+    /// paper's.
     #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
     time_scale: Option<f64>,
-    /// Exit with 1 when a claim does not hold or a stored score has fallen, with 3 when something cannot be shown here.
+    /// Exit with 1 when a claim fails or a stored score has fallen, with 3 when something cannot be shown here.
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -74,44 +77,45 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 }
 
-/// Titan's experiment on real packets.
+/// Options for Titan's experiment on real packets.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Measuring Titan on real packets")]
 struct MeasuredArgs {
-    /// Measure Titan's configurations through the software NIC, beside what was published and simulated.
+    /// Measure Titan's configurations through the software NIC, next to published and simulated values.
     #[arg(long)]
     measured: bool,
     /// Rate of the link, such as 500mbps.
     #[arg(long, value_name = "RATE", requires = "measured", default_value = "1gbps", value_parser = rate)]
     rate: BitsPerSec,
-    /// How long each run is measured.
+    /// Measured time of each run.
     #[arg(long, value_name = "TIME", requires = "measured", default_value = "10s", value_parser = span)]
     duration: Nanos,
-    /// How long all flows have been sending before that: slow start must be over.
+    /// Time from the last connection to the measured time: slow start must be over.
     #[arg(long, value_name = "TIME", requires = "measured", default_value = "10s", value_parser = warm_up)]
     warm_up: Nanos,
-    /// What is inside the NIC's queues: with sfq the hash is row C6 of the papers' tables, with pfifo row C1.
+    /// Queue discipline inside the NIC's queues: with sfq the hash is row C6 of the papers' tables, with pfifo row
+    /// C1.
     #[arg(long, value_enum, requires = "measured", default_value_t = InnerArg::Sfq)]
     inner: InnerArg,
-    /// The sender's net.ipv4.tcp_tso_rtt_log instead of the kernel's (9).
+    /// The sender's net.ipv4.tcp_tso_rtt_log, in place of the kernel's (9).
     #[arg(long, value_name = "LOG", requires = "measured", value_parser = clap::value_parser!(u32).range(0..=31))]
     tso_rtt_log: Option<u32>,
-    /// The sender's net.ipv4.tcp_limit_output_bytes, such as 40KB, instead of the kernel's.
+    /// The sender's net.ipv4.tcp_limit_output_bytes, such as 40KB, in place of the kernel's.
     #[arg(long, value_name = "SIZE", requires = "measured", value_parser = bytes)]
     limit_output: Option<Bytes>,
-    /// Whose segments are small in T3 and TX3: those of all queues while any is shared, as the papers say of their
+    /// Flows with small segments in T3 and TX3: those of all queues while any is shared, as in the papers'
     /// implementation, or of shared queues only.
     #[arg(long, value_name = "all|shared", requires = "measured", default_value = "all", value_parser = ["all", "shared"])]
     segment_scope: String,
-    /// The NIC takes changed weights at most this often; 0s is at once.
+    /// Least time between updates of queue weights in the NIC; 0s applies each at once.
     #[arg(long, value_name = "TIME", requires = "measured", default_value = "0s", value_parser = warm_up)]
     update_interval: Nanos,
-    /// Leave the cells out of the simulator.
+    /// Do not simulate the cells.
     #[arg(long, requires = "measured")]
     no_simulated: bool,
 }
 
-/// What is inside a queue.
+/// The queue discipline inside a queue.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum InnerArg {
     /// Stochastic fair queueing.
@@ -136,27 +140,29 @@ impl MeasuredArgs {
             sender: SenderSettings { tso_rtt_log: self.tso_rtt_log, limit_output: self.limit_output },
             ..RunSettings::default()
         };
-        // Runs and seed are those of the options beside it.
+        // Runs and seed come from the options beside it.
         let measure = Measure { settings, runs: reproduce::MEASURED_RUNS, seed: 0, open: nic::open };
         self.measured.then_some(Measured { measure, simulate: !self.no_simulated })
     }
 }
 
-/// What may be asked for: all experiments, the group, and what is only measured.
+/// Returns the accepted names: all experiments, the group, and the experiment that is only measured.
 fn ids() -> Vec<&'static str> {
     [&[reproduce::TITAN, WEIGHTS_ID], reproduce::ids()].concat()
 }
 
 fn rate(text: &str) -> Result<BitsPerSec, String> {
     match BitsPerSec::from_str(text) {
-        Ok(rate) if rate < BitsPerSec(1_000_000) => Err("less than 1 Mb/s carries no flows".to_owned()),
+        Ok(rate) if rate < BitsPerSec(1_000_000) => Err("a rate below 1 Mb/s carries no flows".to_owned()),
         other => other.map_err(|error| error.to_string()),
     }
 }
 
 fn span(text: &str) -> Result<Nanos, String> {
     match Nanos::from_str(text) {
-        Ok(span) if span < Nanos::from_secs(1) => Err("there is no second in it to be fair in".to_owned()),
+        Ok(span) if span < Nanos::from_secs(1) => {
+            Err("fairness is measured over a second: give at least 1s".to_owned())
+        }
         other => other.map_err(|error| error.to_string()),
     }
 }
@@ -240,7 +246,7 @@ fn finish(
     }
     let mut judgements = report.judgements();
     if judgements.is_empty() {
-        let reason = "nothing is claimed of these runs, and there are no stored scores for their settings";
+        let reason = "these runs have neither claims nor stored scores for their settings";
         output::message(&format!("nothing can be judged: {reason}"));
         judgements.push(Judgement::NotShown(reason.to_owned()));
     }
@@ -261,7 +267,7 @@ fn list() -> Table {
     table
 }
 
-/// Silent when standard error is not a terminal.
+/// Returns a progress bar, hidden when standard error is not a terminal.
 pub(super) fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {per_sec}, {eta} left");
     let bar = ProgressBar::new(0);

@@ -10,7 +10,7 @@ use weft_report::record::Document;
 use weft_report::reproduce::CrossReport;
 use weft_run::host_facts;
 
-/// Runs of each cell where nobody says how many: with them the whole takes some minutes on two processors.
+/// The default number of runs of each cell: the whole then takes some minutes on two processors.
 const SEEDS: u32 = 2;
 
 /// Runs the command.
@@ -30,7 +30,7 @@ pub(super) fn run(
         let seconds = cross.trial(&|| stop.asked())?;
         let minutes = most as f64 * seconds / threads.max(1) as f64 / 60.0;
         output::message(&format!(
-            "at most {most} runs of {seconds:.2} s, {threads} at a time: at most {minutes:.0} minutes, and less as far as fits try the same"
+            "at most {most} runs of {seconds:.2} s, {threads} at a time: at most {minutes:.0} minutes, less where fits try the same parameters"
         ));
         let bar = progress_bar();
         bar.set_length(most as u64);

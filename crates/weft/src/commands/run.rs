@@ -1,4 +1,23 @@
 //! `weft run`: a policy enforced on this host's own traffic, or a plain multiqueue NIC in its way.
+//!
+//! 1. Flags and policy are read and checked; `Settings` and the plan follow. Nothing has been changed on the host so
+//!    far, and `--dry-run` ends here.
+//! 2. The JSON file is opened and signals are caught, before any device exists: a wrong path costs no run, and Ctrl-C
+//!    never leaves a device behind.
+//! 3. Devices of killed runs are removed, since one may have the port's name. Then the uplink is checked.
+//! 4. `Session::start` makes port, rings and NIC. From here on the session owns everything on the host; drop removes
+//!    it.
+//! 5. The loop polls the session every 100 ms, until a signal, the end of `--duration`, or the NIC's own end. It only
+//!    reads counters: no packet waits for it.
+//! 6. `Session::finish` drains the port for up to 2 s, removes everything, and returns the report. It runs also after
+//!    an error in the loop, so that the counters are written and the error is reported last.
+//!
+//! The exit code is 1 if the report's accounting does not balance: a lost packet must not look like success. After a
+//! signal it is the signal's.
+//!
+//! Rare branches: missing cgroups warn, by name; failed readings, drops and a worker at its limit have counters in
+//! [`Status`], shown in each line; strays, lost packets and drops by reason are in the report. An early end of the
+//! NIC is an error.
 
 use crate::live::run::RunView;
 use crate::live::screen::Screen;
@@ -20,19 +39,19 @@ use weft_run::session::{Inner, ONE_CLASS, Queues};
 use weft_run::session::{Session, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
 use weft_units::{BitsPerSec, Nanos};
 
-/// How often the counters are read.
+/// Interval between readings of the counters.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long what waits in the port may take to leave at the end.
+/// Time limit for the port to drain at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
 /// Enforce a policy on a port that applications and containers can use, or make that port a plain multiqueue NIC.
 ///
-/// Makes a network device (the port) whose packets are scheduled by the policy and leave by an existing interface, and
-/// enforces the policy until Ctrl-C, which takes everything down again. Needs root. A policy's cgroups count from the root of
-/// the cgroup hierarchy; they may come, go and come again while it runs.
+/// Makes a network device (the port) whose packets are scheduled by the policy and leave through an existing
+/// interface. The policy is enforced until Ctrl-C, which removes everything again. Needs root. A policy's cgroups are
+/// relative to the root of the cgroup hierarchy; they may be made and removed while it runs.
 ///
-/// With --queues the NIC knows no policy: it has hardware queues, into which packets go by their hash, and serves them in turns.
-/// `weft titan attach` then assigns flows to the queues and weights them.
+/// With --queues the NIC has no policy, but hardware queues that are filled by hash and served in turn. `weft titan
+/// attach` then assigns flows to the queues and weights them.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "weft run <POLICY> --uplink <INTERFACE> [OPTIONS]
        weft run --queues <N> --uplink <INTERFACE> --rate <RATE> [OPTIONS]")]
@@ -44,22 +63,22 @@ Examples:
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
-Give the rate of the real link, or a little less. Where the link is slower than that, packets are held back until it
-has room, and the policy still decides whose turn it is. The port follows its uplink's MTU and carrier. As with any
-macvlan, the host itself reaches the port only by way of the network.
+Give the rate of the real link, or a little less. Where the link is slower, packets wait until it has room,
+and the policy still decides their order. The port follows its uplink's MTU and carrier. As with any
+macvlan, the host itself reaches the port only through the network.
 
 The exit code is 1 when packets or bytes are not accounted for at the end.")]
 pub(crate) struct Args {
     /// The policy.
     #[arg(required_unless_present = "queues", conflicts_with = "queues")]
     policy: Option<PathBuf>,
-    /// Instead of a policy: so many hardware queues, served in turns.
+    /// Number of hardware queues, served in turn, in place of a policy.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     queues: Option<u16>,
-    /// How the flows of a hardware queue share it: first in first out, or by bytes [default: fifo]
+    /// Sharing of a hardware queue among its flows: first in first out, or fair by bytes [default: fifo]
     #[arg(long, value_name = "fifo|sfq", requires = "queues", conflicts_with = "policy", value_parser = inner)]
     inner: Option<Inner>,
-    /// The existing interface that packets leave by.
+    /// The existing interface that packets leave through.
     #[arg(long, value_name = "INTERFACE")]
     uplink: String,
     /// The port's name.
@@ -77,17 +96,17 @@ pub(crate) struct Args {
     /// The port's hardware address [default: a random one]
     #[arg(long)]
     mac: Option<Mac>,
-    /// The rate to keep to; without it the policy's `link`. Needed with --queues.
+    /// The link's rate; without it the policy's `link`. Required with --queues.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
-    /// Segments of a super-packet that leave together: a number, or `whole`. Eight are 12 KB: a tenth of a millisecond at
-    /// 1 Gb/s for those behind, and an eighth of the system calls.
+    /// Segments of a super-packet that are sent per turn: a number, or `whole`. Eight are 12 KB: a delay of a tenth
+    /// of a millisecond at 1 Gb/s for other flows, and an eighth of the system calls.
     #[arg(long, alias = "grain", default_value = "8", value_parser = values::segments_per_turn, conflicts_with = "queues")]
     segments_per_turn: SegmentsPerTurn,
-    /// Descriptor rings of the port.
+    /// Number of the port's descriptor rings.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "queues")]
     rings: u16,
-    /// How far the link's clock may lag behind the wall clock before link time is lost.
+    /// The most that the link's clock may lag behind the wall clock; link time beyond it is lost.
     #[arg(long, default_value = "10ms", value_parser = values::span)]
     catch_up: Nanos,
     /// Stop after this time (a bare number is seconds).
@@ -96,7 +115,7 @@ pub(crate) struct Args {
     /// Write the counters to a file as JSON at the end (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Print what would be created and enforced, and touch nothing.
+    /// Print what would be created and enforced, and change nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print plain lines instead of the live view.
@@ -108,30 +127,30 @@ fn inner(text: &str) -> Result<Inner, String> {
     match text {
         "fifo" => Ok(Inner::Fifo),
         "sfq" => Ok(Inner::Fair),
-        _ => Err("inside a queue is `fifo` or `sfq`".to_owned()),
+        _ => Err("the queue discipline is `fifo` or `sfq`".to_owned()),
     }
 }
 
-/// Says which of the policy's cgroups are not there, and which packets have none.
+/// Warns of missing cgroups, and notes the packets that no cgroup class matches.
 fn warn_of_cgroups(policy: &CompiledPolicy) {
     if policy.cgroups.is_empty() {
         return;
     }
     if !sees_cgroups() {
         output::warn(
-            "the cgroup hierarchy cannot be seen from here, nor mounted, so no rule of a cgroup matches; mount it with: \
+            "the cgroup hierarchy is not visible here and cannot be mounted, so no rule of a cgroup matches; mount it with: \
              mount -t cgroup2 none /sys/fs/cgroup",
         );
         return;
     }
     for cgroup in missing_cgroups(policy) {
         output::warn(&format!(
-            "this host has no cgroup {cgroup} yet: its rules match nothing until it is made"
+            "this host has no cgroup {cgroup} yet: its rules match nothing until it is created"
         ));
     }
     output::note(
-        "cgroup classes take what sockets of this host send; packets that are only routed through it, as those of a \
-         container with a network of its own, have no socket here",
+        "cgroup classes match packets from sockets of this host; packets that are only routed through it, such as those of a \
+         container with its own network, have no socket here",
     );
 }
 
@@ -147,7 +166,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = settings.plan(&policy)?;
     warn_of_cgroups(&policy);
     if args.dry_run {
-        // Without rights even looking into a namespace is refused.
+        // Without rights not even a namespace can be read.
         if require_network_rights().is_ok()
             && let Err(error) = settings.check_host()
         {
@@ -159,7 +178,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     require_network_rights()?;
     let json = Target::open(args.json.as_deref())?;
     let stop = Stop::install()?;
-    // First: what a killed run left may have the port's name.
+    // Before anything is made: a device of a killed run may have the port's name.
     clean(&args)?;
     settings.check_host()?;
     let mut session = Session::start(&policy, &settings)?;
@@ -172,19 +191,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     result?;
     if stop.asked() {
-        output::message("interrupted; everything was taken down");
+        output::message("interrupted; everything was removed");
     }
     let broken = broken(&report.conservation);
     broken.iter().for_each(|violation| output::warn(&format!("the accounting is broken: {violation}")));
     Ok(if broken.is_empty() { stop.exit_code() } else { ExitCode::FAILURE })
 }
 
-/// What does not add up in the accounting of a run. That nothing came in at all is no fault of it.
+/// Returns the violations in a run's accounting. A run without packets has none.
 fn broken(accounting: &Conservation) -> Vec<String> {
     if accounting.total == Balance::default() { Vec::new() } else { accounting.violations() }
 }
 
-/// Removes what killed runs left, here and in the namespaces that this run is about.
+/// Removes the remains of killed runs, here and in the namespaces of this run.
 fn clean(args: &Args) -> anyhow::Result<()> {
     let mut reports = vec![cleanup_stale()];
     for name in [&args.netns, &args.uplink_netns].into_iter().flatten() {
@@ -196,7 +215,7 @@ fn clean(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows the counters until it is time to stop.
+/// Shows the counters until the run is to end.
 fn watch(
     args: &Args,
     settings: &Settings,
@@ -217,7 +236,7 @@ fn watch(
     let mut next_line = Duration::from_secs(1);
     while !stop.asked() && end.is_none_or(|end| Instant::now() < end) {
         if !session.is_running() {
-            anyhow::bail!("the software NIC ended by itself; its devices were taken away");
+            anyhow::bail!("the software NIC ended by itself; its devices were removed");
         }
         let status = session.status()?;
         match &screen {
@@ -233,7 +252,7 @@ fn watch(
     Ok(())
 }
 
-/// The counters in a line.
+/// Formats the counters in a line.
 fn line(status: &Status) -> String {
     let mut line = format!("{:>5} s ", status.elapsed.as_secs());
     for class in &status.classes {
@@ -243,7 +262,7 @@ fn line(status: &Status) -> String {
     let (dropped, received) = (status.dropped, status.received);
     line.push_str(&format!(", {standing} in the NIC, {dropped}, {received} received"));
     if status.worker_bound {
-        line.push_str(", the worker is at its limit and not the link");
+        line.push_str(", limited by the worker and not the link");
     }
     if status.failed > 0 {
         line.push_str(&format!(", {} readings of counters failed", status.failed));
@@ -277,7 +296,7 @@ impl Args {
     }
 }
 
-/// A random locally administered address. Two ports on one network must not share one.
+/// Returns a random locally administered address. Two ports on one network must not share one.
 fn random_mac() -> Mac {
     let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
     Mac([2, a, b, c, d, e])

@@ -24,7 +24,7 @@ use weft_sim::run::{RunError, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
 use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PcapTrace, Point};
 
-/// Simulate hosts, NICs and a network as a scenario file describes them.
+/// Simulate the hosts, NICs and network of a scenario file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,25 +34,25 @@ Examples:
   weft sim experiments/scenarios/incast.toml --set duration=20ms --trace events.csv --pcap packets.pcap
   weft sim --example incast > my.toml
 
-docs/scenario-files.md has all keys of a scenario.")]
+All keys of a scenario are listed in docs/scenario-files.md.")]
 pub(crate) struct Args {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "example")]
     scenario: Option<PathBuf>,
-    /// Print one of the shipped scenarios, to begin your own with, and end.
+    /// Print one of the shipped scenarios, as a start for your own, and exit.
     #[arg(long, value_name = "NAME", exclusive = true,
           value_parser = PossibleValuesParser::new(simulate::examples()))]
     example: Option<String>,
-    /// Runs, each with a seed of its own.
+    /// Number of runs, each with its own seed.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     seeds: u32,
-    /// The first seed, instead of the scenario's.
+    /// The first seed, in place of the scenario's.
     #[arg(long)]
     seed: Option<u64>,
-    /// Put a value over the scenario's, such as host.stack.qdisc=fq_codel or flows.0.count=48.
+    /// Replace a value of the scenario, such as host.stack.qdisc=fq_codel or flows.0.count=48.
     #[arg(long, value_name = "KEY=VALUE", value_parser = Setting::parse)]
     set: Vec<Setting>,
-    /// Print the whole scenario, defaults too, and end.
+    /// Print the whole scenario, including defaults, and exit.
     #[arg(long)]
     show: bool,
     /// Write each event of the first run to a file as CSV.
@@ -66,10 +66,10 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// Bytes of each packet that a capture keeps: all headers.
+/// Bytes of each packet in a capture: all headers.
 const SNAPLEN: u16 = 128;
 
-/// How often is looked for Ctrl-C, and progress shown.
+/// Interval between polls for Ctrl-C and updates of the progress.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the command.
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or(scenario.seed);
     if seed.checked_add(u64::from(args.seeds)).is_none() {
         return Err(usage(format!(
-            "{} seeds from {seed} on are beyond the greatest, {}",
+            "{} seeds from {seed} exceed the greatest seed, {}",
             args.seeds,
             u64::MAX
         )));
@@ -104,9 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match all.traces {
         Some(traces) => traces.finish(&args, seed)?,
         None if args.trace.is_some() || args.pcap.is_some() => {
-            output::warn(&format!(
-                "the run with seed {seed} had not ended: what was traced of it is incomplete"
-            ));
+            output::warn(&format!("the run with seed {seed} had not ended: its trace is incomplete"));
         }
         None => {}
     }
@@ -120,7 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if wrong { ExitCode::FAILURE } else { stop.exit_code() })
 }
 
-/// Reads the scenario; what is wrong with it is shown as what is wrong with a policy.
+/// Reads the scenario; its errors are shown as a policy's are.
 fn read(path: &Path, settings: &[Setting]) -> anyhow::Result<Scenario> {
     simulate::read(path, settings).map_err(|error| match error {
         ReadError::Scenario(error) => {
@@ -132,26 +130,26 @@ fn read(path: &Path, settings: &[Setting]) -> anyhow::Result<Scenario> {
     })
 }
 
-/// Runs of a scenario on all processors.
+/// Runs of a scenario, on all processors.
 struct Job {
     scenario: Scenario,
     seed: u64,
     seeds: u32,
-    /// Of the first run.
+    /// Traces of the first run.
     traces: Option<Traces>,
 }
 
-/// What came of them.
+/// Results of the runs.
 struct Done {
-    /// Those that ended, by seed.
+    /// Completed runs, by seed.
     runs: Vec<Run>,
-    /// When the first ended.
+    /// Traces, once the first run has ended.
     traces: Option<Traces>,
 }
 
 impl Job {
-    /// Runs them until all have ended or the user asks to stop. A run cannot be interrupted, so those under way are left to
-    /// themselves then: they hold nothing that must be taken down, and end with the process.
+    /// Runs all seeds until they have ended or the user asks to stop. A run cannot be interrupted, so running ones
+    /// are then abandoned: they hold nothing that must be removed, and end with the process.
     fn run(self, stop: &Stop) -> anyhow::Result<Done> {
         let begin = Instant::now();
         let bar = progress_bar(self.seeds);
@@ -165,7 +163,7 @@ impl Job {
             let one = |job: usize| {
                 let seed = seed + job as u64;
                 let traces = traces.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| job == 0);
-                // Nobody listens any more after Ctrl-C.
+                // After Ctrl-C the receiver may be closed.
                 let _ = sender.send((seed, simulate_traced(&scenario, seed, traces)));
             };
             sweep(seeds as usize, threads, &|| told.asked(), one, |_| ());
@@ -197,7 +195,7 @@ impl Job {
     }
 }
 
-/// Silent when standard error is not a terminal.
+/// Returns a progress bar, hidden when standard error is not a terminal.
 fn progress_bar(runs: u32) -> ProgressBar {
     let style = "{bar:30} {pos} of {len} runs, {msg} simulated seconds per second, {elapsed}";
     let bar = ProgressBar::new(runs.into()).with_message("-");
@@ -220,14 +218,14 @@ fn simulate_traced(
     }
 }
 
-/// The traces that are asked for.
+/// Requested traces.
 struct Traces {
     events: Option<CsvTrace<BufWriter<File>>>,
     packets: Option<PcapTrace<BufWriter<File>>>,
 }
 
 impl Traces {
-    /// Begins them; none when none is asked for.
+    /// Opens the requested traces; `None` without any.
     fn open(args: &Args, scenario: &Scenario) -> anyhow::Result<Option<Self>> {
         let create = |path: &PathBuf| {
             File::create(path)
@@ -245,7 +243,7 @@ impl Traces {
         Ok((events.is_some() || packets.is_some()).then_some(Self { events, packets }))
     }
 
-    /// Writes what is left of them.
+    /// Writes the rest of the traces.
     fn finish(self, args: &Args, seed: u64) -> anyhow::Result<()> {
         if let (Some(events), Some(path)) = (self.events, &args.trace) {
             let sink = events.finish().map_err(|error| anyhow!("{}: {error}", path.display()))?;
@@ -261,7 +259,7 @@ impl Traces {
     }
 }
 
-/// Writes what a buffer holds: dropping it would lose the error.
+/// Flushes a buffer; dropping it would discard the error.
 fn close(sink: BufWriter<File>, path: &Path) -> anyhow::Result<()> {
     let file = sink.into_inner().map_err(|error| anyhow!("{}: {}", path.display(), error.error()))?;
     drop(file);
@@ -273,7 +271,7 @@ impl Observer for Traces {
         if let Some(events) = &mut self.events {
             events.packet(event);
         }
-        // Acknowledgements and probes belong to no group of flows, and have no place in a capture of the flows' data.
+        // Acknowledgements and probes belong to no group of flows, so a capture of the flows' data omits them.
         if let Some(packets) = self.packets.as_mut().filter(|_| event.group.is_some()) {
             packets.packet(event);
         }

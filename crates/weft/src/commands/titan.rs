@@ -18,7 +18,8 @@ use weft_titan::status::Watch;
 use weft_titan::weights::WeightTable;
 use weft_units::{Bytes, Nanos};
 
-/// Keep the flows of a multiqueue device fair: queues by occupancy, weights for queues, smaller segments where flows share one.
+/// Keep the flows of a multiqueue device fair: assign queues by load, weight queues, and cut smaller segments where
+/// flows share one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -43,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The device.
+/// Options that name the device.
 #[derive(Debug, clap::Args)]
 struct Interface {
     /// The device.
@@ -61,10 +62,10 @@ fn namespace(name: Option<&String>) -> anyhow::Result<NetNs> {
     })
 }
 
-/// Switch queue assignment on. It stays on after the command has ended, until `weft titan detach`.
+/// Enable queue assignment. It stays enabled after the command has ended, until `weft titan detach`.
 ///
-/// A flow (a socket) that becomes active goes to the queue with the least weight of active flows, and stays there as long as a
-/// packet of it is under way, so nothing is reordered. Filters of other people at the device are left alone.
+/// A flow (a socket) that becomes active is assigned to the queue with the least weight of active flows. It stays
+/// there while any of its packets is queued, so nothing is reordered. Other filters at the device are not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -80,15 +81,15 @@ A file of weights:
   mark = \"0x10/0xff\"
   weight = 2
 
-dqwa and dsos are the software NIC's own (`weft run --queues`). On other drivers they need a process that sets them:
+The software NIC (`weft run --queues`) supports dqwa and dsos itself. Other drivers need a process that updates them:
 `weft titan actuate`.")]
 struct AttachArgs {
     #[command(flatten)]
     interface: Interface,
-    /// Titan's parts: dqa (assignment), dqwa (weights of queues), dsos (segment sizes).
+    /// Titan's mechanisms: dqa (assignment), dqwa (weights of queues), dsos (segment sizes).
     #[arg(long, value_name = "PARTS", default_value = "dqa,dqwa,dsos", value_parser = parts)]
     parts: Parts,
-    /// The queues that a flow may go to: all, or those that XPS gives the sending core.
+    /// The queues that a flow may be assigned to: all, or those that XPS gives the sending core.
     #[arg(long, value_name = "all|xps", default_value = "all", value_parser = pool)]
     pool: Pool,
     /// The weights of flows, by cgroup, mark or a policy's class.
@@ -97,13 +98,13 @@ struct AttachArgs {
     /// The largest segment of flows that share a queue.
     #[arg(long, value_name = "SIZE", default_value = "16384", value_parser = segment)]
     segment: Bytes,
-    /// Whose segments are small while a queue is shared: those of shared queues only, or of all.
+    /// Flows with small segments while a queue is shared: those of shared queues only, or of all.
     #[arg(long, value_name = "shared|all", default_value = "shared", value_parser = ["shared", "all"])]
     segment_scope: String,
-    /// Weights are passed on so far apart at least.
+    /// Least time between updates of weights.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::span)]
     update_interval: Nanos,
-    /// Flows that may be active at once; those beyond are left to the device's own choice.
+    /// The most active flows; further ones keep the device's own choice of queue.
     #[arg(long, value_name = "N", default_value_t = MOST_FLOWS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
     most_flows: u32,
 }
@@ -131,7 +132,7 @@ fn pool(text: &str) -> Result<Pool, String> {
 
 fn segment(text: &str) -> Result<Bytes, String> {
     let bytes: Bytes = text.parse().map_err(|error: weft_units::ParseUnitError| error.to_string())?;
-    // Less than a packet of the usual MTU cannot be cut, more the kernel does not make.
+    // The kernel cannot cut below a packet of the usual MTU, and makes no segment above 64 KB.
     let range = 1500..=65_536;
     if range.contains(&bytes.get()) {
         return Ok(bytes);
@@ -139,11 +140,12 @@ fn segment(text: &str) -> Result<Bytes, String> {
     Err(format!("a segment has from {} to {} bytes", range.start(), range.end()))
 }
 
-/// Refuses where what is pinned would go with this process: in a mount namespace without a bpf file system, as `ip netns exec`
-/// makes one for each command (it mounts a /sys of its own, lib/namespace.c of iproute2), ours would be mounted for us alone.
+/// Fails where pinned objects would end with this process. In a mount namespace without a bpf file system ours would
+/// be mounted for this process alone; `ip netns exec` makes one for each command (it mounts its own /sys,
+/// lib/namespace.c of iproute2).
 fn refuse_passing_mounts() -> anyhow::Result<()> {
     let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
-    // The first process may be hidden from us; whoever started this command tells as much.
+    // The first process may be hidden from us; the parent's mounts serve as well.
     let parent = std::os::unix::process::parent_id().to_string();
     let mut others = ["1", &parent].into_iter().filter_map(mounts);
     let apart = mounts("self").is_some_and(|ours| others.any(|theirs| theirs != ours));
@@ -172,7 +174,9 @@ fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     };
     let titan = Titan::attach(&ns, &args.interface.device, &settings)?;
     for path in settings.weights.missing_cgroups() {
-        output::note(&format!("there is no cgroup {path}: its weight is nobody's; make it and attach again"));
+        output::note(&format!(
+            "there is no cgroup {path}: its weight applies to no flow; create it and attach again"
+        ));
     }
     let state = titan.state();
     output::message(&format!(
@@ -189,7 +193,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Show the queues of the devices at which queue assignment is on: flows, weights, rates, what waits, and how fair it is.
+/// Show the queues of devices with queue assignment: flows, weights, rates, backlogs, and fairness.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -197,16 +201,16 @@ Examples:
   weft titan status eth0 --watch
   weft titan status eth0 --json -")]
 struct StatusArgs {
-    /// The device; without one all at which it is on.
+    /// The device; without it all that have queue assignment.
     #[arg(value_name = "DEV")]
     device: Option<String>,
     /// Its network namespace, as `ip netns` names it [default: this one]
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
-    /// Show it again and again, until Ctrl-C.
+    /// Repeat until Ctrl-C.
     #[arg(long)]
     watch: bool,
-    /// The time over which rates and fairness are taken.
+    /// The time over which rates and fairness are measured.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::span)]
     window: Nanos,
     /// End after this time, with --watch [default: at Ctrl-C]
@@ -247,7 +251,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         let document =
             TitanStatus { schema: TitanStatus::SCHEMA.to_owned(), host: host_facts::detect(), devices };
         if clear {
-            // Home, and clear to the end: the tables are drawn over the ones before.
+            // Cursor home, and clear to the end: the tables replace the previous ones.
             output::print("\x1b[H\x1b[J")?;
         }
         output::tables(&document.tables(), &json)?;
@@ -259,7 +263,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Switch queue assignment off, and take back all that was done to the device.
+/// Disable queue assignment, and undo all changes to the device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -279,10 +283,10 @@ fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keep a driver's queue weights and segment size in step with its flows, until Ctrl-C.
+/// Keep a driver's queue weights and segment size up to date with its flows, until Ctrl-C.
 ///
-/// For devices other than the software NIC: weights by the kernel's net-shaper interface where the driver has it, segment
-/// sizes by the device's gso_max_size, for all its queues while any is shared.
+/// For devices other than the software NIC: weights through the kernel's net-shaper interface if the driver has it,
+/// segment sizes through the device's gso_max_size, for all its queues while any is shared.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -316,7 +320,7 @@ fn actuate(args: &ActuateArgs) -> anyhow::Result<ExitCode> {
     Ok(stop.exit_code())
 }
 
-/// Sleeps in short pieces, so that Ctrl-C is heard.
+/// Sleeps in short intervals, so that Ctrl-C is noticed.
 fn wait(time: Duration, stop: &Stop) {
     let until = Instant::now() + time;
     while Instant::now() < until && !stop.asked() {

@@ -1,4 +1,4 @@
-//! The demo's live view: throughput now and over time, queues, progress.
+//! The demo's live view: current throughput, its history, queues, progress.
 
 use super::meter::Meter;
 use super::screen::View;
@@ -12,7 +12,7 @@ use std::time::Instant;
 use weft_lab::experiments::loom::Live;
 use weft_units::{BitsPerSec, Nanos};
 
-/// Windows of 50 ms in the rate now.
+/// Windows of 50 ms in the current rate.
 const NOW: usize = 10;
 /// Windows of 50 ms in a point of the plot.
 const POINT: u32 = 5;
@@ -23,18 +23,18 @@ const COLORS: [Color; 7] =
 /// A sender of the scenario.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
-    /// What it sends, in words.
+    /// The load, in words.
     pub(crate) load: String,
-    /// The number of its class in the policy.
+    /// The index of its class in the policy.
     pub(crate) class: usize,
-    /// Seconds and Mb/s.
+    /// Points of the plot: seconds and Mb/s.
     points: Vec<(f64, f64)>,
 }
 
 impl Sender {
-    /// A sender that has sent nothing yet.
+    /// Returns a sender without points.
     pub(crate) fn new(name: &str, load: String, class: usize) -> Self {
         Self { name: name.to_owned(), load, class, points: Vec::new() }
     }
@@ -56,7 +56,7 @@ pub(crate) struct DemoView {
 }
 
 impl DemoView {
-    /// A view of a demo of `count` modes, each of `duration`.
+    /// Returns the view of a demo of `count` modes, each of `duration`.
     pub(crate) fn new(title: String, senders: Vec<Sender>, count: usize, duration: Nanos) -> Self {
         Self {
             title,
@@ -72,12 +72,12 @@ impl DemoView {
         }
     }
 
-    /// Tells what goes on.
+    /// Sets the phase.
     pub(crate) fn phase(&mut self, phase: &str) {
         phase.clone_into(&mut self.phase);
     }
 
-    /// Tells the link's rate.
+    /// Sets the link's rate.
     pub(crate) fn rate(&mut self, rate: BitsPerSec) {
         self.rate = Some(rate);
     }
@@ -92,7 +92,7 @@ impl DemoView {
         self.phase(phase);
     }
 
-    /// Takes a window in.
+    /// Adds a window.
     pub(crate) fn live(&mut self, live: Live<'_>) {
         self.at = live.at;
         self.meter.add(live.sample);
@@ -193,7 +193,7 @@ fn mbps(rate: BitsPerSec) -> f64 {
     rate.get() as f64 / 1e6
 }
 
-/// A bar of at most `width` characters: `rate` as a part of `most`, in eighths of a character.
+/// Returns a bar of at most `width` characters: `rate` over `most`, in eighths of a character.
 fn bar(rate: BitsPerSec, most: Option<BitsPerSec>, width: usize) -> String {
     let part = most.map_or(0.0, |most| mbps(rate) / mbps(most).max(1e-9)).clamp(0.0, 1.0);
     let eighths = (part * width as f64 * 8.0).round() as usize;

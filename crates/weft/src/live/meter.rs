@@ -1,4 +1,4 @@
-//! Rates now, from the NIC's windows.
+//! Current rates, from the NIC's windows.
 
 use std::collections::VecDeque;
 use weft_nic::sampler::Sample;
@@ -12,12 +12,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A meter over the last `most` windows.
+    /// Returns a meter over the last `most` windows.
     pub(crate) fn new(most: usize) -> Self {
         Self { windows: VecDeque::new(), most }
     }
 
-    /// Takes a window in.
+    /// Adds a window.
     pub(crate) fn add(&mut self, sample: &Sample) {
         if self.windows.len() == self.most {
             self.windows.pop_front();
@@ -25,25 +25,25 @@ impl Meter {
         self.windows.push_back(sample.clone());
     }
 
-    /// Forgets all.
+    /// Removes all windows.
     pub(crate) fn clear(&mut self) {
         self.windows.clear();
     }
 
-    /// The wire rate of a class.
+    /// Returns the wire rate of a class.
     pub(crate) fn rate(&self, class: usize) -> BitsPerSec {
         let bytes: Bytes = self.windows.iter().filter_map(|w| w.wire.get(class)).copied().sum();
         let span: Nanos = self.windows.iter().map(|w| w.window).sum();
         BitsPerSec::from_bytes_over(bytes, span)
     }
 
-    /// The mean of the bytes of a class that stood in the NIC.
+    /// Returns the mean backlog of a class in the NIC.
     pub(crate) fn standing(&self, class: usize) -> Bytes {
         let sum: Bytes = self.windows.iter().filter_map(|w| w.standing.get(class)).copied().sum();
         Bytes(sum.get() / self.windows.len().max(1) as u64)
     }
 
-    /// Rings with something in them at the end of the last window.
+    /// Returns the number of rings with packets at the end of the last window.
     pub(crate) fn backlogged_rings(&self) -> u32 {
         self.windows.back().map_or(0, |w| w.backlogged_rings)
     }

@@ -12,9 +12,9 @@ use weft_run::session::Status;
 /// The live view.
 #[derive(Debug)]
 pub(crate) struct RunView {
-    /// What runs, in a line.
+    /// The run's description, in a line.
     pub(crate) title: String,
-    /// How it goes.
+    /// The latest counters.
     pub(crate) status: Status,
 }
 

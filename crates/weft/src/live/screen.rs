@@ -1,4 +1,4 @@
-//! The alternate screen: drawn by a thread of its own, and restored whatever happens.
+//! The alternate screen: drawn by its own thread, and restored on every way out.
 
 use crate::signals::Stop;
 use crate::terminal::{DRAWING, SHOWN, is_shown, restore};
@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the view is drawn, and the longest a key waits.
+/// Interval between frames, and the longest that a key waits.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// What a screen shows.
+/// The content of a screen.
 pub(crate) trait View: Send + 'static {
-    /// Draws it.
+    /// Draws the content.
     fn draw(&self, frame: &mut Frame<'_>);
 }
 
-/// A live view on the terminal; the terminal is restored when it is dropped.
+/// A live view on the terminal; the terminal is restored when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Screen<V> {
     view: Arc<Mutex<V>>,
@@ -31,7 +31,7 @@ pub(crate) struct Screen<V> {
 }
 
 impl<V: View> Screen<V> {
-    /// Shows `view`. `q`, Escape and Ctrl-C ask `stop`.
+    /// Shows `view`. `q`, Escape and Ctrl-C ask `stop` to end the run.
     pub(crate) fn open(view: V, stop: &Stop) -> anyhow::Result<Self> {
         let failed = |e: io::Error| anyhow::anyhow!("the live view cannot be shown ({e}); try --plain");
         let terminal = ratatui::try_init().map_err(failed)?;
@@ -51,7 +51,7 @@ impl<V: View> Screen<V> {
         }
     }
 
-    /// Changes what is shown.
+    /// Changes the content.
     pub(crate) fn update(&self, change: impl FnOnce(&mut V)) {
         change(&mut lock(&self.view));
     }
@@ -99,9 +99,9 @@ fn show<V: View>(mut terminal: DefaultTerminal, view: &Mutex<V>, end: &AtomicBoo
     }
 }
 
-/// Tells on the last line that the end has begun: it takes a second or two.
+/// Shows on the last line that the run is ending, which takes a second or two.
 fn draw_stopping(frame: &mut Frame<'_>) {
     let [_, last] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
-    let text = " stopping: everything is taken down; once more ends at once ";
+    let text = " stopping: everything is being removed; once more ends at once ";
     frame.render_widget(Paragraph::new(text).reversed(), last);
 }

@@ -1,14 +1,14 @@
-//! Running the built program.
+//! Helpers that run the built program.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the program said, and its exit code.
+/// The program's output and exit code.
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// The exit code; -1 when a signal ended it.
+    /// The exit code; -1 after a signal.
     pub(crate) code: i32,
     /// Standard output.
     pub(crate) out: String,
@@ -23,14 +23,14 @@ impl From<Output> for Said {
     }
 }
 
-/// The built program.
+/// Returns a command for the built program.
 pub(crate) fn weft() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// The program without any capability, even when the tests run as root.
+/// Returns a command for the program without any capability, even when the tests run as root.
 pub(crate) fn weft_without_rights() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_weft")]);
@@ -46,26 +46,26 @@ pub(crate) fn run(args: &[&str]) -> Said {
     weft().args(args).output().expect("run weft").into()
 }
 
-/// A file in a folder of the test.
+/// Writes a file into the test's folder, and returns its path.
 pub(crate) fn file(folder: &tempfile::TempDir, name: &str, content: impl AsRef<[u8]>) -> String {
     let path = folder.path().join(name);
     std::fs::write(&path, content).expect("write");
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// A JSON file.
+/// Reads a JSON file.
 pub(crate) fn json(path: impl AsRef<Path>) -> serde_json::Value {
     let text = std::fs::read_to_string(path).expect("read");
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Asserts that a document tells its schema and host.
+/// Asserts that a document names its schema and host.
 pub(crate) fn assert_head(document: &serde_json::Value, schema: &str) {
     assert_eq!(document["schema"], schema);
     assert!(document["host"]["kernel"].is_string() && document["host"]["cores"].is_u64(), "{document}");
 }
 
-/// Asserts that in = out + dropped + held, and that something came in.
+/// Asserts that in = out + dropped + held, and that packets arrived.
 pub(crate) fn assert_conserved(conservation: &serde_json::Value) {
     for unit in ["packets", "bytes"] {
         let of = |what: &str| conservation[format!("{what}_{unit}")].as_u64().expect("a count");
@@ -78,13 +78,13 @@ pub(crate) fn assert_conserved(conservation: &serde_json::Value) {
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    /// Sends it a signal.
+    /// Sends a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, signal).expect("signal");
     }
 
-    /// What it said, when it has ended by itself.
+    /// Waits for the program to end by itself, and returns its output.
     pub(crate) fn wait(mut self, patience: Duration) -> Said {
         let ended = || self.0.try_wait().expect("wait").is_some();
         assert!(until(patience, ended), "the program does not end");
@@ -107,7 +107,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until `done`; false when that takes longer than `patience`.
+/// Waits until `done`; returns false when that takes longer than `patience`.
 pub(crate) fn until(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + patience;
     while !done() {
@@ -119,7 +119,7 @@ pub(crate) fn until(patience: Duration, mut done: impl FnMut() -> bool) -> bool 
     true
 }
 
-/// The namespaces and cgroups of the process `pid`.
+/// Returns the namespaces and cgroups of the process `pid`.
 pub(crate) fn left_by(pid: u32) -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/run/netns")];
     folders.extend(weft_host::Hierarchy::detect().map(|h| h.mount_point().to_owned()));
@@ -129,7 +129,7 @@ pub(crate) fn left_by(pid: u32) -> Vec<PathBuf> {
     paths.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix))).collect()
 }
 
-/// The links of this namespace.
+/// Returns the links of this namespace.
 pub(crate) fn links() -> Vec<String> {
     let here = weft_host::NetNs::current().expect("namespace");
     weft_host::link::list(&here).expect("links").into_iter().map(|link| link.name).collect()

@@ -11,13 +11,13 @@ use weft_host::{NetNs, RunId};
 
 pub(crate) const POLICY: &str =
     "link 100mbps\nclass web = tcp port 5201\nroot = wfq { fair of web: 1, default: 1 }\n";
-/// Bytes that are carried: 0.32 s at 100 Mb/s.
+/// Bytes per transfer: 0.32 s at 100 Mb/s.
 pub(crate) const BYTES: usize = 4_000_000;
-/// The address of the port, and of where the uplink leads to.
+/// Addresses of the port, and of the uplink's other end.
 pub(crate) const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 1));
 pub(crate) const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
 
-/// Sends [`BYTES`] from `from` to a listener in `to`; how long that took.
+/// Sends [`BYTES`] from `from` to a listener in `to`, and returns the time taken.
 pub(crate) fn transfer(from: &NetNs, to: &NetNs, at: IpAddr) -> Duration {
     let listener = to.run(|| TcpListener::bind((at, 5201))).expect("enter").expect("bind");
     let receiver = std::thread::spawn(move || {
@@ -36,7 +36,7 @@ pub(crate) fn transfer(from: &NetNs, to: &NetNs, at: IpAddr) -> Duration {
     start.elapsed()
 }
 
-/// Where the applications are, where the uplink's interface is, and where it leads to.
+/// Namespaces of the applications, of the uplink's interface, and of its other end.
 pub(crate) struct World {
     pub(crate) app: NetNs,
     pub(crate) host: NetNs,
@@ -81,7 +81,7 @@ impl World {
         assert!(until(Duration::from_secs(20), started), "the port does not come up");
     }
 
-    /// Asserts that only what the test made is there.
+    /// Asserts that only the test's own devices exist.
     pub(crate) fn assert_clean(&self) {
         let names =
             |ns: &NetNs| link::list(ns).expect("links").into_iter().map(|l| l.name).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! A frame of a flow: a packet that is in the flow's set, as it would come from the wire.
+//! Frames of a flow: packets in the flow's set, as they would arrive from the wire.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng;
@@ -8,29 +8,29 @@ use weft_packet::{Field, HeaderMatch};
 use weft_units::Protocol;
 
 const SHORTEST: usize = weft_packet::ethernet::FRAME_MIN.0 as usize;
-/// Where what is not tested comes from: locally administered addresses, told apart from the testbed's own devices.
+/// The source of unmatched addresses: locally administered ones, distinct from those of the testbed's devices.
 const SRC_MAC: u128 = 0x0200_0000_5701;
 const DST_MAC: u128 = 0x0200_0000_5702;
 /// Flags of a segment within a connection: ACK (RFC 9293, 3.1).
 const ACK: u128 = 0x10;
 /// Tag protocol identifier of a customer's VLAN (IEEE 802.1Q).
 const TPID: u16 = 0x8100;
-/// Payload behind the transport header.
+/// Payload bytes after the transport header.
 const PAYLOAD: usize = 18;
 
-/// No packet has the fields that the flow asks for, such as ports in ICMP.
+/// The flow's fields contradict each other, such as ports in ICMP.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no packet can be built for the flow `{flow}`: its fields do not go together")]
+#[error("no packet can be built for the flow `{flow}`: its fields contradict each other")]
 pub struct NoPacket {
     /// The flow.
     pub flow: Box<HeaderMatch>,
 }
 
-/// A frame of a packet in `flow`. Bits of addresses and ports that the flow does not test are drawn from `random`; other fields
-/// that it does not test get what is usual: no VLAN tag, IPv4, UDP, and of TCP a segment with ACK.
+/// Returns a frame of a packet in `flow`. Bits of addresses and ports that the flow does not match are drawn from
+/// `random`; other unmatched fields get common values: no VLAN tag, IPv4, UDP, and for TCP a segment with ACK.
 ///
 /// # Errors
-/// When the flow's fields do not go together. It is known by looking at the finished frame as the NIC will.
+/// Fails when the flow's fields contradict each other. The finished frame is parsed as in the NIC to find out.
 pub fn frame_of(flow: &HeaderMatch, random: &mut Pcg64Mcg) -> Result<Vec<u8>, NoPacket> {
     let field = |field: Field, otherwise: u128| {
         let (value, mask) = flow.get(field);
@@ -69,8 +69,8 @@ pub fn frame_of(flow: &HeaderMatch, random: &mut Pcg64Mcg) -> Result<Vec<u8>, No
     }
 }
 
-/// Transport header and payload. A UDP checksum of 0 says that there is none (RFC 768); nobody reads the others, since no
-/// socket in the testbed receives these packets.
+/// Appends transport header and payload. A UDP checksum of 0 means none (RFC 768). The other checksums are not read,
+/// since no socket in the testbed receives these packets.
 fn transport(protocol: Protocol, [src, dst]: [u16; 2], flags: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     let ports = |bytes: &mut Vec<u8>| {
@@ -100,7 +100,7 @@ fn transport(protocol: Protocol, [src, dst]: [u16; 2], flags: u8) -> Vec<u8> {
     bytes
 }
 
-/// An IPv4 packet (RFC 791, 3.1).
+/// Appends an IPv4 packet (RFC 791, 3.1).
 fn ipv4(frame: &mut Vec<u8>, protocol: Protocol, [src, dst]: [u32; 2], transport: &[u8]) {
     let mut header = [0; 20];
     header[0] = 0x45;
@@ -117,7 +117,7 @@ fn ipv4(frame: &mut Vec<u8>, protocol: Protocol, [src, dst]: [u32; 2], transport
     frame.extend_from_slice(transport);
 }
 
-/// An IPv6 packet (RFC 8200, 3).
+/// Appends an IPv6 packet (RFC 8200, 3).
 fn ipv6(frame: &mut Vec<u8>, protocol: Protocol, [src, dst]: [u128; 2], transport: &[u8]) {
     frame.extend_from_slice(&[0x60, 0, 0, 0]);
     frame.extend_from_slice(&(transport.len() as u16).to_be_bytes());

@@ -1,5 +1,5 @@
-//! The slides' figure of performance isolation (TRIOS'15, experiment 2), measured: memcached behind the software NIC's receive side, with the
-//! planner at work on an Intel 82599 of ten queues, with and without the policy.
+//! The slides' figure of performance isolation (TRIOS'15, experiment 2), measured: memcached behind the software
+//! NIC's receive side, planned for an Intel 82599 with ten queues, with and without the policy.
 
 use super::isolation::{
     Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, Phase,
@@ -20,44 +20,44 @@ use weft_steer::search::{Options, Planner, SteeredFlowId};
 
 /// The experiment's id.
 pub const ID: &str = "dragonet-isolation";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "memcached with clients of high priority and best effort, 10 queues";
-/// Where it was published.
+/// The publication.
 pub const SOURCE: &str = "Dragonet, TRIOS'15, slides: performance isolation, panels e to h";
 
-/// The model that is planned for.
+/// The NIC model that plans are made for.
 const NIC: &str = "intel-82599";
-/// Queues of the class of high priority, as on the slides.
+/// Queues of the high-priority class, as on the slides.
 const HP_QUEUES: u32 = 4;
-/// Sizes of values, as on the slides.
+/// Value sizes in bytes, as on the slides.
 const VALUES: [usize; 2] = [1024, 64];
-/// Of the talk's two minutes, without a wish: 5.5 s for each of the four runs.
+/// Default factor on the talk's two minutes: 5.5 s for each of the four runs.
 const DEFAULT_SCALE: f64 = 0.05;
 
 /// Steps of progress in each run.
 const STEPS: usize = 100;
 
-/// Ways to plan.
+/// The policies compared.
 const MODES: [&str; 2] = ["balance", "isolation"];
 
-/// A policy that is planned for as flows come and go.
+/// A planner for one policy that follows added and removed flows.
 pub struct Replanner {
     planner: Planner,
     known: BTreeMap<HeaderMatch, SteeredFlowId>,
 }
 
 impl Replanner {
-    /// Begins without flows.
+    /// Starts without flows.
     ///
     /// # Errors
-    /// The policy does not fit the queues; a line for people.
+    /// Fails when the policy does not fit the queues; the message is for users.
     pub fn new(nic: Nic, policy: impl Into<PolicyFile>, queues: u32) -> Result<Self, String> {
         let options = Options { queues: Some(queues), all_tables: true, ..Options::default() };
         let planner = Planner::new(nic, policy, options).map_err(|error| error.to_string())?;
         Ok(Self { planner, known: BTreeMap::new() })
     }
 
-    /// Plans for flows that come and go.
+    /// Plans for added and removed flows.
     pub fn replan(&mut self, added: &[Flow], removed: &[Flow]) -> Plan {
         let gone: Vec<SteeredFlowId> =
             removed.iter().filter_map(|flow| self.known.remove(&flow.headers)).collect();
@@ -73,7 +73,7 @@ impl Replanner {
 /// Runs the experiment.
 ///
 /// # Errors
-/// It cannot run here, or was stopped.
+/// Fails when it cannot run here, or was stopped.
 pub fn experiment(
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -126,16 +126,16 @@ pub fn experiment(
         "packets of {} runs: every queue's accounting balances; {}",
         outcomes.len(),
         if conserved {
-            "all that were sent came to the wire"
+            "all packets sent reached the wire"
         } else {
-            "some that were sent did NOT come to the wire"
+            "some packets sent did NOT reach the wire"
         }
     ));
     experiment.wall_s = begin.elapsed().as_secs_f64();
     Ok(experiment.finish())
 }
 
-/// What a phase is called in a column.
+/// Returns a phase's name in columns.
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Before => "before",
@@ -151,13 +151,13 @@ fn class_of(record: &PhaseRecord, class: Class) -> ClassRecord {
     }
 }
 
-/// Requests a second of one client of a class: of those that are there from the beginning.
+/// Returns the requests per second of one client of a class, among the initial clients.
 fn per_client(record: &PhaseRecord, class: Class) -> f64 {
     let record = class_of(record, class);
     record.requests_per_s / f64::from(record.clients.max(1))
 }
 
-/// A row for each mode, class and size of values; columns by phase.
+/// Adds a row for each mode, class and value size, with a column per phase.
 fn cells(experiment: &mut Experiment, mode: &str, value_bytes: usize, outcome: &IsolationOutcome) {
     for class in Class::ALL {
         for record in &outcome.phases {
@@ -182,7 +182,7 @@ fn cells(experiment: &mut Experiment, mode: &str, value_bytes: usize, outcome: &
     }
 }
 
-/// The panels: latency and throughput of the clients of each class over time.
+/// Adds the panels: latency and throughput of each class's clients over time.
 fn series(experiment: &mut Experiment, mode: &str, value_bytes: usize, outcome: &IsolationOutcome) {
     for class in Class::ALL {
         let clients = || outcome.clients.iter().filter(|client| client.class == class && !client.newcomer);
@@ -213,7 +213,7 @@ fn series(experiment: &mut Experiment, mode: &str, value_bytes: usize, outcome: 
     }
 }
 
-/// How much a client's figures may change to count as kept.
+/// The greatest relative change at which a client's figure counts as kept.
 const KEPT: f64 = 0.1;
 
 fn claims(experiment: &mut Experiment, outcomes: &BTreeMap<(usize, &str), IsolationOutcome>) {
@@ -233,7 +233,8 @@ fn claims(experiment: &mut Experiment, outcomes: &BTreeMap<(usize, &str), Isolat
         let p50 = |record: &PhaseRecord, class| class_of(record, class).latency_p50_s.unwrap_or(f64::NAN);
         for (what, after) in [
             ("HP clients keep latency when a BE client starts", new_be),
-            // The slides' first event. It cannot hold where the four queues of the class are as full as here: the newcomer takes its share.
+            // The slides' first event. It cannot hold where the class's four queues are as full as here: the newcomer
+            // takes its share.
             ("HP clients keep latency when an HP client starts", new_hp),
         ] {
             let hp = Class::HighPriority;

@@ -1,5 +1,5 @@
-//! Receive queues by policy: plans brought to devices and shown on packets, a plan verified by sending its flows, the isolation experiment with
-//! memcached, and what the search costs.
+//! Receive steering on real devices and packets: a plan verified by sending its flows, the isolation experiment with
+//! memcached, and the cost of the search.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ pub mod verify;
 
 pub use frames::{NoPacket, frame_of};
 
-/// A name for a testbed that no other of this process has: several may run at once.
+/// Returns a name for a testbed that is unique in this process: several may run at once.
 fn role(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{name}{}", NEXT.fetch_add(1, Ordering::Relaxed))

@@ -1,7 +1,7 @@
-//! How long the search takes: the slides' table (TRIOS'15), on the same workload.
+//! The duration of the search: the slides' table (TRIOS'15), on the same workload.
 //!
-//! `naive` and `incremental` are the paper's two algorithms, written again for this machine; `weftline` is ours. The paper's times are of
-//! its Haskell program on its machine: what can be compared are the columns of this one.
+//! `naive` and `incremental` are the paper's two algorithms, implemented again; `weftline` is ours. The paper's times
+//! are those of its Haskell program on its machine, so only the columns measured here are comparable.
 
 use crate::experiments::{Asked, ExperimentError};
 use std::time::Instant;
@@ -17,21 +17,21 @@ use weft_steer::search::{Options, PlanError, Planner};
 
 /// The experiment's id.
 pub const ID: &str = "dragonet-search-cost";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "Search cost on an Intel 82599 with 10 queues, policy balance";
-/// Where it was published.
+/// The publication.
 pub const SOURCE: &str = "Dragonet, TRIOS'15, slides: search cost";
 
 /// Flow counts of the slides.
 const FLOWS: [u32; 4] = [10, 100, 250, 500];
-/// Flow counts of our own curve.
+/// Flow counts of our own plot.
 const CURVE: [u32; 4] = [1_000, 10_000, 50_000, 100_000];
-/// Queues of the slides, of which the first is the catch-all; of the curve's end.
+/// Queue counts: on the slides, the first being the catch-all; and at the end of the plot.
 const QUEUES: u32 = 10;
 const MANY_QUEUES: u32 = 1024;
-/// Runs of which the median counts.
+/// Runs for each median.
 const RUNS: usize = 5;
-/// The naive search is quadratic and more: it is not run for more flows.
+/// The most flows for the naive search, which is quadratic or worse.
 const MOST_NAIVE: u32 = 500;
 
 fn options(queues: u32) -> Options {
@@ -41,7 +41,7 @@ fn options(queues: u32) -> Options {
 /// Runs the experiment.
 ///
 /// # Errors
-/// It was stopped.
+/// Fails when it was stopped.
 pub fn experiment(
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -95,7 +95,7 @@ pub fn experiment(
 
 type Times = Vec<(&'static str, f64)>;
 
-/// The rows of a flow count.
+/// Returns the rows of a flow count.
 fn rows(
     nic: &Nic,
     count: u32,
@@ -117,7 +117,7 @@ fn rows(
     Ok(out)
 }
 
-/// The paper's incremental search: from nothing, and from the state with that many flows.
+/// Measures the paper's incremental search: from nothing, and from the state with that many flows.
 fn incremental(
     nic: &Nic,
     policy: &PolicyFile,
@@ -154,16 +154,16 @@ fn incremental(
     Ok(times)
 }
 
-/// Columns of events, and how many flows come or go.
+/// Columns of events, and the numbers of flows added or removed.
 const EVENTS: [(&str, u16); 4] = [("add_1_s", 1), ("add_10_s", 10), ("remove_1_s", 1), ("remove_10_s", 10)];
 
-/// Ours: all flows, to a plan that a NIC can be told.
+/// Runs our search over all flows, up to a plan that a NIC accepts.
 fn planned(planner: &mut Planner, flows: &[Flow]) {
     drop(planner.set(flows.to_vec()));
     drop(planner.plan());
 }
 
-/// Ours: adding and removing, from the same state each time.
+/// Measures our additions and removals, each from the same state.
 fn events(nic: &Nic, flows: &[Flow], queues: u32, cancelled: &dyn Fn() -> bool) -> Result<Times, PlanError> {
     let mut out = Times::new();
     for (column, changed) in EVENTS {
@@ -171,7 +171,7 @@ fn events(nic: &Nic, flows: &[Flow], queues: u32, cancelled: &dyn Fn() -> bool) 
         let ready = || -> Result<_, PlanError> {
             let mut planner = Planner::new(nic.clone(), Balance::default(), options(queues))?;
             let ids = planner.set(flows.to_vec());
-            // Spread over the queues; 7 has no divisor in common with the counts.
+            // Spread over the queues; 7 is coprime to the counts.
             let going: Vec<_> =
                 (0..usize::from(changed).min(ids.len())).map(|i| ids[i * 7 % ids.len()]).collect();
             Ok((planner, going, new.clone()))
@@ -182,7 +182,7 @@ fn events(nic: &Nic, flows: &[Flow], queues: u32, cancelled: &dyn Fn() -> bool) 
             } else {
                 planner.remove(going);
             }
-            // What a NIC can be told, as a full search gives.
+            // The state from which a full search's plan follows.
             drop(planner.plan());
         })?;
         out.push((column, seconds));
@@ -190,7 +190,7 @@ fn events(nic: &Nic, flows: &[Flow], queues: u32, cancelled: &dyn Fn() -> bool) 
     Ok(out)
 }
 
-/// The slides' flows; beyond what their ports can number, flows of many clients.
+/// Returns the slides' flows; beyond the range of their ports, flows of many clients.
 fn workload(count: u32) -> Vec<Flow> {
     match u16::try_from(count) {
         Ok(count) if count <= 60_000 => slides(count),
@@ -198,7 +198,7 @@ fn workload(count: u32) -> Vec<Flow> {
     }
 }
 
-/// Median seconds of what is done to something made anew each time.
+/// Returns the median seconds of an operation on state made anew each time.
 fn median<S>(
     runs: usize,
     cancelled: &dyn Fn() -> bool,
@@ -218,7 +218,7 @@ fn median<S>(
     Ok(stats::median(&times).unwrap_or(f64::NAN))
 }
 
-/// The goals, as claims.
+/// Adds our goals as claims.
 fn goals(experiment: &mut Experiment) {
     for (column, flows, limit, statement) in [
         ("full_s", 500, 20e-3, "our goal: a full search for 500 flows takes less than 20 ms"),
@@ -247,7 +247,7 @@ fn goals(experiment: &mut Experiment) {
     }
 }
 
-/// Up to 100,000 flows and 1,024 queues, on a NIC with tables of that size.
+/// Adds up to 100,000 flows and 1,024 queues, on a NIC with tables of that size.
 fn curve(experiment: &mut Experiment, cancelled: &dyn Fn() -> bool) -> Result<(), PlanError> {
     let nic = exact_table_nic(MANY_QUEUES, 2 * CURVE[CURVE.len() - 1]);
     let mut lines: Vec<(&str, Vec<f64>, Vec<f64>)> = Vec::new();
@@ -292,10 +292,10 @@ fn curve(experiment: &mut Experiment, cancelled: &dyn Fn() -> bool) -> Result<()
     Ok(())
 }
 
-/// Row, column, flows, seconds.
+/// Row, column, flow count, seconds.
 type Published = Vec<(&'static str, String, u32, f64)>;
 
-/// The slides' table. Its additions and removals are of the incremental search.
+/// Returns the slides' table. Its additions and removals are those of the incremental search.
 fn published() -> Result<Published, ExperimentError> {
     let wrong = |reason: &str| ExperimentError::Failed {
         id: ID.to_owned(),

@@ -1,4 +1,4 @@
-//! A plan's flows sent through the software NIC, as a document.
+//! The document of a verification: a plan's flows sent through the software NIC.
 
 use super::verify::{Expected, FlowSeen, Prediction, VerifyError, VerifyOptions, verify};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use weft_steer::nic::{Mapping, Nic, Steering};
 use weft_steer::search::Placement;
 use weft_steer::{Configuration, Flow};
 
-/// Sends so many packets of each flow, and counts. None when the user asked to stop.
+/// Sends `packets` packets of each flow, and counts. `None` when the user asked to stop.
 ///
 /// # Errors
 /// See [`VerifyError`].
@@ -25,8 +25,8 @@ pub fn verify_plan(
 ) -> Result<Option<SteerVerify>, VerifyError> {
     let begin = Instant::now();
     let (nic, configuration) = (planned.planner.nic(), &planned.plan.configuration);
-    // What is expected comes from the walk through the graph, what is executed from the compiled form, and what the planner believes
-    // from its own accounting: three programs.
+    // Three independent programs are compared: the walk through the graph gives the expectation, the compiled form
+    // executes, and the planner has its own accounting.
     let expected: Vec<Expected> = planned
         .flows
         .iter()
@@ -53,7 +53,7 @@ pub fn verify_plan(
     }))
 }
 
-/// Where the model's graph leads a flow.
+/// Returns the destination of a flow by the model's graph.
 fn walked(nic: &Nic, configuration: &Configuration, flow: &Flow) -> Prediction {
     match Mapping::of(&nic.walk(configuration, &flow.headers)) {
         Mapping::Must(queue) => Prediction::Queue(queue),
@@ -63,8 +63,8 @@ fn walked(nic: &Nic, configuration: &Configuration, flow: &Flow) -> Prediction {
     }
 }
 
-/// What is wrong with where the planner put a flow, if the graph leads it elsewhere. A flow with wildcards may lose packets to rules of
-/// others; then the planner's queue is one of several.
+/// Returns the difference between the planner's placement of a flow and the graph's, if there is one. A flow with
+/// wildcards may lose packets to other flows' rules; then the planner's queue is one of several.
 fn differs(placement: Placement, walked: &Expected) -> Option<String> {
     let fits = match (placement.queue(), &walked.prediction) {
         (Some(planned), Prediction::Queue(queue)) => planned == *queue,

@@ -1,4 +1,5 @@
-//! A plan verified on real packets: each flow's packets are sent through the software NIC, and each queue is counted.
+//! Verification of a plan on real packets: each flow's packets are sent through the software NIC, and each queue is
+//! counted.
 
 use super::frames::{NoPacket, frame_of};
 use core::num::NonZeroU32;
@@ -18,15 +19,15 @@ use weft_packet::vnet::VnetHeader;
 use weft_steer::Flow;
 use weft_units::{Nanos, Packets, RxQueueId};
 
-/// What may wait in the wire and in a queue's ring: nothing that is sent here may be dropped for want of room.
+/// Packets that the wire and a queue's ring hold: no packet of ours may be dropped for lack of space.
 const ROOM: u32 = 4096;
-/// What a queue serves: so much that the wire is the limit. Steering is what is verified, not service.
+/// Service rate of a queue, so high that the wire is the limit: steering is verified, not service.
 const BUDGET: Budget = Budget { packets_per_s: const_u32(10_000_000), burst: const_u32(ROOM) };
-/// How long packets may take from the wire to their queue.
+/// Time limit for packets to pass from the wire to their queue.
 const PATIENCE: Nanos = Nanos::from_secs(2);
-/// The device that puts frames into the wire.
+/// The device that injects frames into the wire.
 const INJECTOR: &str = "inject0";
-/// Its address; no packet has it.
+/// Its address, which no packet has.
 const INJECTOR_MAC: u32 = 0x57ff;
 
 const fn const_u32(value: u32) -> NonZeroU32 {
@@ -36,36 +37,36 @@ const fn const_u32(value: u32) -> NonZeroU32 {
     }
 }
 
-/// Where a plan says that a flow's packets go.
+/// The destination that a plan predicts for a flow's packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Prediction {
-    /// To this queue.
+    /// All packets to this queue.
     Queue(RxQueueId),
     /// Each packet to one of these: a flow with wildcards that RSS spreads.
     OneOf(Vec<RxQueueId>),
-    /// Each packet to one of these, or nowhere.
+    /// Each packet to one of these, or dropped.
     OneOfOrDropped(Vec<RxQueueId>),
-    /// Nowhere: a rule drops them.
+    /// All packets dropped by a rule.
     Dropped,
 }
 
-/// A flow and where it should go.
+/// A flow with its predicted destination.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expected {
     /// The flow.
     pub flow: Flow,
-    /// What the plan says.
+    /// The plan's prediction.
     pub prediction: Prediction,
 }
 
-/// How to verify.
+/// Parameters of a verification.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyOptions {
     /// Receive queues of the NIC.
     pub queues: u32,
-    /// Packets of each flow. What a flow's wildcards leave open is drawn anew for each.
+    /// Packets of each flow. The flow's wildcards are drawn anew for each.
     pub packets: u32,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
@@ -75,12 +76,12 @@ impl Default for VerifyOptions {
     }
 }
 
-/// What became of a flow's packets.
+/// The result of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSeen {
     /// The flow.
     pub flow: Flow,
-    /// What the plan says.
+    /// The plan's prediction.
     pub prediction: Prediction,
     /// Packets that were sent.
     pub sent: Packets,
@@ -88,53 +89,53 @@ pub struct FlowSeen {
     pub queues: Vec<Packets>,
     /// Packets that a rule dropped.
     pub dropped: Packets,
-    /// Packets that were steered to a queue that the NIC does not have.
+    /// Packets steered to a queue that the NIC does not have.
     pub misrouted: Packets,
-    /// Whether all went where the plan says.
+    /// Whether all packets arrived as predicted.
     pub ok: bool,
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VerifyReport {
-    /// By flow, in the order that they were given.
+    /// Flows in the given order.
     pub flows: Vec<FlowSeen>,
-    /// What the NIC counted.
+    /// The NIC's counters.
     pub totals: ReceiveTotals,
 }
 
 impl VerifyReport {
-    /// Whether every flow went where the plan says.
+    /// Whether every flow arrived as predicted.
     pub fn ok(&self) -> bool {
         self.flows.iter().all(|flow| flow.ok)
     }
 }
 
-/// Why a plan could not be verified. That flows go elsewhere is no error but the report's matter.
+/// The reason that a plan could not be verified. Flows that arrive elsewhere are no error; the report shows them.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// The namespaces.
+    /// A step on the namespaces failed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// A link.
+    /// A step on a link failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The device that puts frames into the wire.
+    /// A step on the injecting device failed.
     #[error(transparent)]
     Macvtap(#[from] MacvtapError),
-    /// The NIC.
+    /// A step on the NIC failed.
     #[error(transparent)]
     Nic(#[from] ReceiveError),
-    /// A flow has no packet.
+    /// No packet can be built for a flow.
     #[error(transparent)]
     NoPacket(#[from] NoPacket),
     /// A frame could not be sent.
     #[error(transparent)]
     Send(#[from] OsError),
-    /// A flow is to be verified with no packet.
+    /// The number of packets per flow is zero.
     #[error("verifying needs at least one packet of each flow")]
     NoPackets,
-    /// Frames were sent and did not come to the NIC.
+    /// Frames were sent and did not reach a queue.
     #[error(
         "{missing} of {sent} packets of the flow `{flow}` did not reach a queue within {} s; \
          the machine may be overloaded: try again",
@@ -145,7 +146,7 @@ pub enum VerifyError {
         flow: Box<HeaderMatch>,
         /// Packets sent.
         sent: u64,
-        /// Packets that are missing.
+        /// Packets missing.
         missing: u64,
     },
     /// The NIC's accounting does not balance.
@@ -156,8 +157,9 @@ pub enum VerifyError {
     Interrupted,
 }
 
-/// Sends packets of each of `flows` into the wire of a software NIC that steers by `steer`, and counts each queue. Everything is
-/// in namespaces of this run. `stop` is asked before each flow; `progress` is told how many flows are done.
+/// Sends packets of each of `flows` into the wire of a software NIC that steers by `steer`, and counts each queue.
+/// Everything is in namespaces of this run. `stop` is polled before each flow; `progress` is told the number of flows
+/// done.
 ///
 /// # Errors
 /// See [`VerifyError`].
@@ -194,7 +196,7 @@ pub fn verify(
     Ok(VerifyReport { flows: seen, totals })
 }
 
-/// A reading of what verification looks at.
+/// A reading of the counters that verification compares.
 struct Reading {
     read: u64,
     queues: Vec<u64>,
@@ -214,7 +216,7 @@ impl Reading {
         }
     }
 
-    /// Packets that have come to their end.
+    /// Returns the packets delivered, dropped or misrouted.
     fn ended(&self) -> u64 {
         self.queues.iter().sum::<u64>() + self.dropped + self.misrouted
     }
@@ -255,7 +257,7 @@ fn one_flow(
     Ok(FlowSeen { flow, prediction, sent: Packets(sent), queues, dropped, misrouted, ok })
 }
 
-/// Whether all of `sent` packets went where they should.
+/// Whether all `sent` packets arrived as predicted.
 fn went_as(prediction: &Prediction, queues: &[Packets], dropped: Packets, sent: Packets) -> bool {
     let at = |some: &[RxQueueId]| -> Packets {
         let distinct: BTreeSet<_> = some.iter().collect();
@@ -269,7 +271,7 @@ fn went_as(prediction: &Prediction, queues: &[Packets], dropped: Packets, sent: 
     }
 }
 
-/// Puts frames into the near end of the wire: a macvtap on it, so that no address has to be anybody's.
+/// Injects frames into the near end of the wire: a macvtap on it, so that no address must belong to a host.
 #[derive(Debug)]
 struct Injector {
     device: File,
@@ -281,7 +283,8 @@ impl Injector {
         let ns = &testbed.sender;
         let mac = Some(Mac::local(INJECTOR_MAC));
         macvtap::create(ns, wire, INJECTOR, MacvtapMode::Bridge, 1, 64, mac)?;
-        // Router discovery of the device's own would be a packet of no flow. A kernel without IPv6 sends none.
+        // The device's own router discovery would send packets that belong to no flow. A kernel without IPv6 sends
+        // none.
         let _ = sysctl::set(ns, &format!("net/ipv6/conf/{INJECTOR}/disable_ipv6"), "1");
         let queue = macvtap::open_queues(ns, INJECTOR, 1)?.pop();
         let queue = queue.ok_or(MacvtapError::Queues { link: INJECTOR.to_owned(), asked: 1 })?;
@@ -298,7 +301,7 @@ impl Injector {
         loop {
             match self.device.write(&self.buffer) {
                 Ok(_) => return Ok(()),
-                // The wire holds what the socket's buffer lets it.
+                // The socket's buffer bounds the packets in the wire.
                 Err(e) if e.kind() == ErrorKind::WouldBlock && clock::now() < until => {
                     std::thread::sleep(Duration::from_micros(50));
                 }
@@ -342,7 +345,7 @@ mod tests {
         FlowKey { src, dst, sport: 1000 + i, dport: 80, protocol }
     }
 
-    /// The same model over five-tuples: what a plan would say.
+    /// The same model over five-tuples: the predictions of a plan.
     fn of_flow(key: &FlowKey) -> Prediction {
         let hash = Toeplitz::new(&RssKey::default()).flow(key, fields(key.protocol));
         Prediction::Queue(RxQueueId(hash % 6))
@@ -383,7 +386,7 @@ mod tests {
         }
         let options = VerifyOptions { queues: QUEUES, ..VerifyOptions::default() };
         let mut flows = flows();
-        // Two wrong statements: another queue, and a drop that does not happen.
+        // Two wrong predictions: another queue, and a drop that does not happen.
         let wrong = [4, 5];
         flows[wrong[0]].prediction = Prediction::Queue(RxQueueId(6));
         flows[wrong[1]].prediction = Prediction::Dropped;

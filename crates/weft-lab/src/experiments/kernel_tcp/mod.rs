@@ -1,11 +1,27 @@
-//! TCP of the running kernel through a known bottleneck: what a simulation of TCP is compared with.
+//! TCP of the running kernel through a known bottleneck: the measured counterpart of a simulation of TCP.
 //!
-//! A sender, a router and a receiver are network namespaces of this run, joined by veth pairs. The bottleneck is a token bucket
-//! filter at the router's egress to the receiver, with a drop-tail FIFO bounded in bytes. The sender's link has `gso_max_segs`
-//! 1, so TCP hands over single packets and the queue holds packets, not uncut segments. Traffic is iperf3's.
+//! 1. Testbed. A sender, a router and a receiver are network namespaces of this run, joined by veth pairs. `Path`
+//!    owns them and removes them on drop. The bottleneck is a token bucket filter (TBF) at the router's egress to the
+//!    receiver, with a drop-tail FIFO bounded in bytes. The sender's link has `gso_max_segs` 1, so TCP hands over
+//!    single packets and the queue holds packets, not uncut segments.
+//! 2. Flows. iperf3 opens all connections, in as many processes as its limit of streams demands. `Flows` owns the
+//!    processes.
+//! 3. Settling. The steady part begins a fifth of the duration (1 to 3 s) after the last flow has connected.
+//! 4. Steady part. The qdisc's counters are sampled every 2 ms; `Steady` keeps the samples and the counters at both
+//!    ends.
+//! 5. End. iperf3's intervals within the steady part give throughput, retransmissions and round trips; the kernel's
+//!    counters over the whole run give the accounting, `offered = sent + dropped + waiting`.
 //!
-//! There is no delay besides that of the queue: the round trip of an empty path is what the machine takes, some tens of
-//! microseconds. Kernels without netem have no qdisc that delays, so a [`Bottleneck::delay`] other than zero is refused.
+//! Sender and bottleneck are counted by different code (iperf3, the link, the qdisc), so that an error in one shows
+//! in the other.
+//!
+//! The path adds no delay: an empty path's round trip is the machine's processing time, some tens of microseconds.
+//! Kernels without netem have no qdisc that delays, so a [`Bottleneck::delay`] other than zero is refused.
+//!
+//! The machine itself may disturb a measurement, so its effects have figures: [`Measured::link_lost`] for time in
+//! which the bottleneck was not served, [`StandingQueue::longest_gap`] for late samples, [`Accounting::lost_before`]
+//! for drops before the bottleneck. A torn reading of the counters is repeated up to twice and not counted: a
+//! consistent one follows within microseconds.
 
 mod testbed;
 
@@ -25,14 +41,14 @@ use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 pub const TCP_IP_HEADERS: Bytes = Bytes(52);
 /// The time between two samples of the queue.
 pub const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(2);
-/// Flows that one run can have: as many as eight iperf3 processes take.
+/// The most flows of one run: the streams of eight iperf3 processes.
 pub const MAX_FLOWS: u32 = 1024;
-/// The steady part begins when all flows have been there for a fifth of the duration, at least and at most so long.
+/// Least and greatest settling time, which is otherwise a fifth of the duration.
 const SETTLE: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(3));
-/// How much later than the first process the last may have its flows; with one process, how long starting may take.
+/// Seconds allowed between the first and the last process to connect: for one process and for several.
 const STAGGER: (u64, u64) = (1, 4);
 
-/// What an IP packet of `mtu` bytes occupies on the wire.
+/// Returns the wire bytes of an IP packet of `mtu` bytes.
 fn wire(mtu: u32) -> Bytes {
     ethernet::wire_of(ethernet::frame_of(Bytes(mtu.into())))
 }
@@ -42,34 +58,34 @@ fn wire(mtu: u32) -> Bytes {
 pub struct Bottleneck {
     /// The link's rate on the wire: frames with checksum, preamble and gap.
     pub rate: BitsPerSec,
-    /// The length of its FIFO, in bytes of frames without the checksum, as the kernel counts them.
+    /// The length of its FIFO, in bytes of frames without checksum, as the kernel counts them.
     pub queue: Bytes,
-    /// Delay besides the queue's. Must be zero: see the module's text.
+    /// Delay besides the queue's. Must be zero: see the module's documentation.
     pub delay: Nanos,
-    /// TCP connections that send without end.
+    /// Number of TCP connections; each sends without end.
     pub flows: u32,
-    /// How long is measured, after settling.
+    /// Length of the steady part.
     pub duration: Nanos,
-    /// The congestion control, as the kernel names it.
+    /// The congestion control, by its kernel name.
     pub congestion_control: String,
     /// The largest IP packet in bytes.
     pub mtu: u32,
 }
 
 impl Bottleneck {
-    /// Payload of a full segment.
+    /// Returns the payload of a full segment.
     pub fn segment(&self) -> Bytes {
         Bytes(u64::from(self.mtu)).saturating_sub(TCP_IP_HEADERS)
     }
 
-    /// The rate of payload when the link is never idle and sends full segments only.
+    /// Returns the payload rate of a link that is never idle and sends full segments only.
     pub fn payload_rate(&self) -> BitsPerSec {
         let wire = u128::from(wire(self.mtu).get());
         let rate = u128::from(self.rate.get()) * u128::from(self.segment().get()) / wire;
         BitsPerSec(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
-    /// How long is waited, once all flows are there, before the steady part begins.
+    /// Returns the settling time: from the last connection to the beginning of the steady part.
     pub fn settle(&self) -> Nanos {
         Nanos(self.duration.get() / 5).clamp(SETTLE.0, SETTLE.1)
     }
@@ -81,19 +97,19 @@ impl Bottleneck {
             return Err(KernelTcpError::NoDelay(self.delay));
         }
         if self.flows == 0 || self.flows > MAX_FLOWS {
-            return invalid(format!("{} flows are not 1 to {MAX_FLOWS}", self.flows));
+            return invalid(format!("{} flows are outside 1 to {MAX_FLOWS}", self.flows));
         }
         if self.mtu < 576 || self.mtu > 65_535 {
-            return invalid(format!("an MTU of {} is not 576 to 65535 bytes", self.mtu));
+            return invalid(format!("an MTU of {} is outside 576 to 65535 bytes", self.mtu));
         }
         if self.queue < frame || self.queue.get() > u64::from(u32::MAX) {
             return invalid(format!(
-                "a queue of {} holds no frame of {frame}, or more than 4 GB",
+                "a queue of {} is smaller than a frame of {frame}, or larger than 4 GB",
                 self.queue
             ));
         }
         if self.duration < Nanos::from_secs(1) || self.duration > Nanos::from_secs(3600) {
-            return invalid(format!("a duration of {} is not 1 s to 1 h", self.duration));
+            return invalid(format!("a duration of {} is outside 1 s to 1 h", self.duration));
         }
         if self.rate < BitsPerSec(100_000) {
             return invalid(format!("a rate of {} is below 100 kb/s", self.rate));
@@ -102,48 +118,48 @@ impl Bottleneck {
     }
 }
 
-/// What can go wrong.
+/// The reason that a bottleneck could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelTcpError {
     /// The rights for namespaces and links are missing.
     #[error("measuring the kernel's TCP: {0}")]
     Rights(#[from] weft_host::RightsError),
-    /// A delay was asked for.
-    #[error("a delay of {0} needs netem, which is not used here: leave the delay at zero")]
+    /// The description asks for a delay.
+    #[error("a delay of {0} needs netem, which is not used here: set the delay to zero")]
     NoDelay(Nanos),
     /// The kernel lacks the congestion control.
     #[error("this kernel has no congestion control {wanted}; it has: {available}")]
     CongestionControl {
-        /// The one asked for.
+        /// The congestion control in the description.
         wanted: String,
-        /// Those there are.
+        /// The kernel's list.
         available: String,
     },
-    /// The description cannot be measured.
+    /// The description is invalid.
     #[error("kernel TCP: {0}")]
     Invalid(String),
-    /// Something did not happen in time.
+    /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),
-    /// iperf3 failed, or wrote what cannot be read.
+    /// iperf3 failed, or wrote an unreadable result.
     #[error("iperf3: {0}")]
     Iperf(String),
-    /// The bottleneck.
+    /// A step on the bottleneck's qdisc failed.
     #[error(transparent)]
     Tbf(#[from] TbfError),
-    /// A namespace.
+    /// A step on a namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A link or an address.
+    /// A step on a link or an address failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A setting.
+    /// A setting could not be changed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// A program.
+    /// A program could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// Another call that the kernel refused.
+    /// Another system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -153,7 +169,7 @@ impl From<IperfError> for KernelTcpError {
         match error {
             IperfError::Late(what) => Self::Late(what),
             IperfError::Said(text) => Self::Iperf(text),
-            // Nobody can ask this measurement to stop.
+            // No caller can stop this measurement.
             IperfError::Stopped => Self::Iperf("stopped".to_owned()),
             IperfError::NetNs(error) => Self::NetNs(error),
             IperfError::Process(error) => Self::Process(error),
@@ -162,18 +178,18 @@ impl From<IperfError> for KernelTcpError {
     }
 }
 
-/// Where a measurement is.
+/// Stages of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Namespaces, links and the bottleneck are there.
+    /// Namespaces, links and the bottleneck exist.
     Ready,
     /// All flows are connected.
     Connected,
-    /// The steady part runs.
+    /// The steady part is running.
     Measuring {
-        /// What has passed of it.
+        /// Time since its beginning.
         passed: Nanos,
-        /// How long it takes.
+        /// Its length.
         of: Nanos,
     },
     /// The applications are ending.
@@ -183,7 +199,7 @@ pub enum Progress {
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Progress::Ready => f.write_str("the bottleneck is there"),
+            Progress::Ready => f.write_str("the bottleneck is ready"),
             Progress::Connected => f.write_str("all flows are connected"),
             Progress::Measuring { passed, of } => write!(f, "measured {passed} of {of}"),
             Progress::Ending => f.write_str("waiting for iperf3 to end"),
@@ -191,10 +207,10 @@ impl fmt::Display for Progress {
     }
 }
 
-/// The queue at one time.
+/// A sample of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
-    /// Since the steady part began.
+    /// Time since the steady part began.
     pub at: Nanos,
     /// Bytes of frames waiting.
     pub backlog: Bytes,
@@ -202,7 +218,7 @@ pub struct QueueSample {
     pub waiting: Packets,
 }
 
-/// The queue over the steady part. Each sample counts the same.
+/// Statistics of the queue over the steady part. All samples have the same weight.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StandingQueue {
     /// The mean, in bytes.
@@ -211,55 +227,56 @@ pub struct StandingQueue {
     pub percentiles: [(f64, Bytes); 5],
     /// The shortest and the longest.
     pub range: (Bytes, Bytes),
-    /// The longest time without a sample: a busy machine shows here.
+    /// The longest time between two samples; a busy machine shows here.
     pub longest_gap: Nanos,
 }
 
 /// The bottleneck's accounting over the whole run, counted by the kernel: `offered = sent + dropped + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accounting {
-    /// Packets that came to the router from the sender, counted by its link.
+    /// Packets that the router received from the sender, counted by its link.
     pub offered: Packets,
-    /// Packets sent on, counted by the qdisc, as are the next two.
+    /// Packets forwarded, counted by the qdisc, as are the next two.
     pub sent: Packets,
-    /// Packets that found the FIFO full.
+    /// Packets dropped because the FIFO was full.
     pub dropped: Packets,
     /// Packets still waiting.
     pub waiting: Packets,
-    /// Packets that were lost between sender and router: should be none.
+    /// Packets lost between sender and router: expected to be zero.
     pub lost_before: Packets,
 }
 
 impl Accounting {
-    /// Whether what came is what went.
+    /// Whether packets offered equal packets sent, dropped and waiting.
     pub fn balance(&self) -> bool {
         self.offered == self.sent + self.dropped + self.waiting
     }
 }
 
-/// What was measured.
+/// Results of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// Payload that the receivers took over the steady part, all flows together.
+    /// Payload rate that the receivers read over the steady part, all flows together.
     pub throughput: BitsPerSec,
     /// Payload rate of each flow over the steady part; `weft_report::stats::jain` takes them as fractions.
     pub flows: Vec<BitsPerSec>,
-    /// What the bottleneck sent over the steady part, on the wire, in parts of its rate.
+    /// Wire rate of the bottleneck over the steady part, as a fraction of its configured rate.
     pub link_use: f64,
-    /// The part of the steady time that the bottleneck did not use although packets waited: the machine was late to serve it.
+    /// The fraction of the steady part's capacity that the bottleneck left unused although packets waited: the machine
+    /// served it late.
     pub link_lost: f64,
     /// The bottleneck's queue over the steady part.
     pub standing_queue: StandingQueue,
-    /// Segments sent again in the steady part (`tcpi_total_retrans` by iperf3).
+    /// Segments retransmitted in the steady part (`tcpi_total_retrans` from iperf3).
     pub retransmitted: Packets,
     /// Packets that the bottleneck dropped in the steady part.
     pub dropped: Packets,
     /// Packets that the bottleneck sent in the steady part.
     pub sent: Packets,
-    /// The mean of the smoothed round-trip times (`tcpi_rtt` by iperf3, twice a second for each flow). `None` if iperf3
+    /// The mean of the smoothed round-trip times (`tcpi_rtt` from iperf3, twice a second per flow). `None` if iperf3
     /// could not read them.
     pub rtt_mean: Option<Nanos>,
-    /// The whole run.
+    /// Accounting over the whole run.
     pub accounting: Accounting,
     /// The queue's samples over the steady part.
     pub samples: Vec<QueueSample>,
@@ -272,11 +289,11 @@ impl Measured {
     }
 }
 
-/// Sends `bottleneck.flows` flows through the bottleneck and measures. Takes the duration, the settling, and some seconds more. Nothing
-/// outside the namespaces of this call is touched, and nothing stays behind.
+/// Sends `bottleneck.flows` flows through the bottleneck and measures them. Takes duration, settling time and some
+/// seconds more. Touches nothing outside the namespaces of this call, and leaves nothing behind.
 ///
 /// # Errors
-/// Without the rights, iperf3, the congestion control or TBF; for a delay; when the machine is too busy.
+/// Fails without the rights, iperf3, the congestion control or TBF, for a delay, and when the machine is too busy.
 pub fn measure(
     bottleneck: &Bottleneck,
     progress: &mut dyn FnMut(Progress),
@@ -323,31 +340,31 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
         address: RECEIVER,
         clients: deal(b.flows, b.flows.div_ceil(MAX_STREAMS)).map(client).collect(),
         seconds,
-        // iperf3 counts whole blocks: a few segments each, so that slow flows are counted finely too.
+        // iperf3 counts whole blocks. A block of a few segments keeps the counts of slow flows precise.
         block: Some(Bytes(4 * b.segment().get())),
         congestion_control: &b.congestion_control,
         cancelled: &|| false,
     }
 }
 
-/// The queue's samples, and the counters with their times at both ends of the steady part.
+/// Samples of the queue, and timed counters at both ends of the steady part.
 struct Steady {
     samples: Vec<QueueSample>,
     ends: [(Instant, TbfStats); 2],
     lost: LostTime,
 }
 
-/// What a bottleneck of `rate` could have sent while packets waited, and did not. From reading to reading; those between which the queue
-/// may have run empty do not count, unless the reading was late itself.
+/// Bytes that a bottleneck of `rate` could have sent while packets waited, and did not. Adds up the time between
+/// readings. An interval in which the queue may have run empty does not count, unless the reading itself was late.
 struct LostTime {
     rate: BitsPerSec,
-    /// Of a stretch of readings with packets waiting: what its time was worth, and what was sent.
+    /// Of consecutive intervals with packets waiting: bytes that the link could have sent, and bytes sent.
     stretch: (Bytes, Bytes),
     lost: Bytes,
 }
 
 impl LostTime {
-    /// A reading that comes so many intervals after the one before shows that the machine was kept from running.
+    /// Intervals between two readings that show that the machine could not run in time.
     const LATE: u64 = 4;
 
     fn new(rate: BitsPerSec) -> Self {
@@ -371,22 +388,22 @@ impl LostTime {
         self.stretch = (Bytes(0), Bytes(0));
     }
 
-    /// As a part of what all of `span` was worth.
+    /// Returns the loss as a fraction of the bytes that the link could send in `span`.
     fn part_of(mut self, span: Nanos) -> f64 {
         self.end_stretch();
         self.lost.get() as f64 / (self.rate.bytes_in(span).get() as f64).max(1.0)
     }
 }
 
-/// What was sent between two readings, as it was on the wire: the frame's header is in the kernel's count.
+/// Returns the wire bytes sent between two readings; the kernel's count includes the frame header.
 fn on_the_wire(before: &TbfStats, now: &TbfStats) -> Bytes {
     let around = ethernet::AROUND.get() * (now.packets - before.packets).get();
     now.bytes - before.bytes + Bytes(around)
 }
 
-/// The queue's counters, and when they were read. The kernel reads bytes and packets one after the other while packets leave: a reading
-/// with more bytes than its packets can have, of at most `frame` bytes each, was torn and is taken anew. One that is so each time
-/// is no torn one.
+/// Reads the queue's counters, with the time. The kernel reads bytes and packets one after the other while packets
+/// leave. A reading with more bytes than its packets can have, at most `frame` bytes each, is torn and is repeated.
+/// One that stays so is accepted: a torn reading does not repeat.
 fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Instant, TbfStats), KernelTcpError> {
     const READINGS: usize = 3;
     let mut reading = (clock::now(), reader.read()?);

@@ -1,4 +1,5 @@
-//! Sender, router and receiver, each a network namespace of this run. The bottleneck is at the router's egress to the receiver.
+//! Sender, router and receiver, each a network namespace of this run. The bottleneck is at the router's egress to the
+//! receiver.
 
 use super::{Bottleneck, KernelTcpError, wire};
 use core::net::{IpAddr, Ipv4Addr};
@@ -12,22 +13,21 @@ use weft_units::{Nanos, Packets};
 /// The receiver's address.
 pub(super) const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 2, 1));
 const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 1, 1));
-/// The router's addresses towards the sender and towards the receiver.
+/// The router's addresses on the sender's and on the receiver's side.
 const ROUTER: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 97, 1, 2)), IpAddr::V4(Ipv4Addr::new(10, 97, 2, 2))];
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const PREFIX: u8 = 24;
-/// The links, each named after its namespace and the one it leads to.
+/// The links, each named after its own namespace and the one at its other end.
 const SENDER_LINK: &str = "snd-rtr";
 const ROUTER_IN: &str = "rtr-snd";
 const ROUTER_OUT: &str = "rtr-rcv";
 const RECEIVER_LINK: &str = "rcv-rtr";
-/// What the bucket lets pass at once after a pause: as HTB here, 1 ms of the rate, so that a late timer of the kernel does
-/// not lose link time.
+/// The bucket's depth, as time at the rate: 1 ms, as HTB has here, so that a late kernel timer loses no link time.
 const BURST: Nanos = Nanos::from_millis(1);
 const LINK_WAIT: Duration = Duration::from_secs(10);
 
-/// The three namespaces; they and all in them go when the value is dropped.
+/// The three namespaces; they are removed with all their content when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) sender: NetNs,
@@ -36,23 +36,24 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Makes namespaces, links and the bottleneck.
+    /// Makes namespaces, links and bottleneck.
     pub(super) fn create(bottleneck: &Bottleneck) -> Result<Self, KernelTcpError> {
         let make = |part: &str| NetNs::create(&RunId::current().name(&format!("ktcp{part}")));
         let path = Self { sender: make("snd")?, router: make("rtr")?, receiver: make("rcv")? };
         for ns in [&path.sender, &path.router, &path.receiver] {
-            // Router and neighbour discovery would be packets that no flow has sent. A kernel without IPv6 sends none.
+            // Router and neighbour discovery would send packets that belong to no flow. A kernel without IPv6 sends
+            // none.
             let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
             let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
         }
         require_congestion_control(&path.sender, &bottleneck.congestion_control)?;
         sysctl::set(&path.router, "net.ipv4.ip_forward", "1")?;
         path.connect(bottleneck.mtu)?;
-        // The queue counts packets, so TCP must not hand over segments that are cut later.
+        // The queue must hold packets, so TCP must not hand over segments that are cut later.
         link::set_gso_max_segs(&path.sender, SENDER_LINK, 1)?;
         let wire_frame = wire(bottleneck.mtu);
         let burst = bottleneck.rate.bytes_in(BURST).max(wire_frame + wire_frame);
-        // The kernel counts the frame's header itself; what is left is preamble, checksum and gap.
+        // The kernel counts the frame header itself; preamble, checksum and gap remain.
         let tbf = Tbf {
             rate: bottleneck.rate,
             overhead: ethernet::AROUND.get() as u16,
@@ -71,7 +72,8 @@ impl Path {
         };
         veth((sender, SENDER_LINK), (router, ROUTER_IN), 1)?;
         veth((router, ROUTER_OUT), (receiver, RECEIVER_LINK), 3)?;
-        // Namespace, link, own address, and the neighbour with its hardware address: no ARP crosses the bottleneck.
+        // Namespace, link, own address, and the neighbour with its hardware address, so that no ARP crosses the
+        // bottleneck.
         let ends = [
             (sender, SENDER_LINK, SENDER, ROUTER[0], Mac::local(2)),
             (router, ROUTER_IN, ROUTER[0], SENDER, Mac::local(1)),
@@ -93,20 +95,21 @@ impl Path {
         Ok(())
     }
 
-    /// Reads the bottleneck's counters.
+    /// Opens a reader of the bottleneck's counters.
     pub(super) fn reader(&self) -> Result<tbf::Reader, KernelTcpError> {
         Ok(tbf::Reader::open(&self.router, ROUTER_OUT)?)
     }
 
-    /// Packets that have come to the router from the sender, and those that the sender's link lost before.
+    /// Returns the packets that the router received from the sender, and those that the sender's link dropped.
     pub(super) fn offered(&self) -> Result<(Packets, Packets), KernelTcpError> {
         let offered = link::stats(&self.router, ROUTER_IN)?.rx_packets;
         Ok((offered, link::stats(&self.sender, SENDER_LINK)?.tx_dropped))
     }
 }
 
-/// Whether this kernel has the congestion control. It is set for each socket, by iperf3: a namespace's default may only be one
-/// that the host allows to everybody (`tcp_set_default_congestion_control`), and that setting is the host's.
+/// Fails unless this kernel has the congestion control. iperf3 sets it per socket: a namespace's default may only be
+/// one that the host allows to all users (`tcp_set_default_congestion_control`), and that setting belongs to the
+/// host.
 fn require_congestion_control(ns: &NetNs, wanted: &str) -> Result<(), KernelTcpError> {
     let available = sysctl::get(ns, "net.ipv4.tcp_available_congestion_control")?;
     if available.split_whitespace().any(|one| one == wanted) {

@@ -1,4 +1,4 @@
-//! What can be said without a kernel: descriptions, errors, and the figures from samples.
+//! Tests that need no kernel: descriptions, errors, and figures computed from samples.
 
 use super::*;
 
@@ -66,14 +66,14 @@ fn the_queues_figures_are_those_of_its_samples() {
     assert_eq!(standing_queue(&[]), None);
 }
 
-/// Readings of a queue every interval: what waits, and the part of the link's worth that was sent.
+/// Readings of a queue at an interval: packets waiting, and the fraction of the link's capacity sent.
 fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
     let rate = BitsPerSec(100_000_000);
     let mut lost = LostTime::new(rate);
     let mut before = (Instant::ZERO, TbfStats::default());
     for &(waiting, part) in readings {
         let bytes = (rate.bytes_in(interval).get() as f64 * part) as u64;
-        // Frames of 1538 bytes on the wire, of which the kernel counts 1514.
+        // Frames of 1538 bytes on the wire, 1514 in the kernel's count.
         let packets = Packets(bytes / 1538);
         let stats = TbfStats {
             bytes: before.1.bytes + Bytes(packets.get() * 1514),
@@ -95,13 +95,13 @@ fn a_bottleneck_loses_time_only_while_packets_wait() {
     let each = SAMPLE_INTERVAL;
     near(lost(&[(100, 1.0); 100], each), 0.0);
     near(lost(&[(100, 0.6); 100], each), 0.4);
-    // A pause that is made up for is none.
+    // A pause that is made up for is no loss.
     let by_turns: Vec<_> = (0..100).map(|i| (100, if i % 2 == 0 { 0.5 } else { 1.5 })).collect();
     near(lost(&by_turns, each), 0.0);
-    // Nothing waits: senders that send too little lose nothing of the machine's.
+    // Nothing waits: senders that send too little lose none of the machine's time.
     near(lost(&[(0, 0.5); 100], each), 0.0);
     near(lost(&[(3, 0.5); 100], each), 0.0);
-    // With late readings what waits is no measure: something waited, and the machine was late.
+    // With late readings the backlog proves nothing; packets waited and the machine was late.
     near(lost(&[(3, 0.5); 100], Nanos(20 * each.get())), 0.5);
     near(lost(&[(0, 0.5); 100], Nanos(20 * each.get())), 0.0);
 }

@@ -1,4 +1,5 @@
-//! For how long what carries the demo's traffic was ready to run and had no core, from the kernel's own counts.
+//! Time for which the threads that carry the demo's traffic were runnable but had no core, from the kernel's own
+//! counts.
 
 use crate::testbed::schedstat::{TRANSMIT_WORKER, threads_named, waited};
 use std::fs;
@@ -6,9 +7,9 @@ use std::path::Path;
 use weft_report::demo::CoreWaits;
 use weft_units::Instant;
 
-/// The kernel's threads that do what interrupts have left, one for each core.
+/// The kernel's threads for deferred interrupt work, one per core.
 const SOFTIRQ: &str = "ksoftirqd/";
-/// Unit of the times in /proc/stat: USER_HZ is 100 a second on every architecture that Linux still has.
+/// Unit of the times in /proc/stat: USER_HZ is 100 on every architecture that Linux supports.
 const TICK_S: f64 = 0.01;
 
 /// A reading of the counts.
@@ -19,7 +20,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads now. `probe` are T0's processes. `None` where the kernel keeps no such counts (no `CONFIG_SCHED_INFO`).
+    /// Reads the counts now. `probe` are T0's processes. `None` where the kernel keeps no such counts (no
+    /// `CONFIG_SCHED_INFO`).
     pub(super) fn take(at: Instant, probe: &[i32]) -> Option<Self> {
         let waits = CoreWaits {
             span_s: 0.0,
@@ -31,13 +33,13 @@ impl Reading {
         Some(Self { at, waits })
     }
 
-    /// What has come on top since `self`.
+    /// Returns the increase from `self` to `later`.
     pub(super) fn until(&self, later: &Self) -> CoreWaits {
         let (a, b) = (&self.waits, &later.waits);
         CoreWaits {
             span_s: (later.at.saturating_since(self.at)).as_secs_f64(),
             worker_s: b.worker_s - a.worker_s,
-            // A process that has ended is not counted any more.
+            // A process that has ended is no longer counted, so the sum can shrink.
             probe_s: (b.probe_s - a.probe_s).max(0.0),
             softirq_s: b.softirq_s - a.softirq_s,
             steal_s: b.steal_s - a.steal_s,
@@ -45,12 +47,12 @@ impl Reading {
     }
 }
 
-/// The sum over the threads in `folder` whose name begins with `name`; `None` when there is none.
+/// Returns the sum over the threads in `folder` whose name begins with `name`; `None` if no such thread has a count.
 fn sum_of_named(folder: &str, name: &str) -> Option<f64> {
     threads_named(folder, name).iter().filter_map(|path| waited(path)).reduce(|a, b| a + b)
 }
 
-/// Stolen time of all cores: the eighth number of the line `cpu` of /proc/stat.
+/// Returns the stolen time of all cores: the eighth number of the line `cpu` in /proc/stat.
 fn steal(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
     let ticks: u64 = line.split_whitespace().nth(8)?.parse().ok()?;

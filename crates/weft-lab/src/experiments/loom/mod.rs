@@ -1,7 +1,24 @@
-//! The demo: Loom's isolation experiment (Figures 9 and 10), and its Figure 11, on real packets.
+//! The demo: Loom's isolation experiment (Figures 9 and 10) and its Figure 11, on real packets.
 //!
-//! Real applications in cgroups of their own send through a software NIC between network namespaces of this run; the NIC
-//! runs as SQ, MQ, QPF and Loom in turn, and the same policy file is what Loom enforces in all of them.
+//! 1. Rate. The user gives the link's rate, or [`trial`] measures the scenario's heaviest load on a link that never
+//!    limits and takes the largest choice that is at most a third of it, so that the link and not the processors is
+//!    the bottleneck.
+//! 2. Bench. `with_bench` makes a cgroup per sender, the namespaces and a log folder. It owns them for all modes and
+//!    removes them on every way out, since each is a value whose drop removes it.
+//! 3. Modes. SQ, MQ, QPF and Loom run one after the other (`run`), each on a NIC of its own. Scenario, applications,
+//!    policy file and rate are the same in all; only the NIC differs, so that a difference between modes is the NIC's
+//!    doing.
+//! 4. A run starts NIC and applications, follows the scenario's time line, and collects the NIC's windows of 10 ms.
+//!    It reads the worker's processor time and the waits for a core at both ends. Then the applications end first and
+//!    the NIC drains, so that its final accounting is complete.
+//! 5. Report. `summary` computes all figures from the outcomes; it runs nothing.
+//!
+//! `run` owns what lives for one run: the applications, the windows, and the two readings. The NIC outlives them.
+//! Nothing here schedules a packet; this module only observes.
+//!
+//! An application or NIC that ends early fails the run, because its figures would be those of another load. Link time
+//! lost by the worker, untracked packets, strays and lost packets do not fail it: each has a counter in the NIC's
+//! totals, and the report shows it. `stop` is polled every 10 ms and leads to [`DemoError::Interrupted`].
 
 mod core_waits;
 mod qdisc;
@@ -36,31 +53,31 @@ use weft_policy::CompiledPolicy;
 use weft_report::demo::RateTrial;
 use weft_units::{BitsPerSec, Nanos};
 
-/// How the demo is to run.
+/// Parameters of the demo.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// What sends when.
+    /// Senders and their start and stop times.
     pub scenario: Scenario,
-    /// The modes, in order.
+    /// The modes, in the order in which they run.
     pub modes: Vec<Mode>,
-    /// The link's rate; `None` lets a [`trial`] choose one below what the machine carries.
+    /// The link's rate; `None` lets a [`trial`] choose one below the machine's capacity.
     pub rate: Option<BitsPerSec>,
-    /// TCP congestion control of the bulk flows, by its name in the kernel.
+    /// TCP congestion control of the bulk flows, by its kernel name.
     pub congestion: String,
-    /// How super-packets are cut.
+    /// Segments of a super-packet sent per turn.
     pub segments_per_turn: SegmentsPerTurn,
-    /// Whether SQ has the policy as a qdisc in front of its queue, as in the paper, where the kernel can.
+    /// Whether SQ has the policy as a qdisc in front of its queue, as in the paper, where the kernel supports it.
     pub sq_qdisc: bool,
-    /// Requests a second of the latency tenant.
+    /// Requests per second of the latency tenant.
     pub requests_per_s: u32,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub request_bytes: u32,
-    /// How far the link's clock may lag behind the wall clock.
+    /// The most that the link's clock may lag behind the wall clock.
     pub catch_up: Nanos,
 }
 
 impl DemoOptions {
-    /// Figure 2: the software NIC with a link, threads with numbers of flows, and nothing but them.
+    /// Returns the options for Figure 2: the software NIC with a link, and threads with the given numbers of flows.
     pub fn figure2(threads: &[(&'static str, u32)], link: BitsPerSec, duration: Nanos) -> Self {
         Self {
             scenario: Scenario::figure2(threads, duration),
@@ -76,10 +93,10 @@ impl DemoOptions {
     }
 }
 
-/// What goes on, for whoever watches.
+/// An event of a running demo, for its observer.
 #[derive(Debug)]
 pub enum DemoEvent<'a> {
-    /// The machine is being measured, to choose the link's rate.
+    /// The trial that chooses the link's rate has begun.
     Calibrating,
     /// The link's rate is known.
     Rate {
@@ -94,36 +111,36 @@ pub enum DemoEvent<'a> {
         mode: Mode,
         /// Its number, from 0.
         index: usize,
-        /// How many there are.
+        /// The number of modes.
         count: usize,
     },
-    /// A window of 50 ms.
+    /// A window of 50 ms has passed.
     Live(Live<'a>),
     /// A mode has ended.
     ModeEnds(&'a Outcome),
 }
 
-/// A window of 50 ms as it happens.
+/// A window of 50 ms, as it happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a> {
     /// The mode.
     pub mode: Mode,
-    /// Start of the window since the beginning of the run.
+    /// Start of the window, relative to the beginning of the run.
     pub at: Nanos,
-    /// What left, by class.
+    /// Bytes sent and waiting, by class.
     pub sample: &'a Sample,
 }
 
-/// Why the demo could not run.
+/// The reason that the demo could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// The namespaces.
+    /// A step on the namespaces failed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// The NIC.
+    /// A step on the NIC failed.
     #[error(transparent)]
     Nic(#[from] NicError),
-    /// A cgroup.
+    /// A step on a cgroup failed.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
     /// An application could not be started.
@@ -132,32 +149,32 @@ pub enum DemoError {
     /// An application failed.
     #[error("{program} failed: {said}")]
     Application {
-        /// Which one.
+        /// The program.
         program: &'static str,
-        /// What it said.
+        /// The program's message.
         said: String,
     },
-    /// The policy lacks a class that the scenario sends in.
+    /// The policy lacks a class of the scenario.
     #[error("the policy has no class `{name}`, which the demo sends in; policies/tenants.weft has them all")]
     NoClass {
         /// The class.
         name: String,
     },
-    /// The qdisc of SQ.
+    /// The qdisc of SQ could not be installed.
     #[error(transparent)]
     Qdisc(#[from] HtbError),
-    /// A scratch folder could not be made.
+    /// A temporary folder could not be made.
     #[error("make a folder for the applications' logs: {0}")]
     Folder(std::io::Error),
     /// The NIC's worker ended before the run did.
-    #[error("the software NIC ended before the run did; its devices were taken away")]
+    #[error("the software NIC ended before the run did; its devices were removed")]
     NicEnded,
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Makes the testbed and the cgroups `names`, and hands them to `f`; all of it goes when `f` returns.
+/// Makes the testbed and the cgroups `names`, and calls `f` with them. All of it is removed when `f` returns.
 pub(crate) fn with_bench<R>(
     policy: &CompiledPolicy,
     names: &[&'static str],
@@ -184,7 +201,7 @@ pub(crate) fn with_bench<R>(
     })
 }
 
-/// Runs the demo. `stop` is asked often; when it says so, everything is taken down and [`DemoError::Interrupted`] comes back.
+/// Runs the demo. When `stop` asks for it, everything is removed and [`DemoError::Interrupted`] is returned.
 ///
 /// # Errors
 /// See [`DemoError`].
@@ -218,14 +235,14 @@ pub fn run(
     })
 }
 
-/// The kernel's defaults are for long fat paths: with them a flow on this path of microseconds sends 64 KB packets whatever
-/// its rate, and hundreds of flows hold megabytes in the NIC.
+/// Sets the sender's TCP for a path of microseconds. With the kernel's defaults, which suit long paths, a flow sends
+/// packets of 64 KB at any rate, and hundreds of flows hold megabytes in the NIC.
 fn prepare_sender(testbed: &Testbed) {
-    // A kernel without it (before 5.19) sizes packets by the flow's rate alone, which is what this asks for.
+    // Kernels before 5.19 lack the setting and size packets by the flow's rate alone, which is the desired behaviour.
     let _ = weft_host::sysctl::set(&testbed.sender, "net.ipv4.tcp_tso_rtt_log", "0");
 }
 
-/// How super-packets are cut, in words.
+/// Describes the segments per turn in words.
 pub(crate) fn segments_per_turn_in_words(segments_per_turn: SegmentsPerTurn) -> String {
     match segments_per_turn {
         SegmentsPerTurn::AtMost(n) if n.get() == 1 => "one MTU-size segment in turn".to_owned(),

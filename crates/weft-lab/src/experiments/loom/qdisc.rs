@@ -1,5 +1,6 @@
-//! SQ's qdisc: Loom's evaluation gives the single queue a qdisc that enforces the policy in software (section 6). Here that
-//! is HTB: a class for each class of the policy with equal parts, each of which may borrow up to the link's rate.
+//! SQ's qdisc. In Loom's evaluation the single queue has a qdisc that enforces the policy in software (section 6).
+//! Here it is HTB: a class for each class of the policy, with equal parts, each of which may borrow up to the link's
+//! rate.
 
 use weft_host::htb::{self, Htb, HtbClass, HtbError};
 use weft_nic::nic::NicPlan;
@@ -8,21 +9,21 @@ use weft_packet::ethernet;
 use weft_run::accounting::QdiscDrops;
 use weft_units::{BitsPerSec, Bytes, Packets};
 
-/// A full frame, and what it occupies on the wire: HTB counts frames, the link counts the wire.
+/// Sizes of a full frame and of its place on the wire: HTB counts frames, the link counts wire bytes.
 const FRAME: Bytes = ethernet::frame_of(ethernet::MTU);
 const WIRE: Bytes = ethernet::wire_of(FRAME);
-/// The part of the link that HTB gives out.
+/// Percentage of the link's rate that HTB distributes.
 const PERCENT_OF_LINK: u64 = 98;
-/// Packets that a class may hold; more than its flows' sockets let it have.
+/// Packets that a class may hold; more than the sockets of its flows allow.
 const LIMIT: Packets = Packets(20_000);
-/// Bytes of a turn: the largest packet. HTB serves a class a packet in each turn however deep it is in debt, so a smaller
-/// quantum would favour whoever sends the larger packets.
+/// Bytes per turn: the largest packet. HTB serves one packet per turn, however large the class's debt, so a smaller
+/// quantum would favour senders of larger packets.
 const QUANTUM: Bytes = Bytes(66_000);
 
-/// Puts HTB on the port and its classes into the plan.
+/// Installs HTB on the port and adds its classes to the plan.
 pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
-    // A veth gives a qdisc no back-pressure, so the qdisc must be the slower of the two to hold the queue: operators of such
-    // hosts shape to a little below the link, and so does this.
+    // A veth gives a qdisc no back-pressure. To hold the queue the qdisc must be slower than the link, so operators
+    // of such hosts shape to a little below the link's rate; this does the same.
     let rate = BitsPerSec(plan.config().rate.get() / WIRE.get() * FRAME.get() / 100 * PERCENT_OF_LINK);
     let count = plan.policy().classes.len() as u64;
     let class = |i: u64| HtbClass {
@@ -42,7 +43,7 @@ pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
     Ok(())
 }
 
-/// What the qdisc on the port has dropped, and what it is; nothing where there is none.
+/// Returns the description and the drops of the port's qdisc; empty without one.
 pub(super) fn read(port: &Port) -> (Option<String>, QdiscDrops) {
     match htb::stats(port.app(), port.name()) {
         Ok(classes) if !classes.is_empty() => {

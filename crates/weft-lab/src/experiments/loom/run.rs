@@ -21,14 +21,14 @@ use weft_run::accounting::QdiscDrops;
 use weft_run::cgroups::resolve;
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
-/// Length of the windows in which the NIC reports what left and what waited.
+/// Length of the windows in which the NIC reports bytes sent and waiting.
 const FINE: Nanos = Nanos::from_millis(10);
-/// Fine windows in one that is shown live: 50 ms, the paper's throughput window (section 6).
+/// Fine windows in one live window: 50 ms, the paper's throughput window (section 6).
 const FINE_PER_LIVE: usize = 5;
-/// The largest packet on the wire at an MTU of 1500 bytes, and a super-packet of 64 KB in segments of that.
+/// Wire bytes of the largest packet at an MTU of 1500 bytes, and of a super-packet of 64 KB cut into such packets.
 const SEGMENT_WIRE: u64 = ethernet::wire_of(ethernet::frame_of(ethernet::MTU)).0;
 const WHOLE_WIRE: u64 = 45 * SEGMENT_WIRE;
-/// Packets that a ring holds: more than twice the flows that may share one.
+/// Packets that a ring holds: more than twice the number of flows that may share one.
 const RING_PACKETS: u32 = 2000;
 /// Descriptor rings of the port.
 const RINGS: usize = 256;
@@ -36,48 +36,48 @@ const RINGS: usize = 256;
 /// A window of about 500 ms of the link's time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
-    /// Its start, since the beginning of the run.
+    /// Start, relative to the beginning of the run.
     pub at: Nanos,
-    /// Its length.
+    /// Length.
     pub span: Nanos,
     /// Wire bytes by class of the policy.
     pub wire: Vec<Bytes>,
-    /// Standing bytes by class of the policy, mean of its fine windows.
+    /// Bytes waiting by class of the policy, the mean of the fine windows.
     pub standing: Vec<Bytes>,
-    /// Whether the same senders had packets waiting throughout, and nobody else sent ([`FineSamples::spans`]).
+    /// Whether the same senders had packets waiting throughout, and no other sent ([`FineSamples::spans`]).
     pub steady: bool,
 }
 
-/// What a run came to.
+/// The outcome of a run in one mode.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Its mode.
+    /// The mode.
     pub mode: Mode,
     /// The link's rate.
     pub rate: BitsPerSec,
-    /// What left and what waited at a fine segments_per_turn, by sender of the scenario.
+    /// Bytes sent and waiting in fine windows, by sender of the scenario.
     pub fine: FineSamples,
-    /// Windows that follow from them, in order.
+    /// Windows computed from the fine ones, in order.
     pub windows: Vec<Window>,
-    /// For how long what carries the traffic was ready to run and had no core, while the senders sent.
+    /// Time for which the threads that carry the traffic were runnable but had no core, while the senders sent.
     pub core_waits: Option<CoreWaits>,
-    /// The latency tenant's requests, times since the beginning of the run.
+    /// The latency tenant's requests, with times relative to the beginning of the run.
     pub requests: Vec<Request>,
     /// The NIC's counters at the end.
     pub totals: Totals,
-    /// Processor seconds of this process's transmit worker per second of the run.
+    /// Processor seconds of the transmit worker per second of the run.
     pub worker_share: f64,
-    /// Length of the whole run, with start and end.
+    /// Length of the whole run, including start and end.
     pub elapsed: Nanos,
-    /// The qdisc on the port, where there was one.
+    /// Description of the port's qdisc; `None` without one.
     pub qdisc: Option<String>,
-    /// What that qdisc dropped.
+    /// Packets that the qdisc dropped.
     pub qdisc_drops: QdiscDrops,
-    /// What was noticed.
+    /// Remarks for the report.
     pub notes: Vec<String>,
 }
 
-/// What all runs of a demo share.
+/// Resources that all runs of a demo share.
 pub(crate) struct Bench<'a> {
     pub(super) policy: &'a CompiledPolicy,
     pub(super) testbed: &'a Testbed,
@@ -94,7 +94,7 @@ impl Bench<'_> {
         found.map(|(_, cgroup)| cgroup).ok_or_else(|| DemoError::NoClass { name: name.to_owned() })
     }
 
-    /// The number of a sender's class in the policy.
+    /// Returns the index of a sender's class in the policy.
     fn class_of(&self, name: &str) -> Result<usize, DemoError> {
         let class = self.policy.classes.iter().position(|c| c.name == name);
         class.ok_or_else(|| DemoError::NoClass { name: name.to_owned() })
@@ -129,7 +129,7 @@ impl Bench<'_> {
         Ok(nic)
     }
 
-    /// Runs `scenario` in `mode`, telling `on_event` what happens.
+    /// Runs `scenario` in `mode`, reporting events to `on_event`.
     pub(crate) fn run(
         &self,
         scenario: &Scenario,
@@ -138,7 +138,7 @@ impl Bench<'_> {
         options: &DemoOptions,
         on_event: &mut dyn FnMut(DemoEvent<'_>),
     ) -> Result<Outcome, DemoError> {
-        // Where the kernel refuses, the cost of the doorbell is reported as unknown.
+        // Where the kernel refuses, the doorbell's cost is reported as unknown.
         let _stats = BpfStats::enable();
         let nic = self.start_nic(scenario, mode, rate, options)?;
         let started = clock::now();
@@ -177,20 +177,20 @@ impl Bench<'_> {
     }
 }
 
-/// A run under way.
+/// The state of one run.
 struct Run<'a> {
     nic: &'a SoftwareNic,
     bulk: Vec<BulkRun>,
     latency: Option<LatencyRun>,
     origin: Instant,
-    /// Windows of the NIC since the beginning.
+    /// Windows of the NIC from the beginning.
     fine: Vec<Sample>,
-    /// The first of them that nobody has been shown.
+    /// The index of the first window not yet shown.
     shown: usize,
     notes: Vec<String>,
-    /// The worker's processor time when the run began and when it ended.
+    /// The worker's processor time at the beginning and at the end.
     worker_cpu: [Option<Nanos>; 2],
-    /// The counts of waits for a core, likewise.
+    /// Counts of waits for a core, at the beginning and at the end.
     readings: [Option<Reading>; 2],
 }
 
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Shows what has come, in windows of 50 ms.
+    /// Reports new windows, merged into windows of 50 ms.
     fn show(&mut self, mode: Mode, on_event: &mut dyn FnMut(DemoEvent<'_>)) {
         while let Some(five) = self.fine.get(self.shown..self.shown + FINE_PER_LIVE) {
             let sample = together(five);
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads the worker's processor time and the waits for a core: at the beginning (0) and at the end (1).
+    /// Reads the worker's processor time and the waits for a core, at the beginning (0) or at the end (1).
     fn read_clocks(&mut self, which: usize) {
         self.worker_cpu[which] = Some(self.nic.worker_cpu());
         let probe = self.latency.as_ref().map(LatencyRun::pids).unwrap_or_default();
@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
         Some(begin.as_ref()?.until(end.as_ref()?))
     }
 
-    /// The NIC's windows since the origin, by sender of the scenario.
+    /// Returns the NIC's windows since the origin, by sender of the scenario.
     fn fine_samples(&mut self, bench: &Bench<'_>, scenario: &Scenario, options: &DemoOptions) -> FineSamples {
         let origin = self.origin;
         self.fine
@@ -348,7 +348,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Neighbouring windows of the NIC as one.
+/// Merges neighbouring windows of the NIC into one.
 fn together(fine: &[Sample]) -> Sample {
     let mut all = fine[0].clone();
     for next in &fine[1..] {
@@ -366,7 +366,7 @@ fn together(fine: &[Sample]) -> Sample {
     all
 }
 
-/// The windows that follow from the fine ones, by class of the policy.
+/// Computes the windows of the report from the fine ones, by class of the policy.
 fn windows(samples: &FineSamples, fine: &[Sample]) -> Vec<Window> {
     let start = |index: usize| Nanos((samples.start_s(index) * 1e9).round() as u64);
     let window = |span: weft_report::demo::FineSpan| {

@@ -1,32 +1,32 @@
-//! What sends when: the scenarios of Loom's Figures 9 and 11 on a time line of the user's length.
+//! Senders and their times: the scenarios of Loom's Figures 9 and 11, on a time line of the user's length.
 
 use core::net::IpAddr;
 use weft_nic::testbed::{DESTINATIONS, RECEIVER};
 use weft_units::Nanos;
 
-/// A tenant or job that sends with as many bulk TCP flows as it is given, while it is its time.
+/// A tenant or job that sends bulk TCP flows between its start and its stop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bulk {
-    /// Its name, which is also its class in the policy and its cgroup.
+    /// The name, also that of its class in the policy and of its cgroup.
     pub name: &'static str,
     /// Number of TCP flows.
     pub flows: u32,
-    /// Where it sends to.
+    /// The address to send to.
     pub destination: IpAddr,
-    /// When it starts, since the beginning of the run.
+    /// Start, relative to the beginning of the run.
     pub start: Nanos,
-    /// When it stops.
+    /// Stop, relative to the beginning of the run.
     pub stop: Nanos,
 }
 
-/// A scenario.
+/// Senders with a time line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// The figure of the paper that it repeats.
+    /// The number of the paper's figure.
     pub figure: u32,
     /// The bulk senders, in the order of their names.
     pub bulk: Vec<Bulk>,
-    /// The tenant that sends small requests and measures their latency; it runs all the time.
+    /// The tenant that sends small requests and measures their latency, throughout the run.
     pub latency: Option<&'static str>,
     /// Length of the run.
     pub duration: Nanos,
@@ -34,15 +34,16 @@ pub struct Scenario {
 
 /// Numbers of flows of T1 to T4 in Loom's Figure 9: 4^i.
 pub const FIGURE_9_FLOWS: [u32; 4] = [4, 16, 64, 256];
-/// Numbers of flows of J0, J1, J2, T2, T3 and T4 in Loom's Figure 11, as the authors' scripts have them (10 Gb/s variant).
+/// Numbers of flows of J0, J1, J2, T2, T3 and T4 in Loom's Figure 11, from the authors' scripts (10 Gb/s variant).
 pub const FIGURE_11_FLOWS: [u32; 6] = [12, 4, 4, 16, 64, 64];
 
-/// How long after a change of the active set a window does not count as steady: TCP fills the share that has become free,
-/// or gives way, within some tens of round trips.
+/// Time after a change of the active set in which a window is not steady: TCP takes the free share, or yields its
+/// own, within some tens of round trips.
 const SETTLE: Nanos = Nanos::from_millis(400);
 
 impl Scenario {
-    /// Figure 2: threads with numbers of flows, all of the time. Those without a flow do not run.
+    /// Returns Figure 2's scenario: threads with the given numbers of flows, all of the time. A thread without flows
+    /// does not run.
     pub fn figure2(threads: &[(&'static str, u32)], duration: Nanos) -> Self {
         let busy = threads.iter().filter(|(_, flows)| *flows > 0);
         let bulk = busy.map(|&(name, flows)| Bulk {
@@ -55,8 +56,8 @@ impl Scenario {
         Self { figure: 2, bulk: bulk.collect(), latency: None, duration }
     }
 
-    /// Figure 9: T1 to T4 start one after the other and stop in reverse order. The paper's steps are equal; here the time
-    /// at full load is twice a step, so that its percentiles rest on enough requests.
+    /// Returns Figure 9's scenario: T1 to T4 start one after the other and stop in reverse order. The paper's steps
+    /// are equal; here the time at full load is twice a step, so that its percentiles have enough requests.
     pub fn figure9(flows: [u32; 4], duration: Nanos) -> Self {
         let step = |n: u64| Nanos(duration.get() * n / 10);
         let names = ["T1", "T2", "T3", "T4"];
@@ -70,8 +71,8 @@ impl Scenario {
         Self { figure: 9, bulk: (0..4).map(bulk).collect(), latency: Some("T0"), duration }
     }
 
-    /// Figure 11: T1's jobs J0 (to destination 1) and J1, J2 (to destination 2, limited together) start first, then T2,
-    /// T3 and T4; all stop at the end.
+    /// Returns Figure 11's scenario: T1's jobs J0 (to destination 1) and J1, J2 (to destination 2, limited together)
+    /// start first, then T2, T3 and T4; all stop at the end.
     pub fn figure11(flows: [u32; 6], duration: Nanos) -> Self {
         let step = |n: u64| Nanos(duration.get() * n / 10);
         let [near, far] = DESTINATIONS;
@@ -93,25 +94,25 @@ impl Scenario {
         Self { figure: 11, bulk: bulk.collect(), latency: None, duration }
     }
 
-    /// The names of all senders, the latency tenant first.
+    /// Returns the names of all senders, the latency tenant first.
     pub fn names(&self) -> Vec<&'static str> {
         self.latency.iter().copied().chain(self.bulk.iter().map(|b| b.name)).collect()
     }
 
-    /// The bulk senders that are meant to send during all of `from..to`: what the simulated demo goes by.
+    /// Returns the bulk senders that are scheduled to send during all of `from..to`. The simulated demo uses it.
     pub fn active(&self, from: Nanos, to: Nanos) -> Vec<&'static str> {
         self.bulk.iter().filter(|b| b.start <= from && to <= b.stop).map(|b| b.name).collect()
     }
 
-    /// Whether nothing comes or goes during `from..to`, nor has for the settling time before.
+    /// Whether no sender starts or stops during `from..to` or in the settling time before it.
     pub fn steady(&self, from: Nanos, to: Nanos) -> bool {
         let before = from.saturating_sub(SETTLE);
         let quiet = |t: Nanos| t <= before || t >= to;
         to <= self.duration && self.bulk.iter().all(|b| quiet(b.start) && quiet(b.stop))
     }
 
-    /// The time in which all bulk senders are active, without the first second, in which the last one's flows open and
-    /// leave slow start; `None` when there is none.
+    /// Returns the time in which all bulk senders are active, without its first second, in which the last sender's
+    /// flows open and leave slow start; `None` if that leaves nothing.
     pub fn full_load(&self) -> Option<(Nanos, Nanos)> {
         let from = self.bulk.iter().map(|b| b.start).max()?;
         let to = self.bulk.iter().map(|b| b.stop).min()?;
@@ -119,16 +120,17 @@ impl Scenario {
         (from < to).then_some((from, to))
     }
 
-    /// The number of flows of each of `classes`, for the queue-per-flow plan; what does not send counts as 1.
+    /// Returns the number of flows of each of `classes`, for the queue-per-flow plan; a class that does not send
+    /// counts as 1.
     pub fn flows_by_class<'a>(&self, classes: impl Iterator<Item = &'a str>) -> Vec<u32> {
         let flows = |class: &str| self.bulk.iter().find(|b| b.name == class).map(|b| b.flows);
-        // One more for the control connection of each iperf3 process.
+        // Each iperf3 process has one more connection, for control.
         classes.map(|class| flows(class).map_or(1, |n| n + processes(n))).collect()
     }
 }
 
-/// How many iperf3 processes carry `flows` flows. iperf3 is one thread, opens its flows one after the other and takes at
-/// most 128; the paper uses four processes for a tenant.
+/// Returns the number of iperf3 processes that carry `flows` flows. iperf3 is one thread, opens its flows one after
+/// the other and allows at most 128; the paper uses four processes per tenant.
 pub(super) fn processes(flows: u32) -> u32 {
     flows.div_ceil(64).clamp(1, 64)
 }

@@ -1,4 +1,4 @@
-//! The demo of Figure 9 in the simulator: for machines without rights, and to be laid beside what was measured.
+//! The demo of Figure 9 in the simulator: for machines without network rights, and for comparison with measured runs.
 
 use super::DemoOptions;
 use super::scenario::Scenario as Timeline;
@@ -14,21 +14,21 @@ use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{ByteQueueLimit, FlowGroup, Host, QdiscKind, Scenario, SchedulerKind, Traffic};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// The link where nobody says: what the demo chooses on a machine of two cores (docs/measuring.md).
+/// The default rate of the link: the one that the demo chooses on a machine with two cores (docs/measuring.md).
 pub const RATE: BitsPerSec = BitsPerSec(300_000_000);
-/// Windows of throughput, as the demo has them.
+/// Length of the throughput windows, as in the demo.
 const WINDOW: Nanos = Nanos::from_millis(500);
-/// One way through veth, software NIC and receiver without load: half of the least round trips of the demo.
+/// One-way delay through veth, software NIC and receiver without load: half of the demo's least round trip.
 const DELAY: Nanos = Nanos::from_micros(40);
 /// Packets that a ring of the port holds (`crates/weft-nic`: the macvtap's queue).
 const RING: u32 = 2000;
-/// Where the kernel's HTB stands below the link's rate in mode SQ.
+/// HTB's rate as a fraction of the link's in mode SQ.
 const HTB_SHARE: (u64, u64) = (98, 100);
 
-/// Runs the modes of the options in the simulator. `policy` is the text of the policy whose classes are the tenants.
+/// Runs the modes of `options` in the simulator. `policy` is the text of the policy whose classes are the tenants.
 ///
 /// # Errors
-/// The scenario cannot run, for example because of the policy.
+/// Fails when the scenario cannot run, for example because of the policy.
 pub fn report(policy: &str, options: &DemoOptions, seed: u64) -> Result<DemoReport, RunError> {
     let timeline = &options.scenario;
     let rate = options.rate.unwrap_or(RATE);
@@ -75,7 +75,7 @@ fn mode_report(
     report.cost = Cost { doorbells: Some(whole.counters.doorbells), ..Cost::default() };
     if let Some((from, to)) = timeline.full_load() {
         report.latency_s = LatencySummary::from_seconds(&requests(&whole, from, to));
-        // Standing bytes are averages over a run's measured part: here full load.
+        // Standing bytes are averages over the measured part of a run: here full load.
         (scenario.warm_up, scenario.duration) = (from, to.saturating_sub(from));
         let loaded = simulate(&scenario, seed)?;
         let standing = scenario.classes.iter().zip(&loaded.counters.backlog_bytes);
@@ -97,7 +97,7 @@ fn describe(mode: plan::Mode) -> (Mode, String) {
     }
 }
 
-/// The demo's time line as a scenario.
+/// Returns the demo's time line as a scenario.
 fn scenario(policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) -> Scenario {
     let timeline = &options.scenario;
     let classes: Vec<String> = timeline.names().into_iter().map(str::to_owned).collect();
@@ -140,11 +140,11 @@ fn scenario(policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::M
     scenario
 }
 
-/// The software NIC as a simulated one.
+/// Configures the simulated NIC as the software NIC.
 fn set_up(host: &mut Host, policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) {
     host.stack.congestion_control.clone_from(&options.congestion);
     host.stack.xps = false;
-    // A macvtap has no byte queue limits and no on-chip buffer: TCP small queues alone bound what stands.
+    // A macvtap has no byte queue limits and no on-chip buffer: only TCP small queues bound its backlog.
     host.stack.byte_queue_limit = ByteQueueLimit::Off;
     host.nic.transmit_ring = RING;
     host.nic.transmit_buffer = Bytes(1);
@@ -173,7 +173,7 @@ fn sample(window: &ClassSample, timeline: &Timeline, classes: &[String]) -> Samp
     if timeline.latency.is_some() {
         active.insert(0, LATENCY_TENANT.to_owned());
     }
-    // The demo's rates count what occupies the link: frames with their check sequence, preamble and gap.
+    // The demo's rates count wire bytes: frames with check sequence, preamble and gap.
     let frame = ethernet::frame_of(ethernet::MTU);
     let wire = ethernet::wire_of(frame).get() as f64 / frame.get() as f64;
     Sample {
@@ -189,7 +189,7 @@ fn sample(window: &ClassSample, timeline: &Timeline, classes: &[String]) -> Samp
     }
 }
 
-/// Round trips of requests that ended in a span, in seconds.
+/// Returns the round trips, in seconds, of requests that ended in a span.
 fn requests(outcome: &Outcome, from: Nanos, to: Nanos) -> Vec<f64> {
     let timed = outcome.flows.iter().flat_map(|flow| flow.requests.at.iter().zip(&flow.requests.samples));
     timed.filter(|(at, _)| **at >= from && **at < to).map(|(_, sample)| sample.as_secs_f64()).collect()

@@ -1,4 +1,4 @@
-//! From what runs came to, to the report.
+//! The report, computed from the outcomes of runs.
 
 use super::run::{Outcome, Window};
 use super::scenario::Scenario;
@@ -18,20 +18,20 @@ use weft_units::{BitsPerSec, Nanos};
 
 /// Loom's Figure 10 shows a 90th percentile for each interval of 250 ms.
 const LATENCY_INTERVAL_S: f64 = 0.25;
-/// Windows in which a rate limit is judged.
+/// Length of the windows in which a rate limit is judged, in seconds.
 const LIMIT_WINDOW_S: f64 = 1.0;
 
 pub(super) fn mode_of(mode: plan::Mode) -> Mode {
     match mode {
         plan::Mode::Sq => Mode::Sq,
-        // The demo runs only the first; both are queues filled by hash.
+        // The demo runs only the first; both have queues filled by hash.
         plan::Mode::Mq { .. } | plan::Mode::Multiqueue { .. } => Mode::Mq,
         plan::Mode::Qpf => Mode::Qpf,
         plan::Mode::Loom => Mode::Loom,
     }
 }
 
-/// The report of a demo. `trial` is what chose the link's rate, unless the user gave it.
+/// Returns the report of a demo. `trial` is the measurement that chose the link's rate; `None` when the user gave it.
 pub fn report(
     policy: &CompiledPolicy,
     options: &DemoOptions,
@@ -63,7 +63,7 @@ pub fn report(
     report
 }
 
-/// What the mode is, in a sentence.
+/// Describes a mode in a sentence.
 fn description(options: &DemoOptions, outcome: &Outcome) -> String {
     let segments_per_turn = segments_per_turn_in_words(options.segments_per_turn);
     match (outcome.mode, outcome.qdisc.as_deref()) {
@@ -89,7 +89,7 @@ fn seconds(t: Nanos) -> f64 {
     t.as_secs_f64()
 }
 
-/// The class numbers of the scenario's senders.
+/// Returns the indices of the classes of the scenario's senders.
 fn classes<'a>(
     policy: &'a CompiledPolicy,
     scenario: &'a Scenario,
@@ -144,7 +144,7 @@ fn latency_over_time(requests: &[Request]) -> Vec<LatencySample> {
     by_interval.into_iter().filter_map(p90).collect()
 }
 
-/// Standing queues at full load: median and largest of the windows.
+/// Adds the standing queues at full load: median and largest of the windows.
 fn standing(report: &mut ModeReport, outcome: &Outcome, named: &[(&str, usize)], from: Nanos, to: Nanos) {
     let loaded: Vec<&Window> =
         outcome.windows.iter().filter(|w| w.at >= from && w.at + w.span <= to).collect();
@@ -157,8 +157,9 @@ fn standing(report: &mut ModeReport, outcome: &Outcome, named: &[(&str, usize)],
     }
 }
 
-/// Bytes of a doorbell of a known flow as the engine reads it: the ring's count (8) and, for the first packet since the NIC
-/// looked, the word that holds the ring's bit (8). The byte counts beside it are accounting, which the engine does not read.
+/// Bytes that the engine reads for a doorbell of a known flow: the ring's count (8) and, for the first packet since
+/// the NIC last read it, the word with the ring's bit (8). The byte counts beside them are accounting, which the
+/// engine does not read.
 const BELL_BYTES: u64 = 16;
 /// Bytes of a metadata record (`struct weft_record`).
 const RECORD_BYTES: u64 = 64;
@@ -205,7 +206,7 @@ fn notes(outcome: &Outcome) -> Vec<String> {
     notes
 }
 
-/// Figure 11's limits: for each rate limit of the policy, the classes under it.
+/// Returns Figure 11's limits: for each rate limit of the policy, the classes under it.
 fn limits(
     policy: &CompiledPolicy,
     scenario: &Scenario,
@@ -220,7 +221,7 @@ fn limits(
                     && policy.classes[lane.class.index()].name == name
             })
         };
-        // A limit by destination covers the senders that send there: those whose bytes pass the limited lane.
+        // A limit by destination covers the senders to that destination: those whose bytes pass the limited lane.
         let far = scenario.bulk.iter().map(|b| b.destination).max();
         let jobs: Vec<&str> = scenario
             .bulk
@@ -235,8 +236,8 @@ fn limits(
     reports
 }
 
-/// What the limited jobs would get by the policy of Figure 11 without the limit: tenants share equally, and T1's jobs share
-/// its part equally.
+/// Returns the bytes per second due to the limited jobs by Figure 11's policy without the limit: tenants share
+/// equally, and T1's jobs share its part equally.
 fn due_without_limit(sample: &Sample, limited: &[&str], link: BitsPerSec) -> f64 {
     let jobs = sample.active.iter().filter(|name| name.starts_with('J')).count();
     let others = sample.active.iter().filter(|name| name.starts_with('T')).count();

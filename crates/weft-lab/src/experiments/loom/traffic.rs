@@ -13,10 +13,10 @@ use weft_units::{Instant, Nanos};
 const IPERF_PORT: u32 = 5201;
 /// sockperf's TCP port, its own default.
 const SOCKPERF_PORT: &str = "11111";
-/// How long sockperf takes before its first message: it calibrates its clock and waits.
+/// Time that sockperf takes before its first message: it calibrates its clock and waits.
 pub(super) const SOCKPERF_LEAD: Nanos = Nanos::from_millis(2400);
 
-/// A bulk sender's processes.
+/// The processes of a bulk sender.
 #[derive(Debug)]
 pub(super) struct BulkRun {
     pub(super) bulk: Bulk,
@@ -26,7 +26,7 @@ pub(super) struct BulkRun {
 }
 
 impl BulkRun {
-    /// Starts the servers of sender number `index`.
+    /// Starts the servers of the sender with number `index`.
     pub(super) fn prepare(bulk: &Bulk, index: u32, testbed: &Testbed) -> Result<Self, DemoError> {
         let first_port = IPERF_PORT + index * 64;
         let mut servers = Vec::new();
@@ -49,7 +49,7 @@ impl BulkRun {
     ) -> Result<(), DemoError> {
         let count = processes(self.bulk.flows);
         for i in 0..count {
-            // The flows are dealt out as evenly as they go.
+            // Flows are divided as evenly as possible.
             let flows = (self.bulk.flows + count - 1 - i) / count;
             let client = Spawn::new("iperf3")
                 .args(["--client", &self.bulk.destination.to_string()])
@@ -70,7 +70,7 @@ impl BulkRun {
         !self.clients.is_empty()
     }
 
-    /// A client that has ended by itself has failed; what it said.
+    /// Returns the message of a client that has ended by itself, which is a failure.
     pub(super) fn failure(&mut self) -> Option<String> {
         for client in &mut self.clients {
             if let Ok(Some(status)) = client.try_wait() {
@@ -82,7 +82,7 @@ impl BulkRun {
         None
     }
 
-    /// Ends the clients and then the servers, whose resets end what the clients' sockets still hold.
+    /// Ends the clients, then the servers, whose resets discard the data in the clients' sockets.
     pub(super) fn stop(&mut self) {
         for process in self.clients.iter_mut().chain(&mut self.servers) {
             let _ = process.signal(weft_host::process::Signal::KILL);
@@ -93,20 +93,20 @@ impl BulkRun {
     }
 }
 
-/// The latency tenant's processes.
+/// The processes of the latency tenant.
 #[derive(Debug)]
 pub(super) struct LatencyRun {
     server: Process,
     client: Process,
     log: PathBuf,
-    /// When the client was started: its log's times count from then.
+    /// The start of the client, to which the times in its log are relative.
     origin: Instant,
 }
 
-/// One request: when it was sent, and how long its answer took to come.
+/// A request: when it was sent, and its round trip.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Request {
-    /// When it was sent, since the beginning of the run.
+    /// Time of sending, relative to the beginning of the run.
     pub at: Nanos,
     /// Round trip, in seconds.
     pub round_trip_s: f64,
@@ -145,7 +145,7 @@ impl LatencyRun {
         Ok(Self { server, client, log, origin: now + Nanos::from_millis(200) })
     }
 
-    /// Its processes: client and server.
+    /// Returns the process ids of client and server.
     pub(super) fn pids(&self) -> Vec<i32> {
         [&self.client, &self.server].map(|process| process.pid().as_raw_nonzero().get()).to_vec()
     }
@@ -154,7 +154,7 @@ impl LatencyRun {
     pub(super) fn finish(mut self, begin: Instant, grace: Duration) -> Result<Vec<Request>, DemoError> {
         let ended = self.client.wait_timeout(grace)?;
         if ended.is_none() {
-            // It writes its log when it is interrupted, as at a terminal.
+            // sockperf writes its log on an interrupt, as at a terminal.
             let _ = self.client.signal(weft_host::process::Signal::INT);
             let _ = self.client.wait_timeout(Duration::from_secs(3))?;
         }
@@ -168,8 +168,8 @@ impl LatencyRun {
     }
 }
 
-/// Reads sockperf's log: lines of `packet, txTime(sec), rxTime(sec), rtt(usec)`, times since `origin`, the start of the process. Requests from
-/// before `begin`, the beginning of the run, are left out.
+/// Reads sockperf's log: lines of `packet, txTime(sec), rxTime(sec), rtt(usec)`. Times are relative to `origin`, the
+/// start of the process. Requests from before `begin`, the beginning of the run, are left out.
 pub(super) fn parse_log(text: &str, origin: Instant, begin: Instant) -> Vec<Request> {
     let row = |line: &str| -> Option<Request> {
         let mut fields = line.split(',').map(str::trim);

@@ -1,4 +1,23 @@
-//! What this machine carries of a load on a link that is no limit: for the demo to choose its rate, and for `weft bench port`.
+//! The machine's capacity for a load, on a link that never limits. The demo chooses its rate by it, and `weft bench
+//! port` reports it.
+//!
+//! 1. The scenario is made heaviest: all senders send from beginning to end, so that the rate suits every part of the
+//!    time line.
+//! 2. It runs once on a link of 100 Gb/s in the mode that costs most per packet: Loom, which evaluates the policy
+//!    (the demo's first mode if it does not run Loom).
+//! 3. The first 2 s are discarded. Hundreds of flows open one after the other and grow their windows in that time.
+//! 4. The rest is cut into windows of half a second. Their median is the capacity, since one stall of a shared
+//!    machine must not decide.
+//! 5. The demo takes the largest of a few round rates that is at most a third of the capacity. Near the capacity,
+//!    latencies would be those of the processors and not of the NIC. Round rates keep runs on similar machines
+//!    comparable.
+//!
+//! `carry` only measures; [`trial`] adds the choice, and the report states it with its samples. The port benchmark
+//! calls the same `carry`, and a test holds the two loads equal, so that the benchmark's result explains the demo's
+//! choice.
+//!
+//! A failed run fails the trial. The only rare branch needs no counter, since its result is visible: a run too short
+//! for one window gives a capacity of 0, and the smallest rate follows.
 
 use super::{
     Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, segments_per_turn_in_words, with_bench,
@@ -9,42 +28,42 @@ use weft_report::demo::RateTrial;
 use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
-/// How long flows have to start, all of them, and to find their windows: hundreds of flows open one after the other.
+/// Time for all flows to start and to find their windows: hundreds of flows open one after the other.
 const SETTLE: Nanos = Nanos::from_millis(2000);
-/// How long is measured after that.
+/// Measured time after the settling.
 const MEASURED: Nanos = Nanos::from_millis(4000);
-/// Fine windows in one whose throughput counts: half a second.
+/// Fine windows in a throughput window of half a second.
 const FINE_PER_WINDOW: usize = 50;
-/// A link that is no limit.
+/// A rate that no machine reaches, so that the link never limits.
 pub(crate) const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
-/// The rates that the demo chooses from.
+/// The rates that the demo chooses from, in Mb/s.
 const RATES_MBPS: [u64; 8] = [50, 100, 200, 300, 500, 1000, 2000, 5000];
-/// The demo's link has at most this part of what the machine carries: where the processors are the limit, latencies tell of
-/// them and not of the NIC.
+/// The machine's capacity over the demo's largest rate. Where processors are the limit, latencies are theirs and not
+/// the NIC's.
 const DIVISOR: f64 = 3.0;
 
-/// What a load came to on a link that is no limit.
+/// The outcome of a load on a link that never limits.
 #[derive(Debug)]
 pub(crate) struct Carried {
-    /// Throughput of half seconds after the settling, in bits per second on the wire.
+    /// Throughput in half seconds after the settling, in bits per second on the wire.
     pub(crate) windows_bps: Vec<f64>,
-    /// The whole run.
+    /// The outcome of the whole run.
     pub(crate) outcome: Outcome,
 }
 
 impl Carried {
-    /// The median of the windows.
+    /// Returns the median throughput of the windows, in bits per second.
     pub(crate) fn bps(&self) -> f64 {
         stats::median(&self.windows_bps).unwrap_or(0.0)
     }
 
-    /// Length of the whole run.
+    /// Returns the length of the whole run.
     pub(crate) fn length() -> Nanos {
         SETTLE + MEASURED
     }
 }
 
-/// Runs all senders of the options' scenario at once, from beginning to end, on a link that is no limit.
+/// Runs all senders of the scenario at once, from beginning to end, on a link that never limits.
 pub(crate) fn carry(bench: &Bench<'_>, options: &DemoOptions, mode: Mode) -> Result<Carried, DemoError> {
     let scenario = heaviest(&options.scenario);
     let outcome = bench.run(&scenario, mode, UNLIMITED, options, &mut |_| {})?;
@@ -58,7 +77,7 @@ pub(crate) fn carry(bench: &Bench<'_>, options: &DemoOptions, mode: Mode) -> Res
     Ok(Carried { windows_bps: windows.map(throughput).collect(), outcome })
 }
 
-/// The scenario at its heaviest: everybody sends at once.
+/// Returns the scenario with all senders active throughout.
 fn heaviest(scenario: &Scenario) -> Scenario {
     let mut scenario = Scenario { duration: Carried::length(), ..scenario.clone() };
     for bulk in &mut scenario.bulk {
@@ -67,13 +86,13 @@ fn heaviest(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-/// The mode of the trial: the policy's, which has most to decide for each packet, where the demo has it.
+/// Returns the mode of the trial: Loom, which costs most per packet, if the demo runs it; otherwise the demo's first.
 fn trial_mode(options: &DemoOptions) -> Mode {
     let first = options.modes.first().copied().unwrap_or(Mode::Loom);
     if options.modes.contains(&Mode::Loom) { Mode::Loom } else { first }
 }
 
-/// Measures the demo's own heaviest load on a link that is no limit; the rate follows from that.
+/// Measures the demo's heaviest load on a link that never limits. The demo's rate follows from the result.
 ///
 /// # Errors
 /// As [`super::run`].
@@ -105,7 +124,7 @@ mod tests {
     use super::*;
     use crate::bench::port::PortCase;
 
-    /// All that a load is made of.
+    /// Formats all parameters of a load.
     fn load(options: &DemoOptions) -> String {
         let scenario = heaviest(&options.scenario);
         let requests = (options.requests_per_s, options.request_bytes);
@@ -119,7 +138,7 @@ mod tests {
     #[test]
     fn the_trial_and_the_port_benchmark_measure_the_same_load() {
         let bench = PortCase::ManyFlows.options();
-        // The demo as it is without flags: all four modes, 20 s.
+        // The demo without flags: all four modes, 20 s.
         let demo = DemoOptions {
             scenario: Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20)),
             modes: vec![Mode::Sq, Mode::Mq { queues: 16 }, Mode::Qpf, Mode::Loom],

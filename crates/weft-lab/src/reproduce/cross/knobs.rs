@@ -1,4 +1,4 @@
-//! What is fitted: the keys whose source says so, in a parameter file, its scenario, and that one's cost file.
+//! Fitted keys: those marked so by their source, in a parameter file, its scenario, and the scenario's cost file.
 
 use crate::catalogue::overlay;
 use crate::reproduce::catalogue;
@@ -6,7 +6,7 @@ use crate::reproduce::file::{FileError, Parameters};
 use toml::{Table, Value};
 use weft_sim::scenario::{Origin, Source, SourcedFile, Target, sources};
 
-/// The file that a key stands in.
+/// The kind of file that a key is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Parameters,
@@ -14,7 +14,7 @@ enum Place {
     Costs,
 }
 
-/// A key that is fitted.
+/// A fitted key.
 #[derive(Clone, Debug)]
 pub(super) struct Knob {
     place: Place,
@@ -22,12 +22,12 @@ pub(super) struct Knob {
     pub(super) file: String,
     pub(super) key: String,
     pub(super) candidates: Vec<Value>,
-    /// The candidate that the file has.
+    /// The index of the file's own value among the candidates.
     pub(super) present: usize,
     pub(super) targets: Vec<Target>,
 }
 
-/// All keys that are fitted, in the order of their sources: costs, scenario, parameters.
+/// Returns all fitted keys, in the order of their sources: costs, scenario, parameters.
 pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, FileError> {
     let scenario = catalogue::text(&parameters.scenario)?;
     let base = parameters.base()?;
@@ -52,7 +52,7 @@ pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, Fi
     Ok(knobs)
 }
 
-/// What a source fits, if it does.
+/// Returns the fitted key of a source; `None` if the source is not a fit.
 fn knob(place: Place, file: &str, source: &Source, document: &Table) -> Option<Result<Knob, String>> {
     let Origin::Fitted { to, candidates } = &source.origin else { return None };
     let key = source.keys.first()?;
@@ -71,7 +71,7 @@ fn knob(place: Place, file: &str, source: &Source, document: &Table) -> Option<R
     Some(knob())
 }
 
-/// The table of a parameter file that a setting's key stands in, as keys, and the setting.
+/// Splits the path of a parameter file's key into the keys of its table and the setting.
 fn setting(key: &str) -> Option<(Vec<&str>, &str)> {
     let (section, rest) = key.split_once('.')?;
     let (name, rest) = rest.split_once('.')?;
@@ -96,7 +96,7 @@ fn find(document: &Table, place: Place, key: &str) -> Option<Value> {
     value.cloned()
 }
 
-/// The scenario's document of a row, with one candidate of each knob.
+/// Returns the scenario document of a row, with one candidate of each knob.
 pub(super) fn document(
     parameters: &Parameters,
     (preset, row): (Option<&str>, &str),
@@ -135,7 +135,7 @@ pub(super) fn document(
     parameters.over(base, preset, row)
 }
 
-/// Puts the tables of the cost file into the document, instead of its path.
+/// Replaces the path of the cost file in the document by the file's tables.
 fn with_costs(document: &mut Table) -> Result<(), FileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };

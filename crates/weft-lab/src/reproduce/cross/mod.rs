@@ -1,7 +1,24 @@
-//! Out of sample: the parameters that Titan's tables were used to choose are fitted on a part of the tables, and scored on the rest.
+//! Cross-validation: the parameters of Titan's tables are fitted to a part of the tables, and scored on the rest (out
+//! of sample).
 //!
-//! What is fitted, to which columns and over which candidates, the files say themselves (docs/scenario-files.md, "Sources"). Each paper
-//! is scored with parameters fitted on the other, and each flow count with parameters fitted on the other flow counts of both.
+//! A parameter chosen on the same cells that score it proves little. Here each cell is also scored with parameters
+//! that never saw it:
+//!
+//! 1. `knobs` reads the fitted keys from the files' own sources (docs/scenario-files.md, "Sources"): candidates, and
+//!    the columns that decide on each. Nothing is listed twice, so that a new fitted key takes part by itself.
+//! 2. `fits` plans the fits: one on each paper, and one on both papers without each flow count.
+//! 3. `search` fits each by coordinate descent over the candidates, parameter by parameter, in at most two passes.
+//! 4. Each cell is then simulated five times: fitted on its own paper, on the other paper, without its flow count,
+//!    without any fit, and as the files are. The difference of the errors is the cost of not having seen the cell.
+//!
+//! [`Cross`] owns the plan and hands it down: `Problem` has the published values and decides, `Runs` owns the
+//! simulator and its cache, which is keyed by the scenario's text. Parameters that several fits try are simulated
+//! once. The search is deterministic: it depends on neither the number of threads nor the time that runs take.
+//!
+//! Rare branches: a cell without a simulated value counts as the greatest error in a fit and stays empty in the
+//! report; a parameter without deciding cells in the training keeps its first candidate; a cell whose fit does not
+//! exist has no value for that sample. All are visible in the report as missing or first values, so none needs a
+//! counter. `runs` counts the simulations made.
 
 mod knobs;
 mod runs;
@@ -20,7 +37,7 @@ use weft_report::reproduce::{CrossCell, CrossFit, CrossParameter, CrossReport, S
 /// The parameter file of Titan's tables.
 const PARAMETERS: &str = "titan.toml";
 
-/// How the scores out of sample are found.
+/// Parameters of the cross-validation.
 #[derive(Clone, Debug)]
 pub struct CrossOptions {
     /// Runs of each cell with the same parameters.
@@ -29,34 +46,34 @@ pub struct CrossOptions {
     pub seed: u64,
     /// Threads.
     pub threads: usize,
-    /// Keys that are fitted, the others being as their files have them; all without any.
+    /// Keys to fit, the others keeping their files' values; empty for all.
     pub keys: Vec<String>,
-    /// Rows; all without any.
+    /// Rows to score; empty for all.
     pub rows: Vec<String>,
-    /// Flow counts; all without any.
+    /// Flow counts to score; empty for all.
     pub flows: Vec<u32>,
 }
 
-/// All that is known before the first run.
+/// The plan, complete before the first run.
 pub struct Cross {
-    /// Runs of each cell, as was asked.
+    /// Runs of each cell, as requested.
     asked_seeds: u32,
     problem: Problem,
     fits: Vec<Fit>,
     runs: Runs,
 }
 
-/// What is fitted on which cells.
+/// A fit: its name, and the cells it is trained on.
 struct Fit {
     name: String,
     training: Vec<usize>,
 }
 
 impl Cross {
-    /// Reads the files.
+    /// Reads the files and plans the fits.
     ///
     /// # Errors
-    /// They are wrong, which is a defect of ours.
+    /// Fails if a file is invalid, which is a defect of ours.
     pub fn plan(options: CrossOptions) -> Result<Self, ReproduceError> {
         let parameters = file::parameters(PARAMETERS)?;
         let mut knobs = knobs::knobs(PARAMETERS, &parameters)?;
@@ -100,17 +117,18 @@ impl Cross {
         Ok(Self { asked_seeds: options.seeds, problem, fits, runs })
     }
 
-    /// Most runs that will be made. Parameters that several fits try are simulated once, so that it becomes fewer.
+    /// Returns an upper bound of the number of runs. Parameters that several fits try are simulated once, so fewer
+    /// are made.
     pub fn most_runs(&self) -> usize {
         let fits: usize = self.fits.iter().map(|fit| self.problem.most(&fit.training)).sum();
-        // Beside them, each cell: as the files have it, without any fit, and as each of three fits has it.
+        // Each cell also runs as in the files, without any fit, and with each of three fits.
         (fits + 5 * self.runs.cells.len()) * self.asked_seeds as usize
     }
 
-    /// Makes the first few of the runs and gives the mean seconds of a run on one thread.
+    /// Makes the first runs and returns the mean seconds of a run on one thread.
     ///
     /// # Errors
-    /// A scenario cannot run, or `cancelled` said so.
+    /// Fails when a scenario cannot run, or `cancelled` asks to stop.
     pub fn trial(&mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<f64, ReproduceError> {
         let start = vec![0; self.runs.knobs.len()];
         let some: Vec<usize> = (0..self.runs.cells.len()).step_by(8).collect();
@@ -118,10 +136,10 @@ impl Cross {
         Ok(self.runs.seconds / self.runs.made.max(1) as f64)
     }
 
-    /// Fits and scores. `progress` is told how many runs have been made.
+    /// Fits and scores. `progress` is told the number of runs made.
     ///
     /// # Errors
-    /// A scenario cannot run, or `cancelled` said so.
+    /// Fails when a scenario cannot run, or `cancelled` asks to stop.
     pub fn run(
         mut self,
         cancelled: &(dyn Fn() -> bool + Sync),
@@ -170,12 +188,12 @@ impl Cross {
         .finish())
     }
 
-    /// The paper of a cell: the preset of its experiment.
+    /// Returns the paper of a cell: the preset of its experiment.
     fn paper(&self, cell: usize) -> &str {
         self.runs.experiments[self.runs.cells[cell].experiment].preset.as_deref().unwrap_or_default()
     }
 
-    /// The records of a cell's columns.
+    /// Adds the records of a cell's columns.
     fn record(&self, cell: usize, paper: &str, samples: [&Values; 5], records: &mut Vec<CrossCell>) {
         let place = &self.runs.cells[cell];
         let known = &self.problem.cells[cell];
@@ -209,7 +227,7 @@ fn add(list: &mut Vec<String>, name: &String) {
     }
 }
 
-/// A value as a file has it, without quotes.
+/// Returns a value as a file has it, without quotes.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -224,7 +242,7 @@ fn parameter_record(knob: &Knob) -> CrossParameter {
     }
 }
 
-/// Published values and what decides on which parameter.
+/// Builds the problem: published values, and the cells that decide on each parameter.
 fn problem(
     knobs: &[Knob],
     ids: &[String],
@@ -260,7 +278,7 @@ fn problem(
     Ok(Problem { parameters: parameters.collect(), cells: cells.iter().map(cell).collect() })
 }
 
-/// A fit on each paper, and one on both without each flow count.
+/// Plans a fit on each paper, and one on both papers without each flow count.
 fn fits(experiments: &[ExperimentFile], cells: &[Place]) -> Vec<Fit> {
     let (mut papers, mut counts) = (Vec::new(), Vec::new());
     let paper = |cell: &Place| experiments[cell.experiment].preset.clone().unwrap_or_default();

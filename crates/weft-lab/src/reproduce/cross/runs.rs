@@ -1,4 +1,4 @@
-//! The simulator as a function of candidates: cells of experiments, and runs that are made once.
+//! The simulator as a function of candidates: values of cells, with each run made once.
 
 use super::knobs::{self, Knob};
 use super::search::Values;
@@ -11,7 +11,7 @@ use weft_report::stats;
 use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};
 
-/// A cell: an experiment, by index, its row, and its flow count.
+/// A cell: an experiment, by index, its row and its flow count.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) experiment: usize,
@@ -19,7 +19,7 @@ pub(super) struct Place {
     pub(super) flows: u32,
 }
 
-/// Runs that have been made, and how to make others.
+/// Runs already made, and the means to make others.
 pub(super) struct Runs {
     pub(super) parameters: Parameters,
     pub(super) knobs: Vec<Knob>,
@@ -30,15 +30,15 @@ pub(super) struct Runs {
     pub(super) seeds: u32,
     pub(super) seed: u64,
     pub(super) threads: usize,
-    /// Mean over the seeds, by the scenario's text.
+    /// Means over the seeds, by the scenario's text.
     pub(super) known: BTreeMap<String, Values>,
-    /// Runs made, and the seconds that they took on one thread.
+    /// The number of runs made, and their seconds on one thread.
     pub(super) made: usize,
     pub(super) seconds: f64,
 }
 
 impl Runs {
-    /// Simulated values of cells, by column.
+    /// Returns the simulated values of cells, by column.
     pub(super) fn values(
         &mut self,
         choice: &[usize],
@@ -81,7 +81,7 @@ impl Runs {
         Ok(texts.iter().map(|text| self.known.get(text).cloned().unwrap_or_default()).collect())
     }
 
-    /// The text of a cell's scenario.
+    /// Returns the text of a cell's scenario.
     fn text(&self, choice: &[usize], cell: usize) -> Result<String, ReproduceError> {
         let Place { experiment, row, flows } = &self.cells[cell];
         let file = &self.experiments[*experiment];
@@ -109,7 +109,7 @@ impl Runs {
         self.columns.iter().map(value).collect()
     }
 
-    /// The mean of runs, by column.
+    /// Returns the mean of runs, by column.
     fn mean(&self, runs: &[(Values, f64)]) -> Values {
         let mean = |column: usize| {
             let values: Vec<f64> =

@@ -1,43 +1,44 @@
-//! The search that fits: coordinate by coordinate over few candidates, the same whatever the threads and the time.
+//! Coordinate descent over few candidates. The result depends on neither the number of threads nor time.
 
-/// Passes over all parameters, at most: the second lets an early one answer to a later one.
+/// The most passes over all parameters: the second lets an early one adapt to a later one.
 const PASSES: usize = 2;
-/// A candidate must lower the loss by more than this to replace the present one: less is the noise of few seeds.
+/// The least decrease of the loss for which a candidate replaces the present one: less is the noise of few seeds.
 const LEAST_GAIN: f64 = 0.01;
-/// Largest error of a cell: one that nothing explains is not to decide.
+/// The largest error of a cell, so that no single outlier decides.
 const ERROR_MAX: f64 = 1.0;
 
 /// A parameter.
 pub(super) struct Parameter {
-    /// How many values it may take. The first is that which it has where nothing can be fitted.
+    /// The number of candidates. The first is the value where nothing can be fitted.
     pub(super) candidates: usize,
-    /// Experiment and column of the cells that decide on it.
+    /// Experiment and column of the deciding cells.
     pub(super) targets: Vec<(usize, usize)>,
 }
 
-/// A cell of a table: a row at a number of flows, with all columns.
+/// A cell of a table: a row at a flow count, with all columns.
 pub(super) struct Cell {
     pub(super) experiment: usize,
-    /// By column.
+    /// Published values, by column.
     pub(super) published: Vec<Option<f64>>,
     /// Least denominators of the relative error, by column.
     pub(super) floors: Vec<f64>,
 }
 
-/// What is simulated for a cell, by column.
+/// Simulated values of a cell, by column.
 pub(super) type Values = Vec<Option<f64>>;
-/// Simulates some cells with one candidate of each parameter.
+/// A function that simulates some cells with one candidate of each parameter.
 pub(super) type Model<'a, E> = dyn FnMut(&[usize], &[usize]) -> Result<Vec<Values>, E> + 'a;
 
-/// What a fit needs to know.
+/// The input of a fit.
 pub(super) struct Problem {
     pub(super) parameters: Vec<Parameter>,
     pub(super) cells: Vec<Cell>,
 }
 
 impl Problem {
-    /// The candidates of all parameters that suit the cells of `training` best. One after the other, a parameter takes the candidate
-    /// with the least loss, the others as they are; in passes, until one changes nothing.
+    /// Returns the candidates of all parameters that fit the cells of `training` best. In turn, each parameter takes
+    /// the candidate with the least loss, with the others fixed. Passes repeat until one changes nothing, at most
+    /// [`PASSES`] times.
     pub(super) fn fit<E>(&self, training: &[usize], model: &mut Model<'_, E>) -> Result<Vec<usize>, E> {
         let mut choice = vec![0; self.parameters.len()];
         for _ in 0..PASSES {
@@ -65,7 +66,7 @@ impl Problem {
         Ok(choice)
     }
 
-    /// How many cells a fit simulates at most, each time with other parameters.
+    /// Returns an upper bound of the cells that a fit simulates, each time with other parameters.
     pub(super) fn most(&self, training: &[usize]) -> usize {
         let tried = |parameter: &Parameter| {
             (parameter.candidates - 1) * PASSES * self.deciding(parameter, training).len()
@@ -78,7 +79,7 @@ impl Problem {
         training.iter().copied().filter(|cell| decides(*cell)).collect()
     }
 
-    /// Mean relative error of the cells and columns that decide.
+    /// Returns the mean relative error of the deciding cells and columns.
     fn loss(&self, parameter: &Parameter, cells: &[usize], values: &[Values]) -> f64 {
         let (mut sum, mut count) = (0.0, 0u32);
         for (cell, values) in cells.iter().zip(values) {
@@ -101,7 +102,8 @@ mod tests {
     use super::{Cell, Parameter, Problem, Values};
     use std::convert::Infallible;
 
-    /// The truth: one column, value = a * flows + b with a of 2 and b of 10 in experiment 0, and a of 2 and b of 40 in experiment 1.
+    /// The truth: one column, value = a * flows + b, with a = 2 and b = 10 in experiment 0, and a = 2 and b = 40 in
+    /// experiment 1.
     fn problem() -> Problem {
         let cell = |experiment: usize, flows: u32| Cell {
             experiment,
@@ -137,7 +139,8 @@ mod tests {
         assert_eq!(choice, [2, 2, 1]);
     }
 
-    /// What no cell of the training decides on keeps its first candidate, and the value out of sample is that of by-hand arithmetic.
+    /// A parameter without deciding cells in the training keeps its first candidate, and the value out of sample is
+    /// as computed by hand.
     #[test]
     fn out_of_sample_nothing_is_fitted_that_only_the_other_paper_knows() {
         let problem = problem();

@@ -1,4 +1,4 @@
-//! The clients of short flows: a thread that begins them at a rate and leads each to its end.
+//! The clients of short flows: a thread that starts flows at a rate and drives each to its end.
 
 use super::slab::Slab;
 use super::{ClientCounts, Closings, ShortFlows};
@@ -16,14 +16,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_host::{OsError, clock};
 use weft_units::{Instant, Nanos};
 
-/// Flows that are begun before the open ones' turn.
+/// Flows started before open ones are served again.
 const STARTS: u32 = 64;
-/// How often flows are looked through for those that take too long.
+/// Interval between searches for flows that take too long.
 const LOOK_THROUGH: Nanos = Nanos::from_millis(100);
-/// What clients send; what it is does not matter.
+/// Payload of clients; its content is irrelevant.
 static PAYLOAD: [u8; 16 << 10] = [0x5a; 16 << 10];
 
-/// How a flow shall end.
+/// The way in which a flow ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Closing {
     Orderly,
@@ -31,10 +31,10 @@ enum Closing {
     Abandoned,
 }
 
-/// What a flow waits for.
+/// The event that a flow waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The handshake, or room for what is left to send.
+    /// The handshake, or buffer space for the bytes left to send.
     Sending { left: u32 },
     /// The server's byte.
     Answer,
@@ -57,7 +57,7 @@ impl AsFd for Flow {
 }
 
 impl Flow {
-    /// Goes on as far as it can without waiting. `Ok(true)`: it is where its way of closing begins or has ended.
+    /// Proceeds as far as possible without blocking. `Ok(true)` when the flow can be closed in its way, or has ended.
     fn drive(&mut self) -> std::io::Result<bool> {
         let mut buffer = [0; 16];
         loop {
@@ -71,7 +71,7 @@ impl Flow {
             let n = match done {
                 Ok(n) => n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                // A socket that connects: connect(2), send(2).
+                // A socket that is still connecting: connect(2), send(2).
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => return Ok(false),
                 Err(e) => return Err(e),
@@ -96,7 +96,7 @@ impl Flow {
     }
 }
 
-/// A thread's clients.
+/// The clients of a thread.
 pub(super) struct Clients<'a> {
     flows: &'a ShortFlows,
     server: IpAddr,
@@ -107,10 +107,10 @@ pub(super) struct Clients<'a> {
     counts: ClientCounts,
 }
 
-/// What a thread has done. The abandoned flows live as long as this.
+/// The results of a thread. Abandoned flows live as long as this value.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// When it began the last flow.
+    /// Start of the last flow.
     pub(super) until: Instant,
     counts: ClientCounts,
     _abandoned: Vec<TcpStream>,
@@ -143,7 +143,7 @@ impl<'a> Clients<'a> {
         Ok(Self { flows, server, begin, random, slab: Slab::new()?, abandoned, counts })
     }
 
-    /// Begins flows until `end` or `stop`, and leads all to their end within their patience.
+    /// Starts flows until `end` or `stop`, and drives all to their ends within their time limit.
     pub(super) fn run(mut self, end: Instant, stop: &AtomicBool) -> Result<Ended, OsError> {
         let mut looked_through = clock::now();
         let until = loop {
@@ -169,7 +169,7 @@ impl<'a> Clients<'a> {
         self.slab.len() >= (self.flows.most_open / u32::from(self.flows.threads)) as usize
     }
 
-    /// Begins the flows whose time has come. Whether there was one.
+    /// Starts the flows that are due. Returns whether any was.
     fn start_due(&mut self, now: Instant) -> bool {
         let elapsed = u128::from(now.saturating_since(self.begin).get());
         let due =
@@ -215,7 +215,7 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Drives all flows that have an event, after waiting for one for `millis` at most.
+    /// Drives all flows with an event, after waiting at most `millis` for one.
     fn drive_ready(&mut self, millis: u32) -> Result<(), OsError> {
         for number in self.slab.wait(millis)? {
             let Some(flow) = self.slab.get_mut(number) else { continue };
@@ -252,7 +252,7 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Gives up flows that have taken longer than the patience.
+    /// Closes flows that exceed their time limit.
     fn give_up(&mut self, now: Instant) {
         let patience = self.flows.patience;
         for number in self.slab.numbers(|flow| now.saturating_since(flow.begun) > patience) {

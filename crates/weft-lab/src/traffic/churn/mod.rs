@@ -1,8 +1,8 @@
-//! Short TCP flows, thousands a second: each connects, sends a few bytes, gets one byte back, and is closed orderly, reset, or
-//! abandoned.
+//! Short TCP flows, thousands per second: each connects, sends a few bytes, reads one byte back, and is closed
+//! orderly, reset, or abandoned.
 //!
-//! A queue assignment counts the flows of a queue. Flows that end without a word, or faster than they are counted, are where such a
-//! count drifts, so each way of ending has its share here and its count on both sides.
+//! A queue assignment counts the flows of a queue. Its counts drift where flows end without a packet, or faster than
+//! they are counted. So each way of ending has a share here, and a count on both sides.
 
 mod client;
 mod server;
@@ -16,20 +16,20 @@ use weft_host::sysctl::{self, SysctlError};
 use weft_host::{NetNs, OsError, clock};
 use weft_units::{Instant, Nanos};
 
-/// Events that one look at epoll returns at most.
+/// The most events that one epoll wait returns.
 const EVENTS: usize = 1024;
-/// How long the servers go on after the clients have ended.
+/// Time for which the servers continue after the clients have ended.
 const SERVER_QUIET: Nanos = Nanos::from_millis(200);
-/// How long they go on at most.
+/// The most time for which they continue.
 const SERVER_PATIENCE: Nanos = Nanos::from_secs(5);
 
-/// Why there were no flows.
+/// The reason that there was no traffic.
 #[derive(Debug, thiserror::Error)]
 pub enum ChurnError {
-    /// Sockets, threads, namespaces.
+    /// A step on sockets, threads or namespaces failed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
-    /// A kernel setting.
+    /// A kernel setting could not be changed.
     #[error("traffic of short flows: {0}")]
     Sysctl(#[from] SysctlError),
 }
@@ -40,39 +40,39 @@ impl From<OsError> for ChurnError {
     }
 }
 
-/// How flows end: shares of their sum.
+/// Shares of the ways in which flows end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Closings {
-    /// By FIN from the client, then from the server.
+    /// FIN from the client, then from the server.
     pub orderly: u32,
-    /// By a reset from the client (`SO_LINGER` with time 0, socket(7)).
+    /// Reset from the client (`SO_LINGER` with time 0, socket(7)).
     pub reset: u32,
-    /// Not at all while the traffic lasts: both ends keep the connection open without a packet.
+    /// None while the traffic lasts: both ends keep the connection open without a packet.
     pub abandoned: u32,
 }
 
-/// The flows.
+/// Parameters of the flows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShortFlows {
-    /// Flows that begin, per second.
+    /// Flows started per second.
     pub per_second: u32,
-    /// What each client sends, bytes.
+    /// Bytes that each client sends.
     pub bytes: u32,
-    /// How they end.
+    /// Shares of the ways in which they end.
     pub how_closed: Closings,
-    /// Threads of the clients, and as many of the servers.
+    /// Number of client threads, and of server threads.
     pub threads: u16,
-    /// Ports of the servers: a flow's is drawn, so that clients' ports suffice.
+    /// Ports of the servers. Each flow draws one, so that the clients' ports suffice.
     pub ports: u16,
-    /// The first of these.
+    /// The first of the servers' ports.
     pub first_port: u16,
-    /// Flows that are open at once in all, at most; those that are abandoned are not among them. While there are so many none begins.
+    /// The most open flows in all, without abandoned ones. At this number no flow is started.
     pub most_open: u32,
-    /// Abandoned flows at most; when there are so many, a flow is reset instead.
+    /// The most abandoned flows; at this number a flow is reset instead.
     pub most_abandoned: u32,
-    /// How long a flow may take.
+    /// Time limit of a flow.
     pub patience: Nanos,
-    /// Seed of all that is random.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
@@ -107,29 +107,29 @@ impl ShortFlows {
             return invalid("flows per second and bytes must not be 0, and each thread needs an open flow");
         }
         if u64::from(orderly) + u64::from(reset) + u64::from(abandoned) == 0 {
-            return invalid("some way of closing must have a share");
+            return invalid("at least one way of closing must have a share");
         }
         Ok(())
     }
 }
 
-/// Flows that failed, by kind.
+/// Failed flows, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Failures {
     /// No free port (EADDRNOTAVAIL).
     pub no_port: u64,
-    /// Nobody listens (ECONNREFUSED).
+    /// No listening socket (ECONNREFUSED).
     pub refused: u64,
-    /// The other end reset it (ECONNRESET, EPIPE), or ended it early.
+    /// Reset by the other end (ECONNRESET, EPIPE), or ended early by it.
     pub reset: u64,
-    /// It took longer than the patience.
+    /// Time limit exceeded.
     pub timed_out: u64,
-    /// Any other error: no more files or memory.
+    /// Any other error: no file descriptors or memory left.
     pub other: u64,
 }
 
 impl Failures {
-    /// All of them.
+    /// Returns the sum of all reasons.
     pub fn total(&self) -> u64 {
         self.no_port + self.refused + self.reset + self.timed_out + self.other
     }
@@ -147,91 +147,91 @@ impl Failures {
     }
 }
 
-/// What the clients did.
+/// The clients' counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientCounts {
-    /// Flows begun.
+    /// Flows started.
     pub started: u64,
-    /// Closed orderly, the server's end of stream read.
+    /// Flows closed orderly, with the server's end of stream read.
     pub orderly: u64,
-    /// Answered, and reset.
+    /// Flows answered, and reset.
     pub reset: u64,
-    /// Answered, and kept open to the end.
+    /// Flows answered, and kept open to the end.
     pub abandoned: u64,
-    /// Failed before that.
+    /// Flows that failed before that.
     pub failed: Failures,
 }
 
 impl ClientCounts {
-    /// Whether each flow is accounted for.
+    /// Whether every flow is accounted for.
     pub fn balances(&self) -> bool {
         self.started == self.orderly + self.reset + self.abandoned + self.failed.total()
     }
 }
 
-/// What the servers saw.
+/// The servers' counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerCounts {
     /// Connections accepted.
     pub accepted: u64,
-    /// Of which all bytes came.
+    /// Accepted connections whose bytes all arrived.
     pub answered: u64,
-    /// Ended by the client's FIN.
+    /// Connections ended by the client's FIN.
     pub orderly: u64,
-    /// Ended by a reset.
+    /// Connections ended by a reset.
     pub reset: u64,
-    /// Still open at the end.
+    /// Connections open at the end.
     pub left_open: u64,
-    /// Ended by any other error.
+    /// Connections ended by any other error.
     pub failed: u64,
 }
 
 impl ServerCounts {
-    /// Whether each connection is accounted for.
+    /// Whether every connection is accounted for.
     pub fn balances(&self) -> bool {
         self.accepted == self.orderly + self.reset + self.left_open + self.failed
     }
 }
 
-/// What became of the flows.
+/// The counts of both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChurnReport {
     /// The clients' side.
     pub clients: ClientCounts,
     /// The servers' side.
     pub servers: ServerCounts,
-    /// How long flows were begun.
+    /// Time for which flows were started.
     pub elapsed: Nanos,
 }
 
 impl ChurnReport {
-    /// Flows that were answered and ended, or were abandoned, per second.
+    /// Returns flows per second that were answered and ended, or abandoned.
     pub fn per_second(&self) -> f64 {
         let done = self.clients.orderly + self.clients.reset + self.clients.abandoned;
         done as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
-/// Lets `sender` have enough ports for thousands of flows a second, and `receiver` enough room for new ones
+/// Sets up `sender` with enough ports for thousands of flows per second, and `receiver` with a backlog for them
 /// (Documentation/networking/ip-sysctl.rst).
 ///
 /// # Errors
-/// When the kernel refuses a setting.
+/// Fails when the kernel refuses a setting.
 pub fn prepare(sender: &NetNs, receiver: &NetNs) -> Result<(), SysctlError> {
     sysctl::set(sender, "net.ipv4.ip_local_port_range", "1024 65535")?;
-    // A port in TIME-WAIT may be taken again after a second.
+    // Allows reuse of a port in TIME-WAIT after a second.
     sysctl::set(sender, "net.ipv4.tcp_tw_reuse", "1")?;
     sysctl::set(sender, "net.ipv4.tcp_fin_timeout", "2")?;
     sysctl::set(receiver, "net.core.somaxconn", "65535")?;
     sysctl::set(receiver, "net.ipv4.tcp_max_syn_backlog", "65535")
 }
 
-/// Makes `flows` from `sender` to servers, which it starts at `server` in `receiver`, for `duration` or until `stop`. Ends
-/// at the latest the flows' patience and 6 s after that; all threads have ended and all sockets are closed by then. What was
-/// abandoned is closed then, after the counts are taken.
+/// Makes `flows` from `sender` to servers, which it starts at `server` in `receiver`, for `duration` or until `stop`.
+/// Returns at the latest the flows' time limit and 6 s later; all threads have ended and all sockets are closed by
+/// then. Abandoned connections are closed after the counts are taken.
 ///
 /// # Errors
-/// When the settings cannot be, or a socket or thread cannot be made. Errors of single flows are counted.
+/// Fails for invalid settings, and when a socket or thread cannot be made. Errors of single flows are counted.
 pub fn run(
     flows: &ShortFlows,
     sender: &NetNs,
@@ -259,7 +259,7 @@ pub fn run(
                 thread.spawn_scoped(scope, move || server::serve(sockets, bytes, ended)).map_err(failed),
             );
         }
-        // Threads that a thread in a namespace starts are in it too.
+        // Threads inherit the namespace of the thread that starts them.
         let clients = sender.run(|| clients(flows, server, begin, end, stop));
         clients_ended.store(true, Ordering::Release);
         let servers = ordered::join(servers);
@@ -299,7 +299,7 @@ fn clients(
     })
 }
 
-/// The listening sockets of each server thread.
+/// Opens the listening sockets of each server thread.
 fn listen(flows: &ShortFlows, server: IpAddr) -> Result<Vec<Vec<std::net::TcpListener>>, TrafficError> {
     let mut sockets: Vec<Vec<_>> = (0..flows.threads).map(|_| Vec::new()).collect();
     for number in 0..flows.ports {

@@ -1,4 +1,4 @@
-//! The servers of short flows: read so many bytes, answer with one, wait for the end.
+//! The servers of short flows: each reads a number of bytes, answers with one, and waits for the end.
 
 use super::slab::Slab;
 use super::{SERVER_PATIENCE, SERVER_QUIET, ServerCounts};
@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use weft_host::{OsError, clock};
 
-/// What a connection is at.
+/// The state of a connection.
 #[derive(Debug)]
 enum Watched {
     Listener(TcpListener),
@@ -26,14 +26,14 @@ impl AsFd for Watched {
     }
 }
 
-/// How a connection ended.
+/// The way in which a connection ended.
 enum End {
     Orderly,
     Reset,
     Failed,
 }
 
-/// Reads what is there and answers when it is complete. Returns how it ended, if it has.
+/// Reads the available bytes, and answers when all have arrived. Returns the end of the connection, if it has ended.
 fn drive(stream: &mut TcpStream, left: &mut u32, counts: &mut ServerCounts) -> Option<End> {
     let mut buffer = [0; 16 << 10];
     loop {
@@ -44,7 +44,8 @@ fn drive(stream: &mut TcpStream, left: &mut u32, counts: &mut ServerCounts) -> O
                 *left = left.saturating_sub(n as u32);
                 if before > 0 && *left == 0 {
                     counts.answered += 1;
-                    // One byte into an empty buffer: it is taken, or the connection is gone and the next read says so.
+                    // One byte into an empty buffer: it is accepted, or the connection is closed and the next read
+                    // reports that.
                     let _ = stream.write(b"k");
                 }
             }
@@ -58,7 +59,7 @@ fn drive(stream: &mut TcpStream, left: &mut u32, counts: &mut ServerCounts) -> O
     }
 }
 
-/// Serves until the clients have ended and nothing more comes.
+/// Serves until the clients have ended and nothing more arrives.
 pub(super) fn serve(
     listeners: Vec<TcpListener>,
     bytes: u32,
@@ -115,7 +116,7 @@ pub(super) fn serve(
     Ok(counts)
 }
 
-/// Connections that are accepted before the others' turn.
+/// Connections accepted before open ones are served again.
 const ACCEPTS: u32 = 64;
 
 fn accept(listener: &TcpListener, counts: &mut ServerCounts) -> Vec<TcpStream> {

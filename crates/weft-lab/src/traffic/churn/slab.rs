@@ -1,4 +1,4 @@
-//! Open sockets of a thread by the numbers that epoll returns.
+//! The open sockets of a thread, by the numbers that epoll returns.
 
 use super::EVENTS;
 use rustix::event::Timespec;
@@ -12,8 +12,8 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// Values that are watched by an epoll instance. A value's number is its slot and how often that was used, so that an event of
-/// one that is gone is not taken for its successor's.
+/// Values watched by an epoll instance. A value's number has its slot and the slot's use count, so that an event of a
+/// removed value is not taken for its successor's.
 pub(super) struct Slab<T> {
     epoll: OwnedFd,
     slots: Vec<Slot<T>>,
@@ -28,13 +28,13 @@ impl<T: AsFd> Slab<T> {
         Ok(Self { epoll, slots: Vec::new(), free: Vec::new(), events: Vec::with_capacity(EVENTS) })
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a value and watches its socket, which may also be ready already. Returns its number; after an error the value is
-    /// gone.
+    /// Adds a value and watches its socket, which may be ready already. Returns the value's number. On an error the
+    /// value is dropped.
     pub(super) fn insert(&mut self, value: T, flags: EventFlags) -> std::io::Result<u64> {
         let index = self.free.last().copied().unwrap_or(self.slots.len());
         if index == self.slots.len() {
@@ -56,26 +56,26 @@ impl<T: AsFd> Slab<T> {
         (slot.used == used && slot.value.is_some()).then_some(index)
     }
 
-    /// The value, if it is still there.
+    /// Returns the value, if it has not been removed.
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let index = self.index(number)?;
         self.slots[index].value.as_mut()
     }
 
-    /// Takes the value out. Its socket is watched until it is closed; its events find nothing.
+    /// Removes the value. Its socket is watched until it is closed; its events match no value.
     pub(super) fn remove(&mut self, number: u64) -> Option<T> {
         let index = self.index(number)?;
         self.free.push(index);
         self.slots[index].value.take()
     }
 
-    /// The numbers of the values for which `which` holds.
+    /// Returns the numbers of the values that satisfy `which`.
     pub(super) fn numbers(&self, which: impl Fn(&T) -> bool) -> Vec<u64> {
         let found = self.slots.iter().enumerate().filter(|(_, slot)| slot.value.as_ref().is_some_and(&which));
         found.map(|(index, slot)| u64::from(slot.used) << 32 | index as u64).collect()
     }
 
-    /// Waits for events, `millis` at most, and returns the numbers that have one.
+    /// Waits for events, at most `millis`, and returns the numbers of the values with one.
     pub(super) fn wait(&mut self, millis: u32) -> Result<Vec<u64>, OsError> {
         self.events.clear();
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(millis.min(999)) * 1_000_000 };

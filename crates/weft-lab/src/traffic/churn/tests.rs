@@ -46,7 +46,7 @@ fn both_sides_count_the_same_endings() {
     assert!([clients.orderly, clients.reset, clients.abandoned].iter().all(|&n| n > 0));
     assert_eq!((sent.late.get(), sent.at_once.get(), sent.gaps, sent.beyond.get()), (0, 0, 0, 0), "{sent:?}");
     assert_eq!(sent.flows, clients.started, "{sent:?}");
-    // What has closed is forgotten, what was abandoned is closed by now too.
+    // Closed flows are forgotten; abandoned ones are closed by now too.
     std::thread::sleep(Duration::from_millis(50));
     // A five-tuple that was used twice is one entry and two flows.
     let remembered = egress.remembered();

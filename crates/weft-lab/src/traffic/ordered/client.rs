@@ -13,12 +13,12 @@ use weft_units::{Bytes, Instant, Nanos, Packets};
 
 /// Messages of one flow before the next one's turn.
 const BURST: u32 = 16;
-/// Largest datagram: none is fragmented.
+/// The largest datagram; none is fragmented.
 const LARGEST_DATAGRAM: u64 = 1400;
 /// Reads of one connection before the next one's turn.
 const READS: u32 = 4;
 
-/// When a flow may send: busy and silent by turns, for random times, with short pauses while it is busy.
+/// A flow's schedule: busy and silent in turn, for random times, with short pauses while it is busy.
 #[derive(Debug)]
 struct Rhythm {
     random: Pcg64Mcg,
@@ -30,7 +30,7 @@ struct Rhythm {
 impl Rhythm {
     fn new(seed: u128, mix: &Mix, now: Instant) -> Self {
         let mut random = Pcg64Mcg::new(seed << 1 | 1);
-        // Flows do not begin all at once.
+        // Flows must not all begin at once.
         let until = now + draw(&mut random, mix.silent);
         Self { random, busy: false, until, not_before: Instant::ZERO }
     }
@@ -43,7 +43,7 @@ impl Rhythm {
         self.busy && now >= self.not_before
     }
 
-    /// One message in eight is followed by a pause of up to a millisecond.
+    /// Pauses for up to a millisecond after one message in eight.
     fn after_message(&mut self, now: Instant) {
         if self.random.next_u32().is_multiple_of(8) {
             self.not_before = now + Nanos(u64::from(self.random.next_u32() % 1_000_000));
@@ -62,7 +62,7 @@ impl Rhythm {
     }
 }
 
-/// A time of that average: uniform up to its double, never 0.
+/// Draws a time with this average: uniform up to its double, never 0.
 fn draw(random: &mut Pcg64Mcg, average: Nanos) -> Nanos {
     Nanos(1 + random.next_u64() % average.get().saturating_mul(2).max(1))
 }
@@ -73,7 +73,7 @@ struct Connection {
     stream: TcpStream,
     rhythm: Rhythm,
     sent: u64,
-    /// Of the message under way.
+    /// Bytes left of the current message.
     left: u64,
     messages: u64,
     received: u64,
@@ -84,7 +84,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Reads and writes within bounds and without waiting. Whether anything was done.
+    /// Reads and writes within bounds and without blocking. Returns whether anything was done.
     fn step(&mut self, mix: &Mix, now: Instant, ending: bool, buffer: &mut [u8]) -> bool {
         if self.broken || self.end_of_stream {
             return false;
@@ -184,7 +184,7 @@ impl DatagramFlow {
             }
             let length = self.rhythm.size(mix.sizes).clamp(HEADER as u64, LARGEST_DATAGRAM) as usize;
             datagram::write_header(buffer, self.number, self.sent);
-            // A full buffer, or a device that drops: UDP does not promise more.
+            // A full buffer, or a device that drops: UDP promises no more.
             if self.socket.send(&buffer[..length]).is_err() {
                 return turn > 0;
             }
@@ -209,7 +209,7 @@ pub(super) fn open(mix: &Mix, server: IpAddr) -> Result<Vec<Worker>, TrafficErro
     let mut workers: Vec<Worker> =
         (0..u64::from(mix.threads)).map(|number| Worker { number, ..Worker::default() }).collect();
     let seed = |kind: u128, flow: u32| u128::from(mix.seed) << 56 | kind << 48 | u128::from(flow);
-    // Clients of one thread talk to servers of all.
+    // Clients of one thread connect to servers of all threads.
     let target = |flow: u32| {
         let port = mix.first_port + ((flow / threads) % threads) as u16;
         SocketAddr::new(server, port)
@@ -264,7 +264,8 @@ fn connect_udp(address: SocketAddr) -> std::io::Result<UdpSocket> {
 }
 
 impl Worker {
-    /// Sends until `end` or `stop`, then reads until the streams have ended. Returns the sockets of the UDP flows too.
+    /// Sends until `end` or `stop`, then reads until the streams have ended. Also returns the sockets of the UDP
+    /// flows.
     pub(super) fn run(mut self, mix: &Mix, end: Instant, stop: &AtomicBool) -> (MixReport, Vec<UdpSocket>) {
         let mut report = MixReport::default();
         let mut buffer = vec![0; pattern::PIECE];

@@ -1,15 +1,15 @@
-//! Datagrams with numbers, and what the reader makes of them.
+//! Numbered datagrams, and their reader's counts.
 
 use super::MixReport;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use weft_units::Packets;
 
-/// Says that a datagram is one of these.
+/// The mark of these datagrams.
 const MAGIC: [u8; 4] = *b"weft";
-/// Magic, flow, number.
+/// Length of the header: magic, flow, number.
 pub(super) const HEADER: usize = 16;
-/// Datagrams of one socket before the next turn.
+/// Datagrams of one socket before the next one's turn.
 const READS: u32 = 512;
 
 /// Writes a datagram's header: its flow and its number within the flow.
@@ -26,17 +26,17 @@ fn read_header(bytes: &[u8]) -> Option<(u32, u64)> {
     (*magic == MAGIC).then(|| (u32::from_be_bytes(*flow), u64::from_be_bytes(*number)))
 }
 
-/// What a server has read.
+/// A server's counts.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// By flow, the number after the highest.
+    /// The highest number plus one, by flow.
     next: BTreeMap<u32, u64>,
     delivered: u64,
     late: u64,
 }
 
 impl Arrivals {
-    /// Reads what is there, within bounds. Whether anything was.
+    /// Reads available datagrams, within bounds. Returns whether there were any.
     pub(super) fn take(&mut self, socket: &UdpSocket, buffer: &mut [u8]) -> bool {
         for read in 0..READS {
             let Ok(length) = socket.recv(buffer) else {

@@ -1,10 +1,11 @@
-//! Traffic in which a queue assignment that reorders would be caught: connections that come and go between busy and silent,
+//! Traffic that exposes a queue assignment that reorders: connections that alternate between busy and silent, and
 //! threads that change cores.
 //!
-//! [`Mix`] has TCP connections that are busy and silent for random times, write messages of random sizes, and get random
-//! amounts back, and UDP flows whose datagrams carry numbers. All sockets are connected, and those of the clients live until
-//! the end, as the order check needs ([`super::order`]). Clients change their core every few milliseconds, so
-//! a flow's packets come from all cores in turn. What is random is drawn from the seed; when the kernel takes it is not.
+//! [`Mix`] has TCP connections that are busy and silent for random times, write messages of random sizes, and read
+//! random amounts back, and UDP flows with numbered datagrams. All sockets are connected, and those of the clients
+//! live until the end, as the order check needs ([`super::order`]). Clients change their core every few milliseconds,
+//! so a flow's packets are sent from all cores in turn. Random values are drawn from the seed; the kernel's timing is
+//! not reproducible.
 
 mod client;
 mod datagram;
@@ -19,42 +20,42 @@ use std::net::{TcpListener, UdpSocket};
 use weft_host::{NetNs, OsError, clock, netns::NetNsError};
 use weft_units::{Bytes, Nanos, Packets};
 
-/// How long, after the last message, the streams may take to arrive.
+/// Time limit for the streams to arrive after the last message.
 pub const DRAIN: Nanos = Nanos::from_secs(20);
-/// How long a connection may take to open.
+/// Time limit for a connection to open.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// What a thread sleeps when it has found nothing to do.
+/// Sleep of a thread without work.
 const IDLE: Duration = Duration::from_micros(200);
 
-/// Sizes of messages. A message is one write; TCP may join those that wait.
+/// Sizes of messages. A message is one write; TCP may join waiting ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizes {
-    /// 1 byte to 128 KiB, all orders of magnitude alike.
+    /// 1 byte to 128 KiB, with all orders of magnitude alike.
     Mixed,
     /// 100 to 1400 bytes: one packet each unless the connection has to wait.
     Small,
 }
 
-/// The traffic.
+/// Parameters of the traffic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mix {
-    /// TCP connections.
+    /// Number of TCP connections.
     pub connections: u32,
-    /// UDP flows.
+    /// Number of UDP flows.
     pub udp_flows: u32,
-    /// Threads of the clients, and as many of the servers; each has a port.
+    /// Number of client threads, and of server threads, each with a port.
     pub threads: u16,
     /// Sizes of messages and, up to 1400 bytes, datagrams.
     pub sizes: Sizes,
-    /// How long a flow is busy on average.
+    /// Average busy time of a flow.
     pub busy: Nanos,
-    /// How long it is silent on average.
+    /// Average silent time of a flow.
     pub silent: Nanos,
-    /// How often a client's thread changes its core.
+    /// Interval between core changes of a client's thread.
     pub change_core: Nanos,
     /// The servers' first port.
     pub first_port: u16,
-    /// Seed of all that is random.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
@@ -93,31 +94,31 @@ impl Mix {
     }
 }
 
-/// Why there was no traffic.
+/// The reason that there was no traffic.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
-    /// A setting that cannot be.
+    /// A setting is invalid.
     #[error("traffic: {0}")]
     Invalid(String),
-    /// The kernel refused a call.
+    /// A system call failed.
     #[error("traffic: {0}")]
     Os(#[from] OsError),
     /// A namespace could not be entered.
     #[error("traffic: {0}")]
     NetNs(#[from] NetNsError),
-    /// A thread ended by a panic: a bug.
+    /// A thread panicked, which is a defect.
     #[error("traffic: a thread panicked, which is a bug; please report it")]
     Panicked,
 }
 
-/// What became of it.
+/// Counts of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MixReport {
     /// Connections opened.
     pub connections: u64,
-    /// Connections of which an end had an error.
+    /// Connections with an error at one end.
     pub broken: u64,
-    /// Ends of connections that had not read the other's end of stream when the time was over.
+    /// Ends of connections that had not read the other's end of stream by the time limit.
     pub unfinished: u64,
     /// Messages that clients began to write.
     pub messages: u64,
@@ -129,17 +130,17 @@ pub struct MixReport {
     pub returned: Bytes,
     /// Payload that clients read.
     pub return_delivered: Bytes,
-    /// Reads whose bytes were not those of their place in the stream.
+    /// Reads with bytes that do not belong to their place in the stream.
     pub corrupt: u64,
     /// Datagrams that clients sent.
     pub datagrams: Packets,
-    /// Datagrams that came to the servers.
+    /// Datagrams that the servers received.
     pub datagrams_delivered: Packets,
-    /// Datagrams that the servers read after a later one of their flow.
+    /// Datagrams that the servers received after a later one of their flow.
     pub datagrams_late: Packets,
-    /// How often clients' threads changed their core.
+    /// Core changes of clients' threads.
     pub core_changes: u64,
-    /// How long it took, draining included.
+    /// Duration, draining included.
     pub elapsed: Nanos,
 }
 
@@ -168,11 +169,12 @@ impl MixReport {
     }
 }
 
-/// Sends `mix` from `sender` to the servers, which it starts at `server` in `receiver`, for `duration` or until `stop`;
-/// then lets the streams drain. Ends at the latest [`DRAIN`] and a second after that; all threads have ended by then.
+/// Sends `mix` from `sender` to the servers, which it starts at `server` in `receiver`, for `duration` or until
+/// `stop`; then lets the streams drain. Returns at the latest [`DRAIN`] and a second later; all threads have ended by
+/// then.
 ///
 /// # Errors
-/// When the settings cannot be, or a socket or thread cannot be made. Errors of single connections are counted.
+/// Fails for invalid settings, and when a socket or thread cannot be made. Errors of single connections are counted.
 pub fn run(
     mix: &Mix,
     sender: &NetNs,
@@ -226,13 +228,13 @@ pub(super) fn join<T>(threads: Vec<Started<'_, T>>) -> Result<Vec<T>, TrafficErr
     ended.into_iter().map(|end| end?.map_err(|_| TrafficError::Panicked)).collect()
 }
 
-/// What a server's thread listens to.
+/// The sockets of a server's thread.
 struct Sockets {
     tcp: TcpListener,
     udp: UdpSocket,
 }
 
-/// A socket's receive buffer for datagrams: the reader may be away for a scheduling period at full rate.
+/// Receive buffer of a datagram socket: the reader may not run for a scheduling period at full rate.
 const DATAGRAM_BUFFER: usize = 16 << 20;
 
 fn listen(mix: &Mix, server: IpAddr) -> Result<Vec<Sockets>, TrafficError> {
@@ -250,7 +252,7 @@ fn listen(mix: &Mix, server: IpAddr) -> Result<Vec<Sockets>, TrafficError> {
     (0..mix.threads).map(open).collect()
 }
 
-/// A listening socket that does not wait, with room for as many new connections as the kernel allows.
+/// Opens a non-blocking listening socket with the largest backlog that the kernel allows.
 pub(crate) fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -258,25 +260,25 @@ pub(crate) fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
-    // listen(2): more than net.core.somaxconn is cut to it.
+    // listen(2): the kernel cuts the backlog to net.core.somaxconn.
     rustix::net::listen(&socket, 1 << 16)?;
     Ok(socket.into())
 }
 
-/// Lets this process have as many open files as it may. Where that is refused, opening sockets says so.
+/// Raises this process's limit of open files to its maximum. If that fails, opening sockets reports it.
 pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// The cores that this thread may use.
+/// Returns the cores that this thread may use.
 pub(crate) fn cores() -> Vec<usize> {
     let allowed = rustix::thread::sched_getaffinity(None);
     allowed.map_or_else(|_| Vec::new(), |set| (0..CpuSet::MAX_CPU).filter(|&i| set.is_set(i)).collect())
 }
 
-/// Moves this thread to a core. Without effect where that is refused.
+/// Pins this thread to a core. Has no effect where the kernel refuses.
 pub(crate) fn move_to(core: usize) -> bool {
     let mut set = CpuSet::new();
     set.set(core);

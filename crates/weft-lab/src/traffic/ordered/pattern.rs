@@ -1,9 +1,9 @@
-//! Payload that tells its place: byte `i` of a stream is `i` modulo a prime, so a piece that is lost, doubled or in another
-//! place is seen.
+//! Payload that encodes its place: byte `i` of a stream is `i` modulo a prime, so that a lost, repeated or misplaced
+//! piece is detected.
 
 /// A prime below 256, so that no power of two (buffer, segment) is a multiple of the pattern.
 const PERIOD: usize = 251;
-/// Longest piece.
+/// The longest piece.
 pub(super) const PIECE: usize = 64 << 10;
 
 static TABLE: [u8; PIECE + PERIOD] = table();
@@ -18,14 +18,14 @@ const fn table() -> [u8; PIECE + PERIOD] {
     table
 }
 
-/// The stream's bytes from `offset` on, as many as asked for but at most [`PIECE`].
+/// Returns the stream's bytes from `offset`, as many as asked for but at most [`PIECE`].
 pub(super) fn piece(offset: u64, length: u64) -> &'static [u8] {
     let start = (offset % PERIOD as u64) as usize;
     let length = usize::try_from(length).unwrap_or(PIECE).min(PIECE);
     &TABLE[start..start + length]
 }
 
-/// Whether `bytes` are the stream's from `offset` on.
+/// Whether `bytes` are the stream's from `offset`.
 pub(super) fn fits(offset: u64, bytes: &[u8]) -> bool {
     let mut at = offset;
     bytes.chunks(PIECE).all(|part| {

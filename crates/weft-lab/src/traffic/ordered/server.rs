@@ -1,4 +1,4 @@
-//! The servers: each reads what comes, checks it, and writes a random share back.
+//! The servers: each reads, checks the bytes, and writes a random share back.
 
 use super::datagram::Arrivals;
 use super::{IDLE, MixReport, Sockets, pattern};
@@ -12,11 +12,11 @@ use weft_units::{Bytes, Nanos};
 
 /// Reads of one connection before the next one's turn.
 const READS: u32 = 4;
-/// A connection that owes so much is not read until it has been written: the client's window closes.
+/// Unsent bytes from which a connection is not read until they are written: the client's window closes.
 const MOST_OWED: u64 = 1 << 20;
-/// How long the servers go on without anything new after the clients have ended.
+/// Time for which the servers continue without data after the clients have ended.
 const QUIET: Nanos = Nanos::from_millis(100);
-/// How long they go on after that at most.
+/// The most time for which they continue.
 const MOST_QUIET: Nanos = Nanos::from_secs(1);
 
 /// One end of a stream.
@@ -31,7 +31,7 @@ struct Connection {
     random: Pcg64Mcg,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
@@ -41,7 +41,7 @@ enum State {
 }
 
 impl Connection {
-    /// Reads and writes as much as goes without waiting, within bounds.
+    /// Reads and writes as much as possible without blocking, within bounds.
     fn step(&mut self, buffer: &mut [u8]) -> State {
         match self.try_step(buffer) {
             Ok(state) => state,
@@ -61,7 +61,7 @@ impl Connection {
                 Ok(n) => {
                     self.corrupt += u64::from(!pattern::fits(self.received, &buffer[..n]));
                     self.received += n as u64;
-                    // A quarter of the reads are answered, by nothing to everything.
+                    // A quarter of the reads are answered, with a random part of their bytes.
                     if self.random.next_u32().is_multiple_of(4) {
                         self.owed += self.random.next_u64() % (n as u64 + 1);
                     }
@@ -96,7 +96,7 @@ impl Connection {
     }
 }
 
-/// Serves until the clients have ended (`sent_all`) and nothing more comes.
+/// Serves until the clients have ended (`sent_all`) and nothing more arrives.
 pub(super) fn serve(sockets: Sockets, seed: u64, number: u64, sent_all: &AtomicBool) -> MixReport {
     let mut report = MixReport::default();
     let mut arrivals = Arrivals::default();
@@ -137,7 +137,7 @@ pub(super) fn serve(sockets: Sockets, seed: u64, number: u64, sent_all: &AtomicB
         if sent_all.load(Ordering::Acquire) {
             let ended = *ended_at.get_or_insert(now);
             let quiet = open.is_empty() && now.saturating_since(last_busy) > QUIET;
-            // The clients have waited for the streams already: what is open now stays so.
+            // The clients have already waited for the streams: connections open now stay so.
             if quiet || now.saturating_since(ended) > MOST_QUIET {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Traffic through a veth pair: what is delivered, and what the order check says of it.
+//! Traffic through a veth pair: bytes delivered, and the order check's counts.
 
 use super::*;
 use crate::experiments::titan::order::{Hook, OrderCheck};
@@ -38,7 +38,7 @@ fn check(name: &str, mix: &Mix) {
     assert_eq!((sent.late.get(), sent.at_once.get(), sent.gaps, sent.beyond.get()), (0, 0, 0, 0));
     assert!(sent.packets.get() > 1000, "{sent:?}");
     assert_eq!(sent.flows, u64::from(mix.connections + mix.udp_flows));
-    // A veth may drop, and may let packets of two cores overtake each other; it makes no packets.
+    // A veth may drop, and may reorder packets of two cores; it makes no packets.
     assert!(came.packets <= sent.packets && came.flows <= sent.flows, "{sent:?} {came:?}");
     assert!(came.late.get() <= came.gaps, "{came:?}");
 }

@@ -1,4 +1,4 @@
-//! The demo's options from the flags.
+//! The demo's options, computed from the flags.
 
 use super::{Args, ModeName, failure};
 use weft_lab::experiments::loom::{DemoOptions, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
@@ -9,15 +9,15 @@ use weft_units::Nanos;
 pub(crate) const FIGURE_9_POLICY: &str = include_str!("../../../../../policies/tenants.weft");
 /// The built-in policy of Figure 11.
 pub(super) const FIGURE_11_POLICY: &str = include_str!("../../../../../policies/figure11.weft");
-/// The limit of Figure 11 in its policy.
+/// The name of Figure 11's limit in its policy.
 pub(super) const LIMIT: &str = "destination2";
 
 impl Args {
-    /// The options; what the flags contradict each other in is a usage error.
+    /// Returns the options; contradictory flags are a usage error.
     pub(super) fn options(&self) -> anyhow::Result<DemoOptions> {
         let eleven = self.figure == "11";
         if self.limit.is_some() && !eleven {
-            return Err(failure::usage("--limit belongs to --figure 11: Figure 9 limits nothing"));
+            return Err(failure::usage("--limit requires --figure 11: Figure 9 has no limit"));
         }
         let duration = Nanos((self.duration.get() as f64 * self.time_scale) as u64);
         let scenario = if eleven {
@@ -50,7 +50,7 @@ impl Args {
     }
 }
 
-/// The numbers of flows as given, or the paper's.
+/// Returns the given numbers of flows, or the paper's.
 fn flows<const N: usize>(given: &[u32], paper: [u32; N], senders: &str) -> anyhow::Result<[u32; N]> {
     if given.is_empty() {
         return Ok(paper);

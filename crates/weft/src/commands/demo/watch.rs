@@ -1,4 +1,4 @@
-//! Showing the demo as it goes: the live view on a terminal, plain lines elsewhere.
+//! Progress of the demo: the live view on a terminal, plain lines elsewhere.
 
 use crate::live::demo::{DemoView, Sender};
 use crate::live::meter::Meter;
@@ -13,26 +13,26 @@ use weft_units::{Bytes, Nanos};
 /// Windows of 50 ms in a plain line: one second.
 const LINE: u32 = 20;
 
-/// Whoever watches.
+/// The observer of the demo.
 #[derive(Debug)]
 pub(super) enum Watch {
-    /// A live view.
+    /// The live view.
     Live(Box<Screen<DemoView>>),
     /// Plain lines.
     Plain(Plain),
 }
 
-/// Plain lines.
+/// State of the plain lines.
 #[derive(Debug)]
 pub(super) struct Plain {
-    /// Names and classes of the senders.
+    /// Names of the senders, and indices of their classes.
     senders: Vec<(String, usize)>,
     meter: Meter,
     windows: u32,
 }
 
 impl Watch {
-    /// Begins to show.
+    /// Opens the live view, or prints the title.
     pub(super) fn open(
         live: bool,
         policy: &CompiledPolicy,
@@ -96,7 +96,7 @@ impl Plain {
         }
     }
 
-    /// A line each second.
+    /// Prints a line per second.
     fn live(&mut self, live: Live<'_>) {
         self.meter.add(live.sample);
         if live.at == Nanos::ZERO {
@@ -117,7 +117,7 @@ impl Plain {
     }
 }
 
-const CALIBRATING: &str = "measuring what this machine carries, to choose the link's rate below it";
+const CALIBRATING: &str = "measuring this machine's capacity, to choose the link's rate below it";
 
 fn title(mode: Mode) -> String {
     match mode {

@@ -1,4 +1,4 @@
-//! `weft steer import`, `probe`, `apply` and `undo`: a NIC of this host.
+//! `weft steer import`, `probe`, `apply` and `undo`: the receive steering of a NIC of this host.
 
 use super::Problem;
 use crate::output::{self, Target};
@@ -12,7 +12,7 @@ use weft_run::steering::device::{self, Wanted};
 use weft_run::steering::input;
 use weft_steer::change::Change;
 
-/// The interface.
+/// Options that name the interface.
 #[derive(Debug, clap::Args)]
 struct Interface {
     /// The interface.
@@ -35,7 +35,7 @@ impl Interface {
         Ok(Ethtool::open(&self.namespace()?, &self.device)?)
     }
 
-    /// The record of what was set in it.
+    /// Returns the record of our settings in it.
     fn kept(&self) -> anyhow::Result<Kept> {
         let ns = self.namespace()?;
         let ifindex = link::index(&ns, &self.device)?;
@@ -43,7 +43,7 @@ impl Interface {
     }
 }
 
-/// Show what is set in a NIC: its rules and RSS contexts, as a model sees them.
+/// Show a NIC's settings: its rules and RSS contexts, in terms of a model.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,7 +60,7 @@ pub(super) struct ImportArgs {
     json: Option<PathBuf>,
 }
 
-/// Shows what is set.
+/// Shows the settings.
 pub(super) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let nic = input::model(&args.nic)?;
@@ -72,7 +72,7 @@ pub(super) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Try which rules a NIC's driver really takes: inserts rules for addresses that nobody uses, and deletes them again.
+/// Test which rules a NIC's driver accepts: insert rules for unused addresses, and delete them again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -84,7 +84,7 @@ pub(super) struct ProbeArgs {
     /// The NIC: a model's name, or a file.
     #[arg(long, value_name = "NIC", default_value = "ethtool-generic")]
     nic: String,
-    /// Write the model as the driver showed it to a file.
+    /// Write the model, as the driver behaved, to a file.
     #[arg(long, value_name = "FILE")]
     learn: Option<PathBuf>,
     /// Write it to a file as JSON (`-` for standard output).
@@ -92,12 +92,12 @@ pub(super) struct ProbeArgs {
     json: Option<PathBuf>,
 }
 
-/// Tries.
+/// Probes the driver.
 pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let nic = input::model(&args.nic)?;
     let mut ethtool = args.interface.open()?;
-    // A driver that takes no rules at all says so at once.
+    // A driver without rules fails here at once.
     ethtool.rules()?;
     let report = device::probe(&nic, &mut ethtool);
     let document = report.report(&nic, &args.interface.device);
@@ -107,20 +107,20 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         let text = weft_steer::nic::write(&device::refine(&nic, &report));
         std::fs::write(path, text)
             .map_err(|error| anyhow::anyhow!("cannot write to {}: {error}", path.display()))?;
-        output::note(&format!("the model as the driver showed it: {}", path.display()));
+        output::note(&format!("the model, as the driver behaved: {}", path.display()));
     }
     Ok(if report.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plan for flows and set the plan in a NIC, beside what others set there. What is refused is taken back, with all that was done before.
+/// Plan for flows and set the plan in a NIC, next to others' settings. On a refusal all changes are undone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft steer apply eth0 --nic virtio-net --flows flows.csv --policy balance --dry-run
   weft steer apply eth0 --nic e810 --flows flows.csv --policy 'isolate hp on 4 queues'
 
-Only rules that an earlier `weft steer apply` set are replaced; other rules and RSS contexts stay as they are. `weft steer undo` takes back
-what was set. The search uses at most as many queues as the interface has.")]
+Only rules that an earlier `weft steer apply` set are replaced; other rules and RSS contexts stay as they are. `weft steer undo`
+undoes the changes. The search uses at most as many queues as the interface has.")]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
     interface: Interface,
@@ -129,12 +129,12 @@ pub(super) struct ApplyArgs {
     /// The flows, as CSV.
     #[arg(long, value_name = "FILE")]
     flows: PathBuf,
-    /// Only print what would be changed.
+    /// Print the changes without making them.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Applies.
+/// Plans, and applies the changes.
 pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let nic = input::model(&args.problem.nic)?;
     let policy = input::policy(&args.problem.policy)?;
@@ -161,24 +161,24 @@ pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Take back what `weft steer apply` set in a NIC: its rules, and the table as it was before.
+/// Undo `weft steer apply` in a NIC: remove its rules, and restore the table.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft steer undo eth0
 
-What others set since stays. It also takes back what an `apply` that was killed has done.")]
+Later settings of others are kept. The changes of a killed `apply` are undone too.")]
 pub(super) struct UndoArgs {
     #[command(flatten)]
     interface: Interface,
 }
 
-/// Takes it back.
+/// Undoes our settings.
 pub(super) fn undo(args: &UndoArgs) -> anyhow::Result<ExitCode> {
     let mut ethtool = args.interface.open()?;
     let mut kept = args.interface.kept()?;
     if kept.is_empty() {
-        output::note(&format!("{}: nothing that weft set", args.interface.device));
+        output::note(&format!("{}: weft has set nothing here", args.interface.device));
         return Ok(ExitCode::SUCCESS);
     }
     for sentence in device::undo(&mut ethtool, &mut kept)? {

@@ -1,4 +1,4 @@
-//! `weft steer`: which receive queue gets which flow.
+//! `weft steer`: receive queues of flows.
 
 mod device;
 mod plan;
@@ -14,7 +14,7 @@ use weft_run::steering::{input, planning};
 use weft_steer::emit;
 use weft_steer::search::Options;
 
-/// Plan a NIC's receive queues from a policy, and bring the plan to the NIC.
+/// Plan a NIC's receive queues by a policy, and apply the plan to the NIC.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
   weft steer verify --nic intel-82599 --flows flows.csv --policy balance
   weft steer watch --nic virtio-net --policy balance
 
-Flow files are CSV with the heads proto,src,sport,dst,dport and, where wanted, weight, rate_bps, class, core. docs/steering.md shows it all.")]
+Flow files are CSV with the columns proto,src,sport,dst,dport and optionally weight, rate_bps, class, core. See docs/steering.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -45,14 +45,14 @@ enum Command {
     Watch(watch::Args),
 }
 
-/// List the NIC models that are part of the program.
+/// List the built-in NIC models.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   weft steer models
   weft steer models --text intel-82599 > my-nic.nic")]
 struct ModelsArgs {
-    /// Print a model's text instead, with its facts and their sources.
+    /// Print a model's text, with its facts and their sources.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(input::model_names()))]
     text: Option<String>,
     /// Write the models to a file as JSON (`-` for standard output).
@@ -71,7 +71,7 @@ struct DrawArgs {
     nic: String,
 }
 
-/// What is planned for.
+/// Input of a plan.
 #[derive(Debug, ClapArgs)]
 struct Problem {
     /// The NIC: a model's name, or a file.
@@ -80,16 +80,16 @@ struct Problem {
     /// The policy: its text, or a file with it.
     #[arg(long, value_name = "POLICY")]
     policy: String,
-    /// Use at most so many queues [default: all of the NIC].
+    /// The most queues to use [default: all of the NIC].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     queues: Option<u32>,
-    /// Leave queue 0 to what no rule takes, as Dragonet does.
+    /// Keep queue 0 for packets that no rule matches, as Dragonet does.
     #[arg(long)]
     reserve_default: bool,
-    /// Use also filter tables that no Linux driver offers.
+    /// Also use filter tables that no Linux driver offers.
     #[arg(long)]
     all_tables: bool,
-    /// Most flows that one event may move.
+    /// The most flows that one event may move.
     #[arg(long, value_name = "N")]
     most_moved: Option<u32>,
     /// Seed of the search's restarts.
@@ -110,7 +110,7 @@ impl Problem {
     }
 }
 
-/// Whose commands a plan is written as.
+/// The dialects of a plan's commands.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Script {
     /// `ethtool -N` and `-X`.

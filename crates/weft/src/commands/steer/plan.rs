@@ -17,17 +17,17 @@ Examples:
   weft steer plan --nic mlx5 --flows flows.csv --policy 'isolate hp on 4 queues' --json plan.json
   weft steer plan --nic ethtool-generic --flows flows.csv --policy balance --script ethtool --device eth0
 
-Exit code 1 when the policy rejects the best plan there is.")]
+The exit code is 1 when the policy rejects the best plan found.")]
 pub(super) struct Args {
     #[command(flatten)]
     problem: Problem,
     /// The flows, as CSV.
     #[arg(long, value_name = "FILE")]
     flows: PathBuf,
-    /// Print the plan as commands instead.
+    /// Print the plan as commands.
     #[arg(long, value_enum)]
     script: Option<Script>,
-    /// The interface that the commands name.
+    /// The interface in the commands.
     #[arg(long, default_value = "eth0", requires = "script")]
     device: String,
     /// Write the plan to a file as JSON (`-` for standard output).
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.rejected.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Say why a flow lands where it does: node by node through the NIC.
+/// Explain a flow's queue: node by node through the NIC.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,12 +67,12 @@ pub(super) struct ExplainArgs {
     flow: String,
     #[command(flatten)]
     problem: Problem,
-    /// The flows that are planned for, as CSV; none without it.
+    /// The flows to plan for, as CSV; none without it.
     #[arg(long, value_name = "FILE")]
     flows: Option<PathBuf>,
 }
 
-/// Explains.
+/// Explains a flow's queue.
 pub(super) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let flow = input::flow(&args.flow)?;
     let nic = input::model(&args.problem.nic)?;

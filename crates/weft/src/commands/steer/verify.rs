@@ -12,9 +12,10 @@ use weft_report::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::Configuration;
 
-/// Send flows through the software NIC, which executes the NIC's model, and count where they go.
+/// Send flows through the software NIC, which executes the NIC's model, and count their packets by queue.
 ///
-/// Everything happens in network namespaces that the run makes and removes. Needs root. Exit code 1 when a packet goes elsewhere.
+/// Runs in network namespaces that it makes and removes. Needs root. The exit code is 1 when a packet arrives
+/// elsewhere.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,12 +30,12 @@ pub(super) struct Args {
     /// Packets of each flow.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     packets: u32,
-    /// Write what was seen to a file as JSON (`-` for standard output).
+    /// Write the results to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Verifies.
+/// Verifies the plan.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let nic = input::model(&args.problem.nic)?;
     let policy = input::policy(&args.problem.policy)?;
@@ -55,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Silent when standard error is not a terminal.
+/// Returns a progress bar, hidden when standard error is not a terminal.
 fn progress_bar(flows: u64) -> ProgressBar {
     let bar = ProgressBar::new(flows);
     match ProgressStyle::with_template("{bar:30} {pos} of {len} flows, {eta} left") {

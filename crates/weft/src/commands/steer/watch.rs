@@ -12,7 +12,7 @@ use weft_steer::Configuration;
 use weft_steer::search::Planner;
 use weft_units::Nanos;
 
-/// Keep a plan for the sockets of a network namespace as they come and go, and print its changes.
+/// Follow the sockets of a network namespace with a plan, and print its changes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// The network namespace, as `ip netns` names it [default: this one]
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
-    /// Time between looks; a bare number is seconds.
+    /// Interval between readings of the sockets; a bare number is seconds.
     #[arg(long, default_value = "1s", value_parser = crate::values::span)]
     interval: Nanos,
     /// End after this time [default: at Ctrl-C]
@@ -34,7 +34,7 @@ pub(super) struct Args {
     duration: Option<Nanos>,
 }
 
-/// Watches.
+/// Runs the command.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let nic = input::model(&args.problem.nic)?;
     let policy = input::policy(&args.problem.policy)?;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(update) = watch.look()? {
             let at = begin.elapsed().as_secs_f64();
             let mut text = format!(
-                "{at:8.2} s: {} flows came, {} went, {} others moved, {} in all, cost {}\n",
+                "{at:8.2} s: {} flows added, {} removed, {} others moved, {} in all, cost {}\n",
                 update.added.len(),
                 update.removed.len(),
                 update.moved,
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(stop.exit_code())
 }
 
-/// Sleeps in short pieces, so that Ctrl-C is heard.
+/// Sleeps in short intervals, so that Ctrl-C is noticed.
 fn wait(time: Duration, stop: &Stop, over: &impl Fn() -> bool) {
     let until = Instant::now() + time;
     while Instant::now() < until && !stop.asked() && !over() {

@@ -1,4 +1,4 @@
-//! The clients: flows that each have one request outstanding, as memaslap's `-c16` has.
+//! The clients: flows with one outstanding request each, as with memaslap's `-c16`.
 
 use super::protocol::{Answer, Command, HEADER, LARGEST_VALUE, answer, request};
 use super::testbed::{CLIENT_PORT, SERVER, SERVER_PORT, address};
@@ -15,14 +15,14 @@ use weft_host::{NetNs, OsError, clock};
 use weft_steer::Flow;
 use weft_units::{FlowKey, Instant, Nanos, Protocol};
 
-/// Keys that are asked for; they are set before the experiment begins.
+/// The number of keys; they are set before the experiment begins.
 pub(super) const KEYS: u32 = 100;
-/// A datagram of either direction.
+/// Buffer size for a datagram of either direction.
 const DATAGRAM: usize = HEADER + LARGEST_VALUE + 256;
-/// Stack of a flow's thread: it holds a datagram and little else.
+/// Stack size of a flow's thread: it holds a datagram and little else.
 const STACK: usize = 128 << 10;
 
-/// What flows ask.
+/// Parameters of the flows' requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mix {
     pub(super) value: usize,
@@ -30,7 +30,7 @@ pub(super) struct Mix {
     pub(super) timeout: Nanos,
 }
 
-/// What a class's clients have done so far, for whoever watches.
+/// Running counts of a class's clients, for an observer.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) answered: AtomicU64,
@@ -40,28 +40,28 @@ pub(super) struct Live {
 /// An answered request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Completion {
-    /// When its answer came, on the monotonic clock.
+    /// Arrival of the answer, on the monotonic clock.
     pub(super) at: Instant,
-    /// Since it was first sent.
+    /// Time since the request was first sent.
     pub(super) latency: Nanos,
 }
 
-/// What became of requests. Every datagram was answered, timed out, or was abandoned.
+/// Outcomes of requests. Every datagram is answered, timed out, or abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RequestCounts {
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams that the client's kernel refused to send; they count as timed out or abandoned.
     pub refused: u64,
-    /// Answered in time.
+    /// Datagrams answered in time.
     pub answered: u64,
-    /// Not answered in time: the request was sent again.
+    /// Datagrams not answered in time: the request was sent again.
     pub timed_out: u64,
-    /// Outstanding when the client ended, and not answered in time.
+    /// Datagrams outstanding when the client ended, and not answered in time.
     pub abandoned: u64,
-    /// Answers that came after their time.
+    /// Answers that arrived after the time-out.
     pub late: u64,
-    /// Answers of `get` without the key, and errors: among the answered.
+    /// Answers to `get` without the key, and errors: included in the answered.
     pub errors: u64,
 }
 
@@ -82,17 +82,17 @@ impl RequestCounts {
     }
 }
 
-/// What a flow did.
+/// The results of a flow.
 #[derive(Debug)]
 pub(super) struct FlowLog {
     pub(super) key: FlowKey,
     pub(super) counts: RequestCounts,
     pub(super) completions: Vec<Completion>,
-    /// Kept open until the NIC has stopped: a late answer to a closed one would be answered by ICMP.
+    /// Kept open until the NIC has stopped: the kernel would answer a late datagram to a closed socket by ICMP.
     _socket: UdpSocket,
 }
 
-/// The five-tuples of a client's flows.
+/// Returns the five-tuples of a client's flows.
 pub(super) fn keys(class: Class, number: u32, flows: u16) -> impl Iterator<Item = FlowKey> {
     (0..flows).map(move |flow| FlowKey {
         src: address(class, number),
@@ -103,7 +103,7 @@ pub(super) fn keys(class: Class, number: u32, flows: u16) -> impl Iterator<Item 
     })
 }
 
-/// The flows of a client, as a planner sees them.
+/// Returns the flows of a client, for a planner.
 pub(super) fn flows(class: Class, number: u32, flows: u16) -> Vec<Flow> {
     let class_name = Some(class.name().to_owned());
     keys(class, number, flows).map(|key| Flow { class: class_name.clone(), ..Flow::new(&key) }).collect()
@@ -165,7 +165,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Lets the flows end when their outstanding requests have.
+    /// Asks the flows to end once their outstanding requests have.
     pub(super) fn ask_to_end(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // After an error elsewhere: the threads must not outlive the namespaces.
+        // After an error elsewhere, too, the threads must not outlive the namespaces.
         self.ask_to_end();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -191,7 +191,7 @@ impl Drop for Client {
     }
 }
 
-/// A flow under way.
+/// The state of a running flow.
 struct FlowRun {
     socket: UdpSocket,
     mix: Mix,
@@ -236,7 +236,7 @@ impl FlowRun {
         FlowLog { key, counts: self.counts, completions, _socket: self.socket }
     }
 
-    /// Sends a request and waits for its answer until its time is over.
+    /// Sends a request and waits for its answer until the time-out.
     fn ask(&mut self, out: &[u8], buffer: &mut [u8]) -> Option<Answer> {
         let until = clock::now() + self.mix.timeout;
         if self.socket.send(out).is_err() {
@@ -251,7 +251,7 @@ impl FlowRun {
                     Some((id, answer)) if id == self.id => return Some(answer),
                     _ => self.counts.late += 1,
                 },
-                // A connected socket hears of refusals; the time goes on.
+                // A connected socket reports refusals; the time-out continues.
                 Err(e) if matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
                 Err(_) => return None,
             }
@@ -262,7 +262,7 @@ impl FlowRun {
     }
 }
 
-/// Whether an answer is what was asked for.
+/// Whether an answer is valid for the request.
 fn fits(command: Command, answer: Answer) -> bool {
     match command {
         Command::Get => matches!(answer, Answer::Value(_)),

@@ -1,16 +1,18 @@
 //! Dragonet's isolation experiment (TRIOS'15, the talk's "Experiment #2"): memcached over UDP behind the receive side of the
 //! software NIC, with clients of high priority (HP) and best-effort ones (BE).
 //!
-//! The talk's set-up: 2 HP and 18 BE clients of 16 flows each, 10 receive queues; after 10 s another HP client joins for 50 s, and
-//! when it has left another BE client for 50 s. (The script in Dragonet's sources, `bench/netperf-wrapper/data_collection.sh`, has
-//! them the other way round.) Each flow has one request outstanding, a tenth of them `set`, with keys of 64 bytes and values of
-//! 64 or 1024, as memaslap's in that script and its `tests/memcached_rr.conf`.
+//! The talk's set-up: 2 HP and 18 BE clients of 16 flows each, 10 receive queues. After 10 s another HP client joins
+//! for 50 s; after it has left, another BE client for 50 s. (The script in Dragonet's sources,
+//! `bench/netperf-wrapper/data_collection.sh`, has them in the opposite order.) Each flow has one request
+//! outstanding. A tenth of the requests are `set`, with keys of 64 bytes and values of 64 or 1024, as memaslap's in
+//! that script and its `tests/memcached_rr.conf`.
 //!
-//! What a receive queue can serve is a stated budget, the same in every mode: a test machine has few processors, and the
-//! experiment is about queues. With the default, 1000 packets a second and queue, 320 flows in a closed loop keep all queues
-//! busy: 32 flows share a queue, so each has about 31 requests a second and waits for 32 ms, while the path itself takes well under
-//! a millisecond. Ten queues come to 10 000 requests a second, which took about a quarter of two processors of a test machine;
-//! [`IsolationOutcome::nic_share`] and late answers tell where a machine is the limit.
+//! The capacity of a receive queue is a stated budget, the same in every mode: a test machine has few processors, and
+//! the experiment is about queues. With the default, 1000 packets per second and queue, 320 flows in a closed loop
+//! keep all queues busy: 32 flows share a queue, so each has about 31 requests per second and waits for 32 ms, while
+//! the path itself takes well under a millisecond. Ten queues serve 10 000 requests per second, which took about a
+//! quarter of two processors of a test machine. [`IsolationOutcome::nic_share`] and late answers show where a machine
+//! is the limit.
 
 mod client;
 mod protocol;
@@ -41,17 +43,17 @@ use weft_units::Nanos;
 /// A class of clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
-    /// HP: what the policy protects.
+    /// HP: the class that the policy protects.
     HighPriority,
-    /// BE: the rest.
+    /// BE: all other clients.
     BestEffort,
 }
 
 impl Class {
-    /// Both.
+    /// Both classes.
     pub const ALL: [Self; 2] = [Self::HighPriority, Self::BestEffort];
 
-    /// The name of the class in policies and in [`Flow::class`].
+    /// Returns the name of the class in policies and in [`Flow::class`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::HighPriority => "hp",
@@ -60,14 +62,14 @@ impl Class {
     }
 }
 
-/// How the experiment is to run. The default is the talk's with 64-byte values.
+/// Parameters of the experiment. The default is the talk's with 64-byte values.
 #[derive(Clone, Copy, Debug)]
 pub struct IsolationOptions {
     /// Receive queues.
     pub queues: u32,
     /// Packets that a queue's ring holds.
     pub ring_packets: u32,
-    /// What a queue serves.
+    /// The service rate of a queue.
     pub budget: Budget,
     /// HP clients from the beginning.
     pub hp_clients: u32,
@@ -75,15 +77,15 @@ pub struct IsolationOptions {
     pub be_clients: u32,
     /// Flows of each client, newcomers included.
     pub flows_per_client: u16,
-    /// Bytes of a value.
+    /// Bytes per value.
     pub value_bytes: usize,
-    /// Of 100 requests, how many are `set`.
+    /// Percentage of requests that are `set`.
     pub set_percent: u32,
-    /// What the talk's times are multiplied with.
+    /// Factor on the talk's times.
     pub scale: f64,
-    /// After what time a request is sent again.
+    /// Time after which a request is sent again.
     pub timeout: Nanos,
-    /// Seed of the clients' choices.
+    /// Seed of the clients' random choices.
     pub seed: u64,
 }
 
@@ -111,12 +113,12 @@ impl Default for IsolationOptions {
     }
 }
 
-/// What is in force: the configuration, and what executes it.
+/// A plan in force: the configuration, and its compiled form.
 #[derive(Clone)]
 pub struct Plan {
     /// The configuration.
     pub configuration: Configuration,
-    /// Where its packets go, by the NIC's model.
+    /// The compiled form, by the NIC's model.
     pub steer: Arc<Steer>,
 }
 
@@ -126,66 +128,66 @@ impl core::fmt::Debug for Plan {
     }
 }
 
-/// Plans anew when flows come (the first slice) and go (the second). An error is a line for people.
+/// Plans again when flows are added (the first slice) and removed (the second). The error is for users.
 pub type Replan<'a> = dyn FnMut(&[Flow], &[Flow]) -> Result<Plan, String> + 'a;
 
-/// What goes on, for whoever watches.
+/// An event of a running experiment, for its observer.
 #[derive(Clone, Copy, Debug)]
 pub enum IsolationEvent {
-    /// The server answers and the clients start.
+    /// The server answers, and the clients start.
     Started,
     /// A client has joined or left.
     Changed {
-        /// Its class.
+        /// The client's class.
         class: Class,
         /// Whether it has joined.
         joined: bool,
-        /// Since the beginning.
+        /// Time since the beginning of the run.
         at: Nanos,
     },
-    /// What the clients did in a window.
+    /// The clients' figures of a window.
     Live {
-        /// Start of the window since the beginning.
+        /// Start of the window, relative to the beginning of the run.
         at: Nanos,
         /// Length of the whole run.
         of: Nanos,
-        /// Requests a second of the HP clients and of the BE clients.
+        /// Requests per second of the HP clients and of the BE clients.
         requests_per_s: [f64; 2],
         /// Mean latency of the HP clients and of the BE clients, in seconds.
         latency_s: [Option<f64>; 2],
     },
-    /// The clients have ended; accounting is closed.
+    /// The clients have ended; accounting is complete.
     Ended,
 }
 
-/// Why the experiment could not run.
+/// The reason that the experiment could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolationError {
-    /// An option that cannot be.
+    /// An option is invalid.
     #[error("isolation experiment: {0}")]
     Options(String),
     /// The server could not be started, or is not installed.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The server does not answer or has ended.
+    /// The server does not answer, or has ended.
     #[error("memcached {0}")]
     Server(String),
-    /// The namespaces.
+    /// A step on the namespaces failed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// A link.
+    /// A step on a link failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The NIC.
+    /// A step on the NIC failed.
     #[error(transparent)]
     Nic(#[from] ReceiveError),
     /// The NIC's receive thread ended before the run did.
-    #[error("the software NIC ended before the run did; its devices were taken away")]
+    #[error("the software NIC ended before the run did; its devices were removed")]
     NicEnded,
-    /// A system call of the clients.
+    /// A system call of the clients failed.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// The planner.
+    /// The planner failed.
     #[error("the plan for a change of flows failed: {0}")]
     Plan(String),
     /// The NIC's accounting does not balance.
@@ -200,10 +202,10 @@ pub enum IsolationError {
 }
 
 impl IsolationOptions {
-    /// Checks what the experiment cannot do.
+    /// Checks the options against the experiment's limits.
     ///
     /// # Errors
-    /// Names the option.
+    /// Fails with the name of the option.
     pub fn check(&self) -> Result<(), IsolationError> {
         let refuse = |what: String| Err(IsolationError::Options(what));
         if !(self.scale.is_finite() && self.scale > 0.0 && self.scale <= 1000.0) {
@@ -228,12 +230,12 @@ impl IsolationOptions {
             return refuse(format!("{} of 100 requests cannot be `set`", self.set_percent));
         }
         if self.timeout < Nanos::from_millis(1) {
-            return refuse("a time-out below 1 ms".to_owned());
+            return refuse("a time-out below 1 ms is not supported".to_owned());
         }
         Ok(())
     }
 
-    /// A time of the talk, in seconds, on this run's scale.
+    /// Returns a time of the talk, in seconds, on this run's scale.
     fn scaled(&self, seconds: f64) -> Nanos {
         Nanos((seconds * self.scale * 1e9) as u64)
     }

@@ -2,10 +2,10 @@
 
 use core::fmt::Write as _;
 
-/// Length of the header before each datagram: request number, sequence number, number of datagrams, reserved; 16 bits each, in
-/// network order.
+/// Length of the header of each datagram: request number, sequence number, number of datagrams, reserved; 16 bits
+/// each, in network order.
 pub(super) const HEADER: usize = 8;
-/// The most bytes of a datagram that memcached sends (`UDP_MAX_PAYLOAD_SIZE`, memcached.h).
+/// The largest datagram that memcached sends (`UDP_MAX_PAYLOAD_SIZE`, memcached.h).
 const LARGEST_DATAGRAM: usize = 1400;
 /// Bytes of a key, as memaslap's.
 pub(super) const KEY: usize = 64;
@@ -13,7 +13,7 @@ pub(super) const KEY: usize = 64;
 /// `VALUE key flags bytes\r\n` and `\r\nEND\r\n`.
 pub(super) const LARGEST_VALUE: usize = LARGEST_DATAGRAM - HEADER - KEY - 24;
 
-/// What is asked.
+/// A command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Command {
     Get,
@@ -23,9 +23,9 @@ pub(super) enum Command {
 /// An answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// `VALUE`: the key's value, of so many bytes.
+    /// `VALUE`: the key's value, with its length in bytes.
     Value(usize),
-    /// `END`: there is no such key.
+    /// `END`: the key is missing.
     Miss,
     /// `STORED`.
     Stored,
@@ -33,19 +33,19 @@ pub(super) enum Answer {
     Error,
 }
 
-/// Key number `number`.
+/// Returns the key with a number.
 fn key(number: u32) -> String {
     format!("weft-{number:0>width$}", width = KEY - 5)
 }
 
-/// Writes a request as one datagram into `datagram`. A set's value is `value` bytes.
+/// Writes a request into `datagram`, as one datagram. The value of a `set` has `value` bytes.
 pub(super) fn request(datagram: &mut Vec<u8>, id: u16, command: Command, number: u32, value: usize) {
     datagram.clear();
     datagram.extend_from_slice(&id.to_be_bytes());
     datagram.extend_from_slice(&[0, 0, 0, 1, 0, 0]);
     let key = key(number);
     let mut line = String::with_capacity(KEY + 24);
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = match command {
         Command::Get => write!(line, "get {key}\r\n"),
         Command::Set => write!(line, "set {key} 0 0 {value}\r\n"),
@@ -57,7 +57,7 @@ pub(super) fn request(datagram: &mut Vec<u8>, id: u16, command: Command, number:
     }
 }
 
-/// Reads an answer that is one datagram: the number of its request, and what it says. `None` for what is no such datagram.
+/// Parses an answer of one datagram: its request's number, and its content. `None` for any other datagram.
 pub(super) fn answer(datagram: &[u8]) -> Option<(u16, Answer)> {
     let (header, text) = datagram.split_first_chunk::<HEADER>()?;
     let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);

@@ -1,4 +1,4 @@
-//! What a run came to, in types: phases, clients over time, accounting.
+//! Records of a run: phases, clients over time, accounting.
 
 use super::client::{Ended, RequestCounts};
 use super::{Class, IsolationOptions};
@@ -9,20 +9,20 @@ use weft_units::{FlowKey, Instant, Nanos, Packets};
 /// A part of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// The clients that are there from the beginning.
+    /// Only the initial clients.
     Before,
     /// With another client of this class.
     Joined(Class),
 }
 
-/// What clients did in a span of time.
+/// Figures of clients in a span of time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ClassRecord {
-    /// Clients.
+    /// The number of clients.
     pub clients: u32,
     /// Requests answered.
     pub requests: u64,
-    /// Requests a second, all clients together.
+    /// Requests per second, all clients together.
     pub requests_per_s: f64,
     /// Mean latency, in seconds; `None` without a request.
     pub latency_mean_s: Option<f64>,
@@ -35,15 +35,15 @@ pub struct ClassRecord {
 /// A phase of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PhaseRecord {
-    /// Which one.
+    /// The phase.
     pub phase: Phase,
-    /// Its beginning, since that of the run.
+    /// Beginning, relative to that of the run.
     pub from: Nanos,
-    /// Its end.
+    /// End, relative to the beginning of the run.
     pub to: Nanos,
-    /// HP clients, without a newcomer.
+    /// HP clients without the newcomer.
     pub hp: ClassRecord,
-    /// BE clients, without a newcomer.
+    /// BE clients without the newcomer.
     pub be: ClassRecord,
     /// The newcomer.
     pub newcomer: Option<ClassRecord>,
@@ -52,60 +52,60 @@ pub struct PhaseRecord {
 /// A window of a client's time line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Its beginning, since that of the run.
+    /// Beginning, relative to that of the run.
     pub at: Nanos,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: f64,
-    /// Mean latency of the requests that were answered in it, in seconds.
+    /// Mean latency of the requests answered in the window, in seconds.
     pub latency_mean_s: Option<f64>,
 }
 
-/// A flow's share.
+/// A flow's counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowRecord {
     /// The flow.
     pub key: FlowKey,
-    /// Its requests, from its first to its last.
+    /// Requests of its whole life.
     pub counts: RequestCounts,
 }
 
 /// A client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClientRecord {
-    /// Its class.
+    /// The class.
     pub class: Class,
-    /// Its number in its class.
+    /// The number within the class.
     pub number: u32,
     /// Whether it joined during the run.
     pub newcomer: bool,
-    /// When it joined, since the beginning of the run; 0 for those that were there.
+    /// Time of joining, relative to the beginning of the run; 0 for initial clients.
     pub joined: Nanos,
-    /// When its last flow ended.
+    /// End of the last flow.
     pub left: Nanos,
-    /// Its requests, those before the beginning of the run included.
+    /// Requests, including those before the beginning of the run.
     pub counts: RequestCounts,
-    /// Its flows.
+    /// The flows.
     pub flows: Vec<FlowRecord>,
-    /// Its time line: the four panels of the talk's figure are these of the HP and of the BE clients.
+    /// The time line. The four panels of the talk's figure show it for the HP and the BE clients.
     pub points: Vec<Point>,
 }
 
 /// A change of the configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// When it was in force, since the beginning of the run; the first is before it.
+    /// Time from which it is in force, relative to the beginning of the run; the first precedes the run.
     pub at: Nanos,
-    /// Flows that came.
+    /// Flows added.
     pub added: usize,
-    /// Flows that went.
+    /// Flows removed.
     pub removed: usize,
-    /// What planning took.
+    /// Duration of planning.
     pub planning: Nanos,
-    /// Rules in force afterwards.
+    /// Rules in force after the change.
     pub rules: usize,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IsolationOutcome {
     /// The mode's name.
@@ -118,11 +118,11 @@ pub struct IsolationOutcome {
     pub window: Nanos,
     /// Changes of the configuration, in order.
     pub changes: Vec<Change>,
-    /// All requests.
+    /// Counts of all requests.
     pub requests: RequestCounts,
-    /// What the NIC counted; its accounting balances.
+    /// The NIC's counters; their accounting balances.
     pub nic: ReceiveTotals,
-    /// Packets that the clients sent and that did not come to the wire, or came without a client having sent them.
+    /// Difference between the packets that the clients sent and those on the wire.
     pub unexplained: Packets,
     /// Length of the run.
     pub elapsed: Nanos,
@@ -130,7 +130,7 @@ pub struct IsolationOutcome {
     pub nic_share: f64,
 }
 
-/// A phase's span on the monotonic clock.
+/// The span of a phase, on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) phase: Phase,
@@ -138,7 +138,7 @@ pub(super) struct Span {
     pub(super) to: Instant,
 }
 
-/// What some clients did from `from` to `to`.
+/// Returns the figures of some clients from `from` to `to`.
 fn class_record<'a>(clients: impl Iterator<Item = &'a Ended>, from: Instant, to: Instant) -> ClassRecord {
     let (mut count, mut latencies) = (0, Vec::new());
     for client in clients {
@@ -159,7 +159,7 @@ fn class_record<'a>(clients: impl Iterator<Item = &'a Ended>, from: Instant, to:
     }
 }
 
-/// The first number of a class's newcomer: it comes after those that are there from the beginning.
+/// Returns the number of a class's newcomer: the one after the initial clients.
 pub(super) fn newcomer(class: Class, options: &IsolationOptions) -> u32 {
     match class {
         Class::HighPriority => options.hp_clients,
@@ -167,7 +167,7 @@ pub(super) fn newcomer(class: Class, options: &IsolationOptions) -> u32 {
     }
 }
 
-/// The records of the phases.
+/// Returns the records of the phases.
 pub(super) fn phases(
     clients: &[Ended],
     spans: &[Span],
@@ -199,7 +199,7 @@ pub(super) fn phases(
     spans.iter().map(record).collect()
 }
 
-/// A client's record, with windows of `window` from `origin` to `end`.
+/// Returns a client's record, with windows of `window` from `origin` to `end`.
 pub(super) fn client(
     client: &Ended,
     origin: Instant,
@@ -222,7 +222,7 @@ pub(super) fn client(
     }
     let point = |(index, (requests, latency)): (usize, &(u64, Nanos))| {
         let at = Nanos(window.get() * index as u64);
-        // The last window may be cut short by the end.
+        // The end of the run may cut the last window short.
         let span = window.min(end.saturating_since(origin).saturating_sub(at));
         Point {
             at,

@@ -1,4 +1,4 @@
-//! A run: the server, the clients by the time line, and the plan that follows them.
+//! A run: the server, the clients on the time line, and plans that follow them.
 
 use super::client::{Client, Ended, Live, Mix, flows};
 use super::record::{self, Change, IsolationOutcome, Phase, Span, newcomer};
@@ -16,20 +16,20 @@ use weft_units::{Instant, Nanos, Packets};
 
 /// Packets that the wire holds before the NIC reads them.
 const WIRE_PACKETS: u32 = 4096;
-/// How long clients run before the run's beginning: all flows have their first answers by then.
+/// Time for which clients run before the run begins: all flows have had their first answers by then.
 const WARM_UP: Nanos = Nanos::from_millis(500);
-/// How long the NIC may take to serve what it holds at the end.
+/// Time limit for the NIC to drain at the end.
 const DRAIN: Nanos = Nanos::from_secs(3);
-/// The talk's times, in seconds: until the first newcomer, how long each stays, and the windows of its plots.
+/// The talk's times, in seconds: before the first newcomer, each newcomer's stay, and the windows of the plots.
 const BEFORE_S: f64 = 10.0;
 const JOINED_S: f64 = 50.0;
 const WINDOW_S: f64 = 1.0;
-/// The shortest window: at less, a flow has few requests in it.
+/// The shortest window: a shorter one has too few requests per flow.
 const SHORTEST_WINDOW: Nanos = Nanos::from_millis(100);
 
-/// Runs the experiment in one mode. `replan` is called with the flows that are there from the beginning, then whenever a client
-/// joins or leaves: before its first packet and after its last. `stop` is asked often; when it says so, everything is taken
-/// down and [`IsolationError::Interrupted`] comes back.
+/// Runs the experiment in one mode. `replan` is called with the initial flows, then whenever a client joins or
+/// leaves: before its first packet and after its last. When `stop` asks for it, everything is removed and
+/// [`IsolationError::Interrupted`] is returned.
 ///
 /// # Errors
 /// See [`IsolationError`].
@@ -71,7 +71,7 @@ pub fn run(
         shown_at: Nanos::ZERO,
     };
     let played = run.play(replan, stop, on_event);
-    // All at once: each waits for its own outstanding requests.
+    // All are asked before any is waited for: each then drains its outstanding requests at the same time.
     run.clients.iter().for_each(Client::ask_to_end);
     played?;
     let Run { ended, spans, origin, changes, mut server, .. } = run;
@@ -97,7 +97,7 @@ pub fn run(
     })
 }
 
-/// All clients, newcomers included.
+/// Returns all clients, newcomers included.
 pub(super) fn members(options: &IsolationOptions) -> impl Iterator<Item = (Class, u32)> + '_ {
     Class::ALL.into_iter().flat_map(|class| (0..=newcomer(class, options)).map(move |n| (class, n)))
 }
@@ -117,12 +117,12 @@ fn start_nic(
     Ok(nic)
 }
 
-/// A run under way. Dropped, its clients end before the server, the NIC and the namespaces go.
+/// The state of a run. On drop, clients end before the server, the NIC and the namespaces are removed.
 struct Run<'a> {
     options: &'a IsolationOptions,
     window: Nanos,
     live: [Arc<Live>; 2],
-    /// What `live` said when it was last shown.
+    /// The values of `live` at the last report.
     shown: [(u64, u64); 2],
     testbed: &'a Testbed,
     nic: &'a ReceiveNic,
@@ -190,7 +190,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Plans for flows that come and go, and puts the plan in force.
+    /// Plans for flows added and removed, and puts the plan in force.
     fn change(
         &mut self,
         replan: &mut Replan<'_>,
@@ -211,7 +211,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until `until`, showing windows as they close.
+    /// Waits until `until`, reporting windows as they end.
     fn wait(
         &mut self,
         until: Instant,
@@ -262,7 +262,7 @@ impl Run<'_> {
     }
 }
 
-/// Answers and the sum of their latencies.
+/// Returns the number of answers and the sum of their latencies.
 fn read(live: &Live) -> (u64, u64) {
     (live.answered.load(Ordering::Relaxed), live.latency_ns.load(Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! The server: memcached beside the NIC, in the namespace behind it.
+//! The server: memcached in the namespace behind the NIC.
 
 use super::IsolationError;
 use super::client::KEYS;
@@ -13,17 +13,17 @@ use weft_host::{OsError, Process, Spawn, clock, programs};
 use weft_nic::testbed::Testbed;
 use weft_units::Nanos;
 
-/// The server.
+/// The server's program.
 const MEMCACHED: &str = "memcached";
-/// How long the server may take to answer.
+/// Time limit for the server to answer.
 const SERVER_PATIENCE: Nanos = Nanos::from_secs(5);
-/// How long one of its answers may take while the keys are set.
+/// Time limit of an answer while the keys are set.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Checks that the server is installed.
 ///
 /// # Errors
-/// Names the package that has it.
+/// Fails with the name of the package.
 pub fn require_server() -> Result<PathBuf, IsolationError> {
     server_in(programs::find)
 }
@@ -34,7 +34,7 @@ fn server_in(find: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Isolatio
     Ok(find(MEMCACHED).ok_or_else(missing)?)
 }
 
-/// Starts memcached in the receiver, waits until it answers, and sets the keys; all of it beside the NIC.
+/// Starts memcached in the receiver, waits until it answers, and sets the keys, all without passing the NIC.
 pub(super) fn start(testbed: &Testbed, value: usize) -> Result<Process, IsolationError> {
     let port = SERVER_PORT.to_string();
     let mut server = Spawn::new(MEMCACHED)
@@ -68,7 +68,7 @@ pub(super) fn start(testbed: &Testbed, value: usize) -> Result<Process, Isolatio
         let sent = socket.send(&out).and_then(|_| socket.recv(&mut buffer));
         match sent.map(|length| answer(&buffer[..length])) {
             Ok(Some((id, Answer::Stored))) if u32::from(id) == number => number += 1,
-            // It does not listen yet.
+            // The server does not listen yet.
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
             Ok(_) => {}
         }
@@ -76,7 +76,7 @@ pub(super) fn start(testbed: &Testbed, value: usize) -> Result<Process, Isolatio
     Ok(server)
 }
 
-/// The error of a server that has ended by itself, with its last words.
+/// Returns the error of a server that has ended by itself, with its last message.
 pub(super) fn ended(server: &mut Process, status: ExitStatus) -> IsolationError {
     let said = server.stderr().text();
     let said = said.lines().last().unwrap_or("no message");

@@ -5,18 +5,18 @@ use core::net::{IpAddr, Ipv4Addr};
 use weft_host::link;
 use weft_nic::testbed::{Testbed, TestbedError};
 
-/// The server.
+/// The server's address.
 pub(super) use weft_nic::testbed::RECEIVER as SERVER;
-/// Its UDP port: memcached's registered one.
+/// The server's UDP port: the one registered for memcached.
 pub(super) const SERVER_PORT: u16 = 11_211;
 /// The first source port of a client, as in Dragonet's `data_collection.sh`.
 pub(super) const CLIENT_PORT: u16 = 8000;
 /// The most clients of a class, newcomer included.
 pub(super) const MOST_CLIENTS: u32 = 250;
-/// The testbed's network.
+/// Prefix length of the testbed's network.
 const PREFIX: u8 = 16;
 
-/// The address of client `number` (from 0) of a class: each client has its own, as a machine would.
+/// Returns the address of client `number` (from 0) of a class: each client has its own, as a machine would.
 pub(super) fn address(class: Class, number: u32) -> IpAddr {
     let network = match class {
         Class::HighPriority => 2,
@@ -26,8 +26,8 @@ pub(super) fn address(class: Class, number: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 99, network, host))
 }
 
-/// Gives the sender the clients' addresses, and tells each side where the other is, so that no ARP crosses the NIC. Call after
-/// [`Testbed::connect`].
+/// Adds the clients' addresses to the sender, and static neighbours on both sides, so that no ARP crosses the NIC.
+/// Must be called after [`Testbed::connect`].
 pub(super) fn add_clients(
     testbed: &Testbed,
     wire: &str,

@@ -1,4 +1,4 @@
-//! Runs on real packets, and what is refused.
+//! Runs on real packets, and rejected options.
 
 use super::client::{flows, keys};
 use super::run::members;
@@ -30,7 +30,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// HP flows in the first `hp` queues, the others in the rest, by source port: what a plan with a rule for each flow does.
+/// A plan as with a rule for each flow: HP flows in the first `hp` queues, others in the rest, by source port.
 fn isolated(queues: u32, hp: u32) -> Plan {
     let steer = move |headers: &HeaderMatch| {
         let flow = headers.flow()?;
@@ -53,7 +53,7 @@ fn small() -> IsolationOptions {
     }
 }
 
-/// One run at a time: a test looks at what a run leaves behind.
+/// Serialises runs: a test checks what a run leaves behind.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn ready(test: &str) -> Option<MutexGuard<'static, ()>> {
@@ -64,7 +64,7 @@ fn ready(test: &str) -> Option<MutexGuard<'static, ()>> {
     testing::privileged(test).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Namespaces of the experiment, of this process.
+/// The experiment's namespaces of this process.
 fn namespaces() -> Vec<String> {
     let entries = std::fs::read_dir(weft_host::netns::NETNS_DIR).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -80,7 +80,7 @@ fn flows_land_where_the_configuration_says_and_the_accounting_balances() {
     let mut calls = Vec::new();
     let mut replan = |added: &[Flow], removed: &[Flow]| {
         calls.push((added.len(), removed.len()));
-        // The first plan is made before there is anything.
+        // The first plan is made before any namespace exists.
         assert_eq!(namespaces().is_empty(), calls.len() == 1);
         Ok(isolated(4, 2))
     };
@@ -115,7 +115,7 @@ fn flows_land_where_the_configuration_says_and_the_accounting_balances() {
 #[test]
 fn requests_that_a_full_queue_drops_are_sent_again() {
     let Some(_alone) = ready("requests_that_a_full_queue_drops_are_sent_again") else { return };
-    // The largest value: what is asked and what is answered fit into a datagram each.
+    // With the largest value, request and answer fit into a datagram each.
     let value_bytes = super::protocol::LARGEST_VALUE;
     let timeout = Nanos::from_millis(60);
     let options = IsolationOptions { ring_packets: 3, value_bytes, timeout, ..small() };

@@ -1,6 +1,6 @@
-//! All runs of the experiment: in turns, each with a fresh path, and what they give for the papers' tables.
+//! All runs of the experiment, interleaved, each with a fresh path, and their results for the papers' tables.
 //!
-//! The seeds are the outer loop, so that a change of the machine's mood meets all configurations alike.
+//! The seeds are the outer loop, so that changes of the machine's load affect all configurations alike.
 
 mod cells;
 mod claims;
@@ -17,50 +17,50 @@ use weft_report::reproduce::{Experiment, TableCell};
 use weft_report::stats;
 use weft_units::{Bytes, Weight};
 
-/// Makes a path for a run.
+/// A function that makes a path for a run.
 pub type Opener = fn(&RunSettings) -> Result<Box<dyn Path>, PathError>;
 
-/// How is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// What all runs have in common. Configuration, flows, seed and segment size are each run's own.
+    /// Settings common to all runs. Configuration, flows, seed and segment size are each run's own.
     pub settings: RunSettings,
     /// Runs of each row and flow count.
     pub runs: u32,
     /// The first seed.
     pub seed: u64,
-    /// Makes the paths.
+    /// The function that makes the paths.
     pub open: Opener,
 }
 
-/// A row of a table at a number of flows.
+/// A row of a table, and a flow count.
 pub type Key = (String, u32);
 
-/// What was measured.
+/// Results of all runs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Results {
-    /// The runs that came to something, in the order of their seeds.
+    /// Successful runs, in the order of their seeds.
     pub runs: BTreeMap<Key, Vec<Figures>>,
-    /// Runs that came to nothing, and why.
+    /// Failed runs, with their reasons.
     pub failures: Vec<String>,
 }
 
-/// A run that failed where nothing can be said without it.
+/// The failure of a run that ends the measurement.
 #[derive(Debug, thiserror::Error)]
 #[error("{row} with {flows} flows, seed {seed}: {error}")]
 pub struct Failed {
-    /// Its row.
+    /// The row.
     pub row: String,
-    /// Its flows.
+    /// The flow count.
     pub flows: u32,
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
-    /// Why.
+    /// The reason.
     pub error: MeasuredError,
 }
 
-/// The row of the papers' tables that is the hash with this inside a queue: the vanilla stack has pfifo_fast (C1); with SFQ
-/// it is C6, on which all of Titan's rows are built.
+/// The row of the papers' tables for the hash with this queue discipline: the vanilla stack has pfifo_fast (C1); with
+/// SFQ it is C6, on which all of Titan's rows are built.
 pub const fn hash_row(inner: Inner) -> &'static str {
     match inner {
         Inner::Pfifo => "C1",
@@ -68,8 +68,8 @@ pub const fn hash_row(inner: Inner) -> &'static str {
     }
 }
 
-/// What a row of the papers' tables is here, with the segment size where it has one of its own; `None` for rows that differ
-/// in what is not varied here.
+/// Returns the configuration of a row of the papers' tables, with its segment size if it has one of its own; `None`
+/// for rows that differ in an aspect not varied here.
 pub fn row(name: &str, inner: Inner) -> Option<(Config, Option<Bytes>)> {
     if name == hash_row(inner) {
         return Some((Config::Hash, None));
@@ -85,16 +85,17 @@ pub fn row(name: &str, inner: Inner) -> Option<(Config, Option<Bytes>)> {
         .map(|config| (config, None))
 }
 
-/// The rows and flow counts of an experiment that can be measured.
+/// Returns the rows and flow counts of an experiment that can be measured.
 pub fn keys(experiment: &Experiment, inner: Inner) -> BTreeSet<Key> {
     let cells = experiment.cells.iter().filter(|cell| row(&cell.row, inner).is_some());
     cells.map(|cell| (cell.row.clone(), cell.flows)).collect()
 }
 
-/// Makes all runs of `keys`. `progress` is told how many are done.
+/// Makes all runs of `keys`. `progress` is told the number done.
 ///
 /// # Errors
-/// The very first run failed, or `cancelled` says so. What fails later is noted in [`Results::failures`].
+/// Fails when the very first run does, or `cancelled` asks to stop. Later failures are recorded in
+/// [`Results::failures`].
 pub fn measure(
     measure: &Measure,
     keys: &BTreeSet<Key>,
@@ -105,7 +106,7 @@ pub fn measure(
     measure_with(measure, keys, &mut |settings| run(open, settings, cancelled), progress)
 }
 
-/// The same with any way to make a run.
+/// Makes all runs with any function for a run.
 fn measure_with(
     measure: &Measure,
     keys: &BTreeSet<Key>,
@@ -139,10 +140,11 @@ fn measure_with(
 
 /// The id of the experiment with weights.
 pub const WEIGHTS_ID: &str = "titan-weights";
-/// How far a group's share may be off in any second.
+/// The greatest relative error of a group's share in any second.
 const WITHIN: f64 = 0.05;
 
-/// The experiment with weights 1:2:4 as it is before it was measured: DQA with queue weights, groups of flows as many.
+/// Returns the experiment with weights 1:2:4, before it is measured: DQA with queue weights, and equal groups of
+/// flows.
 pub fn weighted_experiment(flows: u32) -> Experiment {
     let mut experiment = Experiment::new(
         WEIGHTS_ID,
@@ -161,31 +163,31 @@ pub fn weighted_experiment(flows: u32) -> Experiment {
     experiment
 }
 
-/// The weights of [`weighted_experiment`].
+/// Returns the weights of [`weighted_experiment`].
 pub fn weights() -> Vec<Weight> {
     [1, 2, 4].into_iter().filter_map(Weight::new).collect()
 }
 
 type OfShares = fn(&[Vec<f64>]) -> Option<f64>;
 
-/// How far groups were off their share: in the worst second, and in the mean.
+/// Columns for the relative error of groups' shares: in the worst second, and the mean.
 const SHARE_COLUMNS: [(&str, OfShares); 2] = [
     ("share_error_max", |shares| stats::max(&errors(shares))),
     ("share_error_mean", |shares| stats::mean(&errors(shares))),
 ];
 
-/// What each group gets over its weight's share where all get the same.
+/// Returns the rate of each group over its weight's share, if all groups had the same rate.
 fn equal_split(weights: &[Weight]) -> Vec<f64> {
     let sum: f64 = weights.iter().map(|weight| f64::from(weight.get())).sum();
     weights.iter().map(|weight| sum / weights.len() as f64 / f64::from(weight.get())).collect()
 }
 
-/// Of each group in each second: how far it was off, relative to its share.
+/// Returns the relative error of each group's share in each second.
 fn errors(shares: &[Vec<f64>]) -> Vec<f64> {
     shares.iter().flatten().map(|share| stats::relative_error(*share, 1.0)).collect()
 }
 
-/// Puts the runs with weights into their experiment, with the claim.
+/// Enters the runs with weights into their experiment, with the claim.
 pub fn fill_weighted(mut experiment: Experiment, results: &Results) -> Experiment {
     for cell in &mut experiment.cells {
         let Some((_, value)) = SHARE_COLUMNS.iter().find(|(column, _)| *column == cell.column) else {

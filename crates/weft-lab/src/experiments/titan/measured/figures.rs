@@ -1,41 +1,41 @@
-//! Fairness and throughput from a log of departures.
+//! Fairness and throughput, computed from a log of departures.
 //!
-//! What a flow sent in an interval is counted in bytes on the wire. A packet that an interval cuts is spread evenly over
-//! its time on the link: by a time `t` between its start and its end, `wire * (t - start) / (end - start)` bytes of it have
-//! left, rounded down. So nothing is counted twice or lost, whatever the intervals are.
+//! The bytes that a flow sends in an interval are wire bytes. A packet that crosses the edge of an interval is spread
+//! evenly over its time on the link: by a time `t` between its start and its end, `wire * (t - start) / (end -
+//! start)` bytes of it have left, rounded down. So no byte is counted twice or lost, for any intervals.
 
 use super::path::{Departure, Log};
 use core::ops::Range;
 use weft_report::stats;
 use weft_units::{BitsPerSec, Bytes, FlowKey, Instant, Nanos};
 
-/// Bytes of an Ethernet frame on the wire that are not TCP payload: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3),
+/// Wire bytes of an Ethernet frame that are not TCP payload: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3),
 /// IPv4 header 20, TCP header 20, timestamps with their padding 12 (RFC 7323, appendix A).
 const BESIDE_PAYLOAD: Bytes = Bytes(90);
 
 /// NFM (technical report, section 3) over the intervals of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fairness {
-    /// Mean over the intervals: what the papers show.
+    /// The mean over the intervals, as in the papers.
     pub mean: f64,
-    /// Greatest.
+    /// The maximum over the intervals.
     pub max: f64,
-    /// How many intervals the window has.
+    /// The number of intervals in the window.
     pub intervals: u64,
 }
 
-/// What of a log is looked at: some of its flows, in a window.
+/// The steady part of a log: the departures of some flows in a window.
 #[derive(Clone, Debug)]
 pub struct Steady {
     window: Range<Instant>,
     flows: usize,
-    /// Departures of the flows that touch the window, by start. `flow` is the number of the flow here.
+    /// Departures that overlap the window, by start. `flow` is the index of the flow here.
     departures: Vec<Departure>,
 }
 
 impl Steady {
-    /// Looks at the flows that `number` knows, which are `0..flows`. Flows without a departure have sent nothing, which is
-    /// what they count as.
+    /// Selects the departures of flows `0..flows`, which `number` maps from five-tuples. A flow without a departure
+    /// counts as having sent nothing.
     pub fn new(
         log: &Log,
         flows: usize,
@@ -57,18 +57,18 @@ impl Steady {
         Self { window, flows, departures }
     }
 
-    /// How long the window is.
+    /// Returns the length of the window.
     pub fn span(&self) -> Nanos {
         self.window.end.saturating_since(self.window.start)
     }
 
-    /// Calls `told` with what each flow sent, for each whole interval of `tau` in the window.
+    /// Calls `told` with the bytes that each flow sent, for each whole interval of `tau` in the window.
     fn intervals(&self, tau: Nanos, mut told: impl FnMut(&[Bytes])) {
         if tau == Nanos::ZERO {
             return;
         }
         let mut sent = vec![Bytes::ZERO; self.flows];
-        // Departures under way: on one link there is at most one, but nothing here depends on it.
+        // Departures in progress: one link has at most one, but nothing here depends on that.
         let mut under_way: Vec<&Departure> = Vec::new();
         let mut coming = self.departures.iter().peekable();
         for interval in 0..self.span().get() / tau.get() {
@@ -86,7 +86,8 @@ impl Steady {
         }
     }
 
-    /// NFM over all whole intervals of `tau`; `None` without a flow, an interval or a rate. `rate` is the link's.
+    /// Returns the NFM over all whole intervals of `tau`; `None` without a flow, an interval or a rate. `rate` is the
+    /// link's.
     pub fn nfm(&self, rate: BitsPerSec, tau: Nanos) -> Option<Fairness> {
         let (mut sum, mut max, mut intervals) = (0.0, 0.0_f64, 0);
         self.intervals(tau, |sent| {
@@ -99,19 +100,20 @@ impl Steady {
         (intervals > 0).then(|| Fairness { mean: sum / intervals as f64, max, intervals })
     }
 
-    /// What each flow sent in the whole window.
+    /// Returns the bytes that each flow sent in the whole window.
     pub fn sent(&self) -> Vec<Bytes> {
         let mut all = vec![Bytes::ZERO; self.flows];
         self.intervals(self.span(), |sent| all.copy_from_slice(sent));
         all
     }
 
-    /// Rate of each flow on the wire.
+    /// Returns the wire rate of each flow.
     pub fn rates(&self) -> Vec<BitsPerSec> {
         self.sent().into_iter().map(|bytes| BitsPerSec::from_bytes_over(bytes, self.span())).collect()
     }
 
-    /// Payload of all flows: the papers' throughput. Frames count whole where they end in the window.
+    /// Returns the payload rate of all flows: the papers' throughput. A frame counts whole in the window in which it
+    /// ends.
     pub fn payload(&self) -> BitsPerSec {
         let ended = self
             .departures
@@ -124,9 +126,9 @@ impl Steady {
         BitsPerSec::from_bytes_over(ended.map(payload).sum(), self.span())
     }
 
-    /// For each whole interval of `tau`: what each group of flows got of what all got, over its share by weight; 1 is
-    /// exact. Flow `i` is of group `i % weights.len()`, as in `RunSettings::weights`. Intervals in which nothing was sent
-    /// are left out.
+    /// Returns, for each whole interval of `tau`, each group's fraction of all bytes over its share by weight; 1 is
+    /// exact. Flow `i` is in group `i % weights.len()`, as in `RunSettings::weights`. Intervals without bytes are
+    /// left out.
     pub fn shares(&self, weights: &[f64], tau: Nanos) -> Vec<Vec<f64>> {
         let total: f64 = weights.iter().sum();
         let mut all = Vec::new();
@@ -148,15 +150,15 @@ impl Steady {
     }
 }
 
-/// What has left of a departure by `t`.
+/// Returns the bytes of a departure that have left by `t`.
 fn left_by(departure: &Departure, t: Instant) -> Bytes {
     if t >= departure.end {
         return departure.wire;
     }
-    // A log may have a packet of no length in time, or one that ends before it starts.
+    // A log may have a departure of zero length, or one that ends before it starts.
     let span = u128::from(departure.end.saturating_since(departure.start).get().max(1));
     let passed = u128::from(t.saturating_since(departure.start).get());
-    // What has passed is less than the span, since `t` is before the end: the result is less than the packet.
+    // `t` is before the end, so less than the span has passed and the result is less than the packet.
     Bytes((u128::from(departure.wire.get()) * passed / span) as u64)
 }
 

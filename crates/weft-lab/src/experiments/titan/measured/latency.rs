@@ -7,42 +7,43 @@ use weft_host::process::{Output, Signal};
 use weft_host::{NetNs, Process, Spawn};
 use weft_report::stats;
 
-/// The time between pings: a thousand in 10 s, and less than a thousandth of the link.
+/// Interval between pings: a thousand in 10 s, and less than a thousandth of the link.
 const INTERVAL_S: &str = "0.01";
-/// The ICMP message has 8 bytes of header and these.
+/// Payload of the ICMP message, which has 8 bytes of header besides.
 const PAYLOAD: &str = "1016";
 const END_GRACE: Duration = Duration::from_secs(3);
 
-/// ping under way. It ends when the value is dropped.
+/// A running ping. It is ended when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Ping(Process);
 
-/// What came back.
+/// Results of the pings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RoundTrips {
-    /// Round trips, in seconds, in the order in which they ended.
+    /// Round trips, in seconds, in the order of the answers.
     pub seconds: Vec<f64>,
-    /// Requests sent; those at the end may have had no time to be answered.
+    /// Requests sent; the last ones may have had no time to be answered.
     pub sent: u64,
 }
 
 impl RoundTrips {
-    /// The 90th percentile in seconds: the report's latency.
+    /// Returns the 90th percentile in seconds: the report's latency.
     pub fn p90(&self) -> Option<f64> {
         stats::percentile(&self.seconds, 90.0)
     }
 
-    /// The mean in seconds.
+    /// Returns the mean in seconds.
     pub fn mean(&self) -> Option<f64> {
         stats::mean(&self.seconds)
     }
 
-    /// Requests without an answer: lost, or sent so late that the answer came after the end.
+    /// Returns the number of requests without an answer: lost, or sent so late that the answer arrived after the end.
     pub fn unanswered(&self) -> u64 {
         self.sent.saturating_sub(self.seconds.len() as u64)
     }
 
-    /// What ping wrote: `N bytes from ADDRESS: icmp_seq=1 ttl=64 time=0.123 ms`, and at the end `N packets transmitted, ..`.
+    /// Parses ping's output: `N bytes from ADDRESS: icmp_seq=1 ttl=64 time=0.123 ms`, and at the end `N packets
+    /// transmitted, ..`.
     fn parse(text: &str) -> Self {
         let answers = text.lines().filter(|line| line.contains("icmp_seq=") && !line.contains("DUP!"));
         let millis = |line: &str| {
@@ -71,9 +72,9 @@ impl Ping {
         Ok(Self(process))
     }
 
-    /// Ends it, and reads what came back.
+    /// Ends ping, and reads its results.
     pub(super) fn finish(mut self) -> Result<RoundTrips, MeasuredError> {
-        // It writes what it has not written yet when it is interrupted, as at a terminal.
+        // On an interrupt ping writes its remaining output, as at a terminal.
         self.0.signal(Signal::INT)?;
         if self.0.wait_timeout(END_GRACE)?.is_none() {
             return Err(MeasuredError::Late("ping to end"));

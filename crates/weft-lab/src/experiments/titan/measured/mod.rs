@@ -1,13 +1,13 @@
 //! The Titan papers' experiment on real packets (technical report, section 3 and Tables 3 and 5; ATC'17, Table 3).
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`settings`] | what a run is: which of Titan's parts, how many flows, how long |
-//! | [`path`] | the seam to the NIC: namespaces, and a log of what left when |
+//! | [`settings`] | parameters of a run: Titan's mechanisms, flows, times |
+//! | [`path`] | the interface to the NIC: namespaces, and a log of departures |
 //! | [`nic`] | the path through the software NIC |
 //! | [`figures`] | fairness and throughput from that log: pure functions |
-//! | [`run`] | one run: iperf3's flows, pings, processors, and what came of them |
-//! | [`experiment`] | all runs in turns, means and spreads, and what they say of the papers' claims |
+//! | [`run`] | one run: iperf3's flows, pings, processor times, and the resulting figures |
+//! | [`experiment`] | all runs interleaved, means and spreads, and the papers' claims |
 
 pub mod experiment;
 pub mod figures;

@@ -16,14 +16,14 @@ use weft_units::{Nanos, Packets, TxQueueId, Weight};
 
 /// The port's name in the sender.
 const PORT: &str = "port0";
-/// Packets that a ring holds: those of hundreds of flows with two super-packets each.
+/// Packets that a ring holds: two super-packets each of hundreds of flows.
 const RING_PACKETS: u32 = 2000;
-/// Departures a second that room is made for at first: 16 KB pieces at 2 Gb/s. More are logged too.
+/// Initial capacity of the log in departures per second: 16 KB pieces at 2 Gb/s. The log grows beyond it.
 const DEPARTURES_PER_SECOND: u64 = 16_000;
-/// How long what is in the NIC may take to leave at the end.
+/// Time limit for the NIC to drain at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
-/// A NIC between two namespaces, and what is attached to it. Dropped in this order.
+/// A NIC between two namespaces, with queue assignment at its port. Dropped in this order.
 struct NicPath {
     titan: Attached,
     nic: SoftwareNic,
@@ -31,7 +31,7 @@ struct NicPath {
     testbed: Testbed,
 }
 
-/// What is attached, and goes with the path.
+/// Queue assignment at the port; detached when the value is dropped.
 struct Attached(Option<Titan>);
 
 impl Attached {
@@ -43,7 +43,7 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Some(titan) = self.0.take() {
-            // What cannot be detached is forgotten with its device.
+            // A failure is no loss: the attachment ends with its device.
             let _ = titan.detach();
         }
     }
@@ -52,7 +52,7 @@ impl Drop for Attached {
 /// Makes a path through the software NIC with [`RunSettings::queues`] queues.
 ///
 /// # Errors
-/// When a device, the eBPF programs or a cgroup cannot be made.
+/// Fails when a device, the eBPF programs or a cgroup cannot be made.
 pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, PathError> {
     let testbed = Testbed::create("ttn")?;
     let seconds = (settings.warm_up + settings.duration).as_secs_f64().ceil() as u64;
@@ -78,7 +78,7 @@ pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, PathError> {
     Ok(Box::new(path))
 }
 
-/// A cgroup for each group of weights.
+/// Makes a cgroup for each group of weights.
 fn cgroups(groups: usize) -> Result<Vec<Cgroup>, PathError> {
     if groups == 0 {
         return Ok(Vec::new());
@@ -88,7 +88,7 @@ fn cgroups(groups: usize) -> Result<Vec<Cgroup>, PathError> {
     (0..groups).map(|group| Ok(hierarchy.create(&name(group))?)).collect()
 }
 
-/// What a configuration of the papers is of ours.
+/// Returns our settings for a configuration of the papers.
 fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> Result<Settings, PathError> {
     let assignment = settings.config.assignment();
     let parts = Parts {
@@ -111,8 +111,8 @@ fn attached(settings: &RunSettings, weights: &[Weight], cgroups: &[Cgroup]) -> R
     })
 }
 
-/// Each core's queues as a driver's default XPS map deals them out: queue q belongs to core q modulo cores. With fewer queues
-/// than cores, cores share them.
+/// Returns each core's queues as in a driver's default XPS map: queue q belongs to core q modulo cores. With fewer
+/// queues than cores, cores share them.
 fn pools(queues: u16) -> Vec<Vec<TxQueueId>> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let queues = u32::from(queues);
@@ -155,7 +155,7 @@ impl Path for NicPath {
         self.cgroups.get(group)
     }
 
-    /// The NIC logs from its start; what is outside the steady part is not looked at.
+    /// The NIC logs from its start; departures outside the steady part are ignored later.
     fn begin_log(&mut self) -> Result<(), PathError> {
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! The seam to the NIC: a sender and a receiver with a multiqueue NIC between them, and a log of what left when.
+//! The interface to the NIC: a sender and a receiver with a multiqueue NIC between them, and a log of departures.
 //!
-//! Whatever implements [`Open`] and [`Path`] can be measured.
+//! Any implementation of [`Open`] and [`Path`] can be measured.
 
 use super::settings::RunSettings;
 use core::net::IpAddr;
@@ -14,112 +14,112 @@ use weft_sched::queues::Staleness;
 use weft_titan::error::TitanError;
 use weft_units::{Bytes, FlowKey, Instant, Nanos, Packets, TxQueueId};
 
-/// Why a path cannot be made, or does not work any longer.
+/// The reason that a path cannot be made, or no longer works.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// The namespaces and links.
+    /// A step on namespaces or links failed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// The NIC's start.
+    /// The NIC could not be started.
     #[error(transparent)]
     Multiqueue(#[from] MultiqueueError),
-    /// The NIC's end.
+    /// The NIC could not be stopped.
     #[error(transparent)]
     Nic(#[from] NicError),
-    /// Queue assignment at its port.
+    /// Queue assignment at the port failed.
     #[error(transparent)]
     Titan(#[from] TitanError),
-    /// A group's cgroup.
+    /// A group's cgroup could not be made.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// The thread that transmits is gone.
+    /// The transmit thread has ended.
     #[error("the NIC's worker has ended")]
     WorkerEnded,
-    /// What another kind of path says.
+    /// An error of another kind of path.
     #[error("{0}")]
     Other(String),
 }
 
-/// A packet, or a piece of one that a NIC sends at once, on the link.
+/// A departure: a packet, or a part of one that a NIC sends at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// When its first bit was on the link, by the monotonic clock ([`weft_host::clock::now`]).
+    /// When its first bit was sent, on the monotonic clock ([`weft_host::clock::now`]).
     pub start: Instant,
-    /// When its last bit was; not before `start`.
+    /// When its last bit was sent; not before `start`.
     pub end: Instant,
-    /// The queue it came from.
+    /// The queue.
     pub queue: TxQueueId,
-    /// Its flow: an index of [`Log::flows`].
+    /// The flow, as an index of [`Log::flows`].
     pub flow: u32,
-    /// Bytes on the wire: frames with checksum, preamble and gap, of all its segments.
+    /// Wire bytes of all segments: frames with checksum, preamble and gap.
     pub wire: Bytes,
     /// Ethernet frames.
     pub segments: Packets,
 }
 
-/// What left through the NIC.
+/// A log of departures.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Log {
-    /// Five-tuples by the departures' index; `None` for what is not IP.
+    /// Five-tuples by the departures' index; `None` for other packets than IP.
     pub flows: Vec<Option<FlowKey>>,
-    /// In any order.
+    /// The departures, in any order.
     pub departures: Vec<Departure>,
-    /// Departures that happened and are not in the log.
+    /// Departures missing from the log.
     pub lost: u64,
-    /// How old the weights of queues were when the NIC took them.
+    /// Ages of queue weights when the NIC applied them.
     pub weights: Staleness,
 }
 
-/// A NIC that runs, between two namespaces. All of it goes when the value is dropped.
+/// A running NIC between two namespaces. All of it is removed when the value is dropped.
 pub trait Path {
-    /// Where the flows come from.
+    /// Returns the namespace of the senders.
     fn sender(&self) -> &NetNs;
 
-    /// Where they go.
+    /// Returns the namespace of the receivers.
     fn receiver(&self) -> &NetNs;
 
-    /// The receiver's address; what is sent there passes the NIC's queues.
+    /// Returns the receiver's address; packets to it pass the NIC's queues.
     fn receiver_address(&self) -> IpAddr;
 
-    /// The cgroup that senders of a group of [`RunSettings::weights`] run in, where weights go by cgroup.
+    /// Returns the cgroup for senders of a group of [`RunSettings::weights`], if weights are by cgroup.
     fn cgroup(&self, group: usize) -> Option<&Cgroup> {
         let _ = group;
         None
     }
 
-    /// Begins to log. What left before is not needed.
+    /// Begins the log. Earlier departures are not needed.
     ///
     /// # Errors
-    /// What is wrong with the NIC.
+    /// Fails when the NIC no longer works.
     fn begin_log(&mut self) -> Result<(), PathError>;
 
-    /// Called a few times a second: whether the NIC still works.
+    /// Checks that the NIC still works; called a few times per second.
     ///
     /// # Errors
-    /// What is wrong with the NIC.
+    /// Fails when the NIC no longer works.
     fn check(&mut self) -> Result<(), PathError>;
 
-    /// Processor time that the NIC's own threads have used so far: what a NIC of hardware would not take from the host.
+    /// Returns the processor time of the NIC's own threads so far, which a hardware NIC would not take from the host.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// Fails when the time is unknown.
     fn nic_cpu(&self) -> Result<Nanos, PathError>;
 
-    /// Stops the NIC and gives what it has logged. The flows have ended when this is called.
+    /// Stops the NIC and returns its log. The flows must have ended.
     ///
     /// # Errors
-    /// What is wrong with the NIC.
+    /// Fails when the NIC cannot be stopped.
     fn stop(self: Box<Self>) -> Result<Log, PathError>;
 }
 
-/// Makes paths: a fresh one for each run.
+/// A source of paths: a fresh one for each run.
 pub trait Open {
-    /// Makes the namespaces, the NIC with [`RunSettings::queues`] queues and [`RunSettings::inner`] inside, attaches what
-    /// [`RunSettings::config`] asks for, and waits until the receiver can be reached.
+    /// Makes the namespaces, the NIC with [`RunSettings::queues`] queues and [`RunSettings::inner`] in each, attaches
+    /// queue assignment for [`RunSettings::config`], and waits until the receiver is reachable.
     ///
     /// # Errors
-    /// What is missing here or failed.
+    /// Fails when a requirement is missing or a step fails.
     fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, PathError>;
 }
 

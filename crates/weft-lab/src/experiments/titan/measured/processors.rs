@@ -1,9 +1,9 @@
-//! What the processors do: the whole machine's time that is not idle, and TCP's counters of a namespace.
+//! Processor time of the whole machine, and the TCP counters of a namespace.
 
 use super::run::MeasuredError;
 use weft_host::{NetNs, OsError};
 
-/// Counts of `/proc/stat` (proc_stat(5)), in ticks of any length, of all processors together.
+/// Counts of `/proc/stat` (proc_stat(5)), in ticks of any length, for all processors together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct CpuTimes {
     busy: u64,
@@ -19,8 +19,8 @@ impl CpuTimes {
         Self::parse(&text).ok_or(MeasuredError::Unreadable(path))
     }
 
-    /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest times are in `user` and `nice` already.
-    /// A processor that another machine has (steal) is not busy with ours.
+    /// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest times are included in
+    /// `user` and `nice`. Time that another machine has the processor (steal) is not busy time of ours.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -33,8 +33,8 @@ impl CpuTimes {
         Some(Self { busy, all: busy + idle + iowait + steal, cores })
     }
 
-    /// Percent of one processor that were not idle since `before`, summed over all: 200 when two were busy all the time (the
-    /// report's section 3). `None` when no tick has passed.
+    /// Returns the busy time since `before` in percent of one processor, summed over all: 200 for two that were busy
+    /// throughout (the report's section 3). `None` when no tick has passed.
     pub(super) fn percent_since(self, before: Self) -> Option<f64> {
         let all = self.all.saturating_sub(before.all);
         let busy = self.busy.saturating_sub(before.busy);
@@ -42,7 +42,7 @@ impl CpuTimes {
     }
 }
 
-/// The processors this process may use, from `Cpus_allowed_list` (proc_pid_status(5)).
+/// Returns the processors that this process may use, from `Cpus_allowed_list` (proc_pid_status(5)).
 pub(super) fn allowed() -> Result<Vec<u32>, MeasuredError> {
     let path = "/proc/thread-self/status";
     let text = std::fs::read_to_string(path).map_err(|e| OsError::new(format!("read {path}"), e))?;
@@ -51,7 +51,7 @@ pub(super) fn allowed() -> Result<Vec<u32>, MeasuredError> {
     cpus.ok_or(MeasuredError::Unreadable(path))
 }
 
-/// A list such as `0-3,8`.
+/// Parses a list such as `0-3,8`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -61,12 +61,12 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
-/// TCP's counters of a namespace.
+/// TCP counters of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct TcpCounters {
-    /// Segments sent again: `Tcp: RetransSegs`.
+    /// Segments retransmitted: `Tcp: RetransSegs`.
     pub(super) retransmitted: u64,
-    /// Packets that came before one sent earlier: `TcpExt: TCPOFOQueue`.
+    /// Packets received before an earlier one: `TcpExt: TCPOFOQueue`.
     pub(super) out_of_order: u64,
 }
 
@@ -87,7 +87,7 @@ impl TcpCounters {
     }
 }
 
-/// A counter of a table whose lines come in pairs: `PREFIX names...`, then `PREFIX numbers...`.
+/// Returns a counter of a table with pairs of lines: `PREFIX names...`, then `PREFIX numbers...`.
 fn counter(text: &str, prefix: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
     let (names, numbers) = (lines.next()?, lines.next()?);

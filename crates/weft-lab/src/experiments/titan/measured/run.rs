@@ -1,4 +1,22 @@
-//! One run: flows through a path, and what came of them in its steady part.
+//! A run: flows through a path, and the figures of its steady part.
+//!
+//! 1. Path. `Open` makes a fresh NIC between two namespaces, so that no state of an earlier run can affect this one.
+//! 2. Flows. The sender's TCP is configured, then iperf3 opens all connections. The run waits for the warm-up: slow
+//!    start and the queues that it builds must be over.
+//! 3. Log. It begins 20 ms before the steady part, so that packets that cross its beginning are in it. Pings start
+//!    next.
+//! 4. Steady part. An `Edge` is read at both ends: processor times, waits for a core, TCP counters. Differences of
+//!    the two are the figures, so the counters need no reset.
+//! 5. End. Pings, then flows, then the NIC: each is still needed by the one before. `figures` then computes
+//!    everything from the log and the two edges, without another reading.
+//!
+//! `Path` owns namespaces, NIC and log; `Traffic` owns the iperf3 processes and is declared after the path, so that
+//! it is dropped first on every way out. Rates come from departures at the link, not from iperf3's own reports.
+//!
+//! Rare branches. An incomplete log fails the run ([`MeasuredError::Lost`] has the count), since missing departures
+//! look like unfairness. So does a process or NIC that ends early, polled every 500 ms. A machine short of cores does
+//! not: its longest wait is [`Figures::core_wait`], and claims use it. Unanswered pings are counted in
+//! [`RoundTrips::unanswered`]. Where the kernel lacks a count, the figure is `None` and not 0.
 
 use super::figures::{Fairness, Steady};
 use super::latency::{Ping, RoundTrips};
@@ -17,51 +35,51 @@ use weft_host::{NetNs, OsError, clock};
 use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Instant, Nanos};
 
-/// How long is slept at a time, so that being asked to stop is noticed.
+/// Longest sleep, so that a request to stop is noticed.
 const NAP: Nanos = Nanos::from_millis(50);
-/// How often the applications and the NIC are looked after.
+/// Interval of the checks of applications and NIC.
 const CHECK_EVERY: Nanos = Nanos::from_millis(500);
-/// The log begins so long before the steady part, so that packets that its beginning cuts are in it.
+/// Time by which the log begins before the steady part, so that it has the packets that cross the beginning.
 const LOG_LEAD: Nanos = Nanos::from_millis(20);
 
-/// Why a run came to nothing.
+/// The reason that a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasuredError {
-    /// The settings make no sense.
+    /// The settings are invalid.
     #[error("{0}")]
     Settings(String),
-    /// The NIC.
+    /// A step on the path failed.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// iperf3.
+    /// iperf3 failed.
     #[error(transparent)]
     Iperf(IperfError),
-    /// ping.
+    /// ping failed.
     #[error("ping: {0}")]
     Ping(String),
-    /// Something did not happen in time.
+    /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),
-    /// A file of the kernel is not what it should be.
-    #[error("{0} does not have what proc(5) says")]
+    /// A file of the kernel has an unknown format.
+    #[error("{0} is not in the format of proc(5)")]
     Unreadable(&'static str),
-    /// Departures are missing in the log, so that nothing can be said of fairness.
-    #[error("the NIC's log lost {0} departures: log fewer at a time, or take a lower rate")]
+    /// Departures are missing from the log, so that fairness is unknown.
+    #[error("the NIC's log lost {0} departures: log fewer at a time, or use a lower rate")]
     Lost(u64),
-    /// The user asked to stop.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
-    /// A program.
+    /// A program could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// A namespace.
+    /// A step on a namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A setting.
+    /// A setting could not be changed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// Another call that the kernel refused.
+    /// Another system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -75,39 +93,40 @@ impl From<IperfError> for MeasuredError {
     }
 }
 
-/// What a run showed in its steady part.
+/// Figures of the steady part of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
-    /// Payload of all flows.
+    /// Payload rate of all flows.
     pub throughput: BitsPerSec,
-    /// Rate of each flow on the wire, by its number.
+    /// Wire rate of each flow, by its number.
     pub flows: Vec<BitsPerSec>,
-    /// NFM over 1 ms, where the rate is above 0.
+    /// NFM over 1 ms; `None` if the rate is 0.
     pub nfm_1ms: Option<Fairness>,
-    /// NFM over the interval that has as many packets as 1 ms at 10 Gb/s.
+    /// NFM over the interval with as many packets as 1 ms at 10 Gb/s.
     pub nfm_equal_packets: Option<Fairness>,
     /// NFM over 1 s.
     pub nfm_1s: Option<Fairness>,
-    /// Percent of a processor that the whole machine was busy: senders, receivers, kernel and NIC.
+    /// Busy time of the whole machine in percent of one processor: senders, receivers, kernel and NIC.
     pub cpu_percent: f64,
-    /// Percent of a processor of that which the NIC's own threads took.
+    /// The part of that time used by the NIC's own threads, in percent of one processor.
     pub cpu_nic_percent: f64,
-    /// Part of the time for which a sender, a receiver or the NIC's worker was ready to run and had no core: of the one that waited
-    /// longest, none where the kernel keeps no such count. A flow may have lost this much of its share to the machine.
+    /// The longest wait of a sender, a receiver or the NIC's worker that was runnable but had no core, as a fraction
+    /// of the time. `None` where the kernel keeps no such count. A flow may have lost this fraction of its share to
+    /// the machine.
     pub core_wait: Option<f64>,
     /// Pings through the port.
     pub round_trips: RoundTrips,
-    /// Segments that the sender sent again.
+    /// Segments that the sender retransmitted.
     pub retransmitted: u64,
-    /// Packets that came to the receiver before one sent earlier.
+    /// Packets that the receiver received before an earlier one.
     pub out_of_order: u64,
-    /// How old the weights of queues were when the NIC took them, over the whole run; none where it takes none.
+    /// Ages of queue weights when the NIC applied them, over the whole run; `None` if it has no weights.
     pub weights: Option<Staleness>,
-    /// With weights: for each second, what each group got over its share.
+    /// With weights: the rate of each group over its share, for each second.
     pub shares: Vec<Vec<f64>>,
 }
 
-/// What is read from the kernel and the NIC at both ends of the steady part.
+/// Readings of kernel and NIC at one end of the steady part.
 struct Edge {
     at: Instant,
     cpu: CpuTimes,
@@ -130,10 +149,12 @@ impl Edge {
     }
 }
 
-/// Makes a path, sends through it, and measures. Takes warm-up, duration and some seconds more. Nothing stays behind.
+/// Makes a path, sends through it, and measures. Takes warm-up, duration and some seconds more. Leaves nothing
+/// behind.
 ///
 /// # Errors
-/// Without rights, iperf3 or ping; when the path cannot be made; when the machine is too busy; when `cancelled` says so.
+/// Fails without rights, iperf3 or ping, when the path cannot be made, when the machine is too busy, and when
+/// `cancelled` asks to stop.
 pub fn run(
     open: &dyn Open,
     settings: &RunSettings,
@@ -145,7 +166,7 @@ pub fn run(
     }
     let mut path = open.open(settings)?;
     set_up_sender(path.sender(), settings)?;
-    // Declared after the path, so that it ends before it, whatever happens.
+    // Declared after the path, so that it is always dropped before it.
     let mut traffic = Traffic::start(&*path, settings, cancelled)?;
     wait(clock::now() + settings.warm_up, &mut *path, &mut traffic, cancelled)?;
     path.begin_log()?;
@@ -163,7 +184,7 @@ pub fn run(
     figures(settings, &log, &layout, window, [before, after], round_trips)
 }
 
-/// Sets what the sender's TCP is told.
+/// Applies the settings of the sender's TCP.
 fn set_up_sender(sender: &NetNs, settings: &RunSettings) -> Result<(), MeasuredError> {
     if let Some(log) = settings.sender.tso_rtt_log {
         sysctl::set(sender, "net.ipv4.tcp_tso_rtt_log", &log.to_string())?;
@@ -174,7 +195,7 @@ fn set_up_sender(sender: &NetNs, settings: &RunSettings) -> Result<(), MeasuredE
     Ok(())
 }
 
-/// Waits until `until`, looking after all that runs.
+/// Waits until `until`, checking applications and NIC.
 fn wait(
     until: Instant,
     path: &mut dyn Path,

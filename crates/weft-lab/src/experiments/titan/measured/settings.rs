@@ -1,25 +1,25 @@
-//! What a run is.
+//! Parameters of a run.
 
 use core::fmt;
 use weft_units::{BitsPerSec, Bytes, Nanos, Weight};
 
-/// How flows get their queues.
+/// The ways of assigning flows to queues.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Assignment {
-    /// By the hash of their five-tuple: what multiqueue devices do by themselves.
+    /// By hash of the five-tuple, as multiqueue devices do by default.
     Hash,
     /// By hash among the queues of the sending processor (XPS).
     Pool,
-    /// To the queue with the least active flows (DQA; technical report, section 4.1).
+    /// To the queue with the fewest active flows (DQA; technical report, section 4.1).
     Dynamic,
-    /// DQA among the queues of the sending processor.
+    /// By DQA among the queues of the sending processor.
     DynamicInPool,
 }
 
-/// Which of Titan's parts are on: the papers' configurations (technical report, Table 3).
+/// Configurations of Titan's mechanisms in the papers (technical report, Table 3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Config {
-    /// Nothing: queues by hash.
+    /// No mechanism: queues by hash.
     Hash,
     /// Queues by XPS.
     Xps,
@@ -38,11 +38,11 @@ pub enum Config {
 }
 
 impl Config {
-    /// All, in the papers' order.
+    /// All configurations, in the papers' order.
     pub const ALL: [Self; 8] =
         [Self::Hash, Self::Xps, Self::T1, Self::T2, Self::T3, Self::Tx1, Self::Tx2, Self::Tx3];
 
-    /// How flows get their queues.
+    /// Returns the way of assigning flows to queues.
     pub const fn assignment(self) -> Assignment {
         match self {
             Self::Hash => Assignment::Hash,
@@ -78,12 +78,12 @@ impl fmt::Display for Config {
     }
 }
 
-/// What is inside a queue, before the ring.
+/// The queue discipline inside a queue, before the ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Inner {
     /// First in, first out.
     Pfifo,
-    /// Stochastic fair queueing, as the report's C3 to C9 and all of its Titan rows.
+    /// Stochastic fair queueing, as in the report's C3 to C9 and all of its Titan rows.
     #[default]
     Sfq,
 }
@@ -97,46 +97,47 @@ impl fmt::Display for Inner {
     }
 }
 
-/// Settings of the sender's namespace; what is `None` stays as the kernel has it.
+/// Settings of the sender's namespace; `None` keeps the kernel's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SenderSettings {
-    /// `net.ipv4.tcp_tso_rtt_log`: how much a short round trip lets segments grow (`tcp_tso_autosize`, since Linux 5.18).
-    /// With 0 segments follow the flow's own rate, and a slow flow's small ones make it slower still where queues take
-    /// turns by packets.
+    /// `net.ipv4.tcp_tso_rtt_log`: the growth of segments on short round trips (`tcp_tso_autosize`, since Linux
+    /// 5.18). With 0 segments follow the flow's own rate; where queues take turns by packets, a slow flow's small
+    /// segments then make it slower still.
     pub tso_rtt_log: Option<u32>,
     /// `net.ipv4.tcp_limit_output_bytes`: the most bytes of a flow below its socket (TCP small queues).
     pub limit_output: Option<Bytes>,
 }
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunSettings {
-    /// Which of Titan's parts are on.
+    /// Titan's mechanisms in use.
     pub config: Config,
-    /// What is inside a queue.
+    /// The queue discipline inside a queue.
     pub inner: Inner,
-    /// TCP connections that send without end.
+    /// Number of TCP connections; each sends without end.
     pub flows: u32,
     /// The link's rate on the wire.
     pub rate: BitsPerSec,
-    /// The NIC's queues.
+    /// Number of the NIC's queues.
     pub queues: u16,
-    /// How long all flows have been sending when the steady part begins: slow start and the queues it built are over.
+    /// Time from the last connection to the steady part, for slow start and the queues it builds to pass.
     pub warm_up: Nanos,
-    /// The steady part.
+    /// Length of the steady part.
     pub duration: Nanos,
-    /// Decides about the flows' ports, and so about what a hash of them gives.
+    /// Seed of the flows' ports, and so of their hashes.
     pub seed: u64,
     /// DSOS: the largest piece of a flow that shares its queue; 16 KB in the papers' T3 and TX3.
     pub segment_bytes: Bytes,
-    /// DSOS: whether all queues send such pieces while any is shared, as the papers' implementation; else shared queues only.
+    /// DSOS: whether all queues send such pieces while any is shared, as in the papers' implementation; otherwise
+    /// only shared queues.
     pub segment_all: bool,
-    /// The NIC takes changed weights at most this often. With zero it takes each at once, as the authors' driver does; that
-    /// updates "can also be rate limited" is only said (ATC'17, section 3.2).
+    /// Least time between two updates of queue weights in the NIC. With zero it applies each at once, as the authors'
+    /// driver does; that updates "can also be rate limited" is only stated (ATC'17, section 3.2).
     pub update_interval: Nanos,
-    /// Weights of groups of flows: flow `i` belongs to group `i % weights.len()`. All alike without it.
+    /// Weights of groups of flows: flow `i` belongs to group `i % weights.len()`. `None` for equal weights.
     pub weights: Option<Vec<Weight>>,
-    /// The sender's TCP.
+    /// Settings of the sender's TCP.
     pub sender: SenderSettings,
 }
 
@@ -161,25 +162,29 @@ impl Default for RunSettings {
 }
 
 impl RunSettings {
-    /// The interval that carries as many packets as 1 ms does at the papers' 10 Gb/s: 10 ms at 1 Gb/s, 20 ms at 500 Mb/s.
+    /// Returns the interval with as many packets as 1 ms at the papers' 10 Gb/s: 10 ms at 1 Gb/s, 20 ms at 500 Mb/s.
     pub fn equal_packets(&self) -> Nanos {
-        // 10 Gb/s for 1 ms.
+        // The bytes of 1 ms at 10 Gb/s.
         self.rate.time_for(Bytes(1_250_000))
     }
 
-    /// What cannot be run, in words.
+    /// Checks that the settings can be run.
     ///
     /// # Errors
-    /// No flows or more than 1024, no queue, a steady part without a second, a rate below 1 Mb/s, more weights than flows.
+    /// Fails, with the reason in words, for no flows or more than 1024, no queue, a steady part shorter than a
+    /// second, a rate below 1 Mb/s, and more weights than flows.
     pub fn check(&self) -> Result<(), String> {
         if self.flows == 0 || self.flows > 1024 {
-            return Err(format!("{} flows are not 1 to 1024", self.flows));
+            return Err(format!("{} flows are outside 1 to 1024", self.flows));
         }
         if self.queues == 0 {
             return Err("a NIC without queues sends nothing".to_owned());
         }
         if self.duration < Nanos::from_secs(1) {
-            return Err(format!("a duration of {} has no second to be fair in", self.duration));
+            return Err(format!(
+                "a duration of {} is shorter than the second over which fairness is measured",
+                self.duration
+            ));
         }
         if self.rate < BitsPerSec(1_000_000) {
             return Err(format!("a rate of {} is below 1 Mb/s", self.rate));

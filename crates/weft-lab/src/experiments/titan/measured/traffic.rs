@@ -1,4 +1,5 @@
-//! iperf3 as the papers' bulk flows: a process for each processor, pinned, whose flows have ports that follow from the seed.
+//! iperf3 as the papers' bulk flows: a pinned process for each processor, whose flows have ports that follow from the
+//! seed.
 
 use super::path::Path;
 use super::processors::allowed;
@@ -7,26 +8,25 @@ use super::settings::RunSettings;
 use crate::traffic::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, deal};
 use weft_units::{FlowKey, Protocol};
 
-/// The congestion control of all flows: the papers' kernel has no other by itself.
+/// The congestion control of all flows: the default of the papers' kernel.
 const CONGESTION_CONTROL: &str = "cubic";
-/// Local ports of flows: below those that the kernel gives out by itself (32768 and up), which the connections for control
-/// have.
+/// Local ports of flows: below the kernel's ephemeral ports (32768 and up), which the control connections have.
 const PORTS: core::ops::Range<u16> = 10_000..30_000;
-/// How much longer than a run the flows would go on by themselves; they are ended with the run.
+/// Seconds by which the flows' own end is later than the run's; they are ended with the run.
 const SPARE_S: u64 = 120;
 
-/// A process and the flows it sends.
+/// A process and its flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Share {
     flows: u32,
     cpu: u32,
     first_port: u16,
-    /// Its group of weights, and how many flows of that group other processes before it have.
+    /// Its group of weights, and the number of that group's flows in earlier processes.
     group: usize,
     before: u32,
 }
 
-/// How a run's flows are dealt to processes.
+/// The distribution of a run's flows over processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FlowLayout {
     shares: Vec<Share>,
@@ -34,8 +34,8 @@ pub(super) struct FlowLayout {
 }
 
 impl FlowLayout {
-    /// Deals the flows of each group of weights evenly to a process for each of `cpus`, or more where one iperf3 cannot have
-    /// them all. A processor that would get no flow gets no process.
+    /// Distributes the flows of each group of weights evenly over a process for each of `cpus`, or over more where
+    /// one iperf3 cannot have them all. A processor without a flow gets no process.
     pub(super) fn new(settings: &RunSettings, cpus: &[u32]) -> Self {
         let groups = settings.weights.as_ref().map_or(1, Vec::len).max(1);
         let mut next_port = first_port(settings.seed, settings.flows);
@@ -55,8 +55,8 @@ impl FlowLayout {
         Self { shares, groups }
     }
 
-    /// The number of a flow: `0..flows`, its group being `number % groups`. `None` for whatever else is sent, such as
-    /// iperf3's connections for control and pings.
+    /// Returns the number of a flow: `0..flows`, its group being `number % groups`. `None` for other packets, such as
+    /// those of iperf3's control connections and pings.
     pub(super) fn number(&self, key: &FlowKey) -> Option<u32> {
         if key.protocol != Protocol::TCP {
             return None;
@@ -67,7 +67,8 @@ impl FlowLayout {
     }
 }
 
-/// The first local port: a function of the seed (SplitMix64, Steele, Lea and Flood 2014), such that all flows fit.
+/// Returns the first local port: a function of the seed (SplitMix64, Steele, Lea and Flood 2014), such that all flows
+/// fit.
 fn first_port(seed: u64, flows: u32) -> u16 {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -77,7 +78,7 @@ fn first_port(seed: u64, flows: u32) -> u16 {
     PORTS.start + (z % room) as u16
 }
 
-/// Flows under way. They end when the value is dropped.
+/// Running flows. They end when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Traffic {
     pub(super) layout: FlowLayout,
@@ -112,12 +113,12 @@ impl Traffic {
         Ok(Self { flows, layout })
     }
 
-    /// All processes, senders and receivers.
+    /// Returns the ids of all processes, senders and receivers.
     pub(super) fn pids(&self) -> Vec<i32> {
         self.flows.pids()
     }
 
-    /// Whether all processes still run.
+    /// Fails if a process has ended.
     pub(super) fn check(&mut self) -> Result<(), MeasuredError> {
         Ok(self.flows.check()?)
     }
@@ -135,7 +136,7 @@ mod tests {
         RunSettings { flows, weights, ..RunSettings::default() }
     }
 
-    /// The five-tuples that a layout's processes would make.
+    /// The five-tuples of a layout's processes.
     fn keys(layout: &FlowLayout) -> Vec<(FlowKey, usize)> {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let key =

@@ -1,10 +1,10 @@
-//! `titan-order`: whether a move ever lets a packet overtake another, and whether the counts are exact, over millions of packets
-//! on this machine.
+//! `titan-order`: checks over millions of packets on this machine that no move lets a packet overtake another, and
+//! that the counts are exact.
 //!
-//! Two rows have Titan at the sender's port, with fair queues and with FIFO queues in the NIC. In the third it is at the port of
-//! the end that answers, so that acknowledgements and replies are what is assigned. Flows fall silent and begin again at random,
-//! their threads change cores every millisecond, and both directions are busy. The last row has short flows only, as
-//! many a second as this machine carries.
+//! Two rows have Titan at the sender's port, with fair queues and with FIFO queues in the NIC. The third has it at
+//! the port of the answering end, so that acknowledgements and replies are assigned. Flows pause and resume at
+//! random, their threads change cores every millisecond, and both directions are busy. The last row has short flows
+//! only, as many per second as this machine carries.
 
 use super::run::{OrderReport, OrderSettings, run};
 use super::{Path, Stage};
@@ -25,32 +25,34 @@ use weft_units::{BitsPerSec, Nanos, Packets};
 
 /// The experiment's id.
 pub(crate) const ID: &str = "titan-order";
-/// What it shows.
+/// The title.
 pub(crate) const TITLE: &str = "Order of packets and exactness of counts on this machine";
-/// Where it was published.
+/// The publication.
 pub(crate) const SOURCE: &str =
     "Titan, ATC 2017, section 3.1: a flow moves only when none of its packets is queued";
 
 /// The receiver's device.
 const WIRE: &str = "wire0";
-/// Packets of each row, at a scale of 1: more than ten millions together.
+/// Packets of each row at a scale of 1: more than ten million in all.
 const PACKETS: u64 = 3_500_000;
-/// Packets that must have been looked at before none late says something.
+/// Packets that must be checked before the absence of late ones is evidence.
 const WANTED: u64 = 10_000_000;
-/// A row's time at most, at a scale of 1.
+/// The longest time of a row, at a scale of 1.
 const MOST: Duration = Duration::from_secs(240);
-/// How long there are short flows, at a scale of 1.
+/// Duration of short flows, at a scale of 1.
 const CHURN: Duration = Duration::from_secs(10);
-/// How long the last departures may take.
+/// Time limit for the last departures.
 const SETTLE: Duration = Duration::from_secs(10);
-/// The link: beyond what two cores carry in small packets, so the NIC's queues fill and drain all the time.
+/// The link's rate: beyond two cores' capacity in small packets, so that the NIC's queues fill and drain all the
+/// time.
 const LINK: BitsPerSec = BitsPerSec(2_000_000_000);
-/// Short flows that are tried a second: the rate of the papers' measure of churn.
+/// Short flows attempted per second: the rate in the papers' measurement of churn.
 const SHORT_PER_SECOND: u32 = 10_000;
-/// Flows that were counted out late, of those that became active, at most: what tracing programs miss (docs/titan.md).
+/// The greatest fraction of activations that are counted out late: departures that tracing programs miss
+/// (docs/titan.md).
 const REPAIRED: f64 = 0.005;
 
-/// What a row has.
+/// The kinds of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Row {
     Fair,
@@ -76,7 +78,7 @@ impl Row {
     }
 }
 
-/// What was seen of a row.
+/// The results of a row.
 #[derive(Debug)]
 struct Seen {
     row: Row,
@@ -85,7 +87,7 @@ struct Seen {
     late: u64,
     packets: u64,
     moves: u64,
-    /// Flows, and packets, that stand in the counts although there is no traffic.
+    /// Flows and packets that remain in the counts after the traffic.
     standing: u64,
     repaired: f64,
 }
@@ -93,7 +95,7 @@ struct Seen {
 /// Runs the experiment.
 ///
 /// # Errors
-/// It cannot run here, or it was stopped.
+/// Fails when it cannot run here, or was stopped.
 pub(crate) fn experiment(
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -117,7 +119,7 @@ pub(crate) fn experiment(
     Ok(experiment)
 }
 
-/// A row: a NIC with Titan, its traffic, and what stands in the counts when that has ended.
+/// Measures a row: a NIC with Titan, its traffic, and the counts that remain after it.
 fn measure(
     row: Row,
     given: &Asked,
@@ -140,7 +142,7 @@ fn measure(
     seen
 }
 
-/// What became of a row's traffic.
+/// Counts of a row's traffic.
 enum Traffic {
     Ordered(OrderReport),
     Short(ChurnReport),
@@ -250,7 +252,8 @@ fn stages(report: &OrderReport) -> Vec<(&'static str, &'static str, f64)> {
     figures
 }
 
-/// What stands in the counts of all queues, once nothing changes any more: flows, weights, packets and bytes that have not left.
+/// Returns the sum of all queues' counts once they are stable: flows, weights, and packets and bytes that have not
+/// left.
 fn standing(titan: &Titan) -> u64 {
     let begin = Instant::now();
     loop {
@@ -270,13 +273,13 @@ fn standing(titan: &Titan) -> u64 {
     }
 }
 
-/// Flows that were counted out late, of those that became active.
+/// Returns flows counted out late, as a fraction of activations.
 fn repaired(titan: &Titan) -> f64 {
     let repaired = titan.totals().repaired.load(Ordering::Relaxed);
     repaired as f64 / titan.page().activations().max(1) as f64
 }
 
-/// Table and claims.
+/// Builds table and claims.
 fn conclude(seen: &[Seen]) -> Experiment {
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
     for one in seen {

@@ -1,18 +1,19 @@
-//! Whether packets of a flow overtake each other, and where.
+//! A check for packets of a flow that overtake each other, and for the place where they do.
 //!
-//! An [`OrderCheck`] is an eBPF program at one hook of one device (`bpf/order.bpf.c`). It reads the number that a connected
-//! socket gives each packet in the IPv4 header's identification field (`ip_select_ident_segs`, include/net/ip.h) and counts
-//! those that come behind a higher one of their five-tuple. Several checks along a path are [`Stages`]: the first with a late
-//! packet is behind where it was overtaken.
+//! An [`OrderCheck`] is an eBPF program at one hook of one device (`bpf/order.bpf.c`). It reads the number that a
+//! connected socket gives each packet in the IPv4 header's identification field (`ip_select_ident_segs`,
+//! include/net/ip.h) and counts those that arrive after a higher one of their five-tuple. Several checks along a path
+//! are [`Stages`]: the first with a late packet follows the place of the overtaking.
 //!
-//! # What is judged
-//! IPv4 TCP and UDP of connected sockets of the sender. UDP sockets that are not connected number by other rules, and a
-//! five-tuple that a new UDP socket takes over begins at another number: neither may be on the path. Differences are signed and
-//! of 16 bits, so a packet must not be overtaken by 2^15 or more of its flow; windows and socket buffers are far smaller.
+//! # Checked packets
+//! IPv4 TCP and UDP of connected sockets of the sender. Unconnected UDP sockets number by other rules, and a
+//! five-tuple that a new UDP socket takes over starts at another number: neither may be on the path. Differences are
+//! signed and of 16 bits, so a packet must not be overtaken by 2^15 or more of its flow; windows and socket buffers
+//! are far smaller.
 //!
-//! # Room
-//! A check remembers [`FLOWS`] flows at most. A flow for which there is no room is not judged; its packets are counted
-//! as [`Counts::beyond`]. [`OrderCheck::forget_closed`] makes room.
+//! # Capacity
+//! A check remembers at most [`FLOWS`] flows. Packets of further flows are not checked but counted as
+//! [`Counts::beyond`]. [`OrderCheck::forget_closed`] frees entries.
 
 pub(crate) mod experiment;
 mod page;
@@ -32,75 +33,76 @@ use weft_units::{Bytes, FlowKey, Instant, Packets};
 /// The compiled program.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/order.bpf.o"));
 
-/// What can go wrong with an order check.
+/// Errors of an order check.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
-    /// The eBPF program.
+    /// The eBPF program could not be loaded.
     #[error("order check: {0}")]
     Bpf(#[from] BpfError),
-    /// The device.
+    /// A step on the device failed.
     #[error("order check: {0}")]
     Link(#[from] link::LinkError),
-    /// Its namespace.
+    /// A step on the namespace failed.
     #[error("order check: {0}")]
     NetNs(#[from] NetNsError),
 }
 
-/// The hook of a device.
+/// The hooks of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
-    /// What the device receives, before the stack has it.
+    /// Packets that the device receives, before the stack.
     Ingress,
-    /// What is sent to the device, before its qdisc.
+    /// Packets sent to the device, before its qdisc.
     Egress,
 }
 
-/// What a check has counted. Packets are segments: one of a super-packet counts as many as it will be cut into.
+/// Counts of a check. Packets are segments: a super-packet counts as the number of its segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Judged.
+    /// Packets checked.
     pub packets: Packets,
-    /// Frame bytes of the judged, before segmentation.
+    /// Frame bytes of the packets checked, before segmentation.
     pub bytes: Bytes,
-    /// Overtaken by a packet of their flow before they came here.
+    /// Packets overtaken by a packet of their flow before this hook.
     pub late: Packets,
-    /// Two cores had packets of one flow in the check at the same time, and the lock let the later one first: whether the path
-    /// would have is unknown here; a stage further on tells.
+    /// Packets of one flow that two cores had in the check at the same time, where the lock let the later one pass
+    /// first. Whether the path would have is unknown here; a later stage shows it.
     pub at_once: Packets,
-    /// Numbers that were skipped: of late packets, and of those that never came.
+    /// Numbers skipped: those of late packets, and of packets that never arrived.
     pub gaps: u64,
-    /// Without a number of a socket, hence not judged: SYN-ACKs, resets and acknowledgements that no socket has sent, fragments.
+    /// Packets without a socket's number, hence not checked: SYN-ACKs, resets and acknowledgements sent by no socket,
+    /// fragments.
     pub unnumbered: u64,
-    /// Of flows for which there was no room, hence not judged.
+    /// Packets of flows beyond the capacity, hence not checked.
     pub beyond: Packets,
     /// Flows; a five-tuple that closes and is used again counts again.
     pub flows: u64,
 }
 
-/// A packet that was overtaken.
+/// An overtaken packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LatePacket {
-    /// Its flow.
+    /// The flow.
     pub flow: FlowKey,
-    /// When it came, on the monotonic clock.
+    /// Time of arrival, on the monotonic clock.
     pub at: Instant,
-    /// When the one that had overtaken it was recorded.
+    /// Time at which the overtaking packet was recorded.
     pub overtaken_at: Instant,
-    /// The core on which it came.
+    /// The core on which it arrived.
     pub cpu: u32,
-    /// The core of the one that had overtaken it.
+    /// The core of the overtaking packet.
     pub overtaken_on: u32,
-    /// The number that was expected at least.
+    /// The least expected number.
     pub expected: u16,
-    /// The number it has.
+    /// The packet's number.
     pub seen: u16,
-    /// Its segments.
+    /// The number of its segments.
     pub segments: u32,
-    /// `skb->hash`, which says its queue, as it came to the hook. 0: none.
+    /// `skb->hash` at the hook, which selects the queue; 0 if unset.
     pub hash: u32,
 }
 
-/// A check at one hook. The program stays at the device after the value is dropped and goes away with the device.
+/// A check at one hook. The program stays at the device after the value is dropped, and is removed with the device.
 #[derive(Debug)]
 pub struct OrderCheck {
     page: SharedValue<Page>,
@@ -110,11 +112,11 @@ pub struct OrderCheck {
 }
 
 impl OrderCheck {
-    /// Attaches a check to `link` of `ns`. Programs that are attached later run before it, and one that does not answer
-    /// `TC_ACT_UNSPEC` keeps packets from it: attach it last.
+    /// Attaches a check to `link` of `ns`. It must be attached last: programs attached later run before it, and one
+    /// that returns anything but `TC_ACT_UNSPEC` hides packets from it.
     ///
     /// # Errors
-    /// When there is no such link, or the kernel refuses the program.
+    /// Fails when the link does not exist, or the kernel refuses the program.
     pub fn attach(ns: &NetNs, link: &str, hook: Hook) -> Result<Self, OrderError> {
         Self::attach_bounded(ns, link, hook, FLOWS)
     }
@@ -130,7 +132,7 @@ impl OrderCheck {
         Ok(Self { page, held, flows: object.table("order_flows")?, _object: object })
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         let page = &*self.page;
         let get = |count: &core::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
@@ -146,7 +148,7 @@ impl OrderCheck {
         }
     }
 
-    /// The first late packets, at most [`EXAMPLES`].
+    /// Returns the first late packets, at most [`EXAMPLES`].
     pub fn late(&self) -> Vec<LatePacket> {
         let complete = self.page.examples.iter().filter(|e| e.complete.load(Ordering::Acquire) != 0);
         let read = complete.map(|e| LatePacket {
@@ -163,13 +165,14 @@ impl OrderCheck {
         read.collect()
     }
 
-    /// Five-tuples that are in the table now.
+    /// Returns the number of five-tuples in the table.
     pub fn remembered(&self) -> u64 {
         self.held.0.load(Ordering::Relaxed)
     }
 
-    /// Forgets the flows that have sent a FIN or a reset and nothing for `idle` since. Returns how many. Packets that are later
-    /// still begin a series of their own and are not judged late: `idle` must be longer than a packet can be under way.
+    /// Removes the flows that sent a FIN or a reset and nothing for `idle` since. Returns their number. Even later
+    /// packets begin a new series and are not checked against the old one, so `idle` must exceed a packet's longest
+    /// transit.
     pub fn forget_closed(&self, idle: Duration) -> u64 {
         let before = clock::now().saturating_sub(idle.into()).as_nanos();
         let mut forgotten = 0;

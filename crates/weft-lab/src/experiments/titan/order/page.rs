@@ -1,13 +1,13 @@
-//! What the order check shares with its eBPF program: `bpf/order.h` in Rust. Both sides assert the sizes.
+//! Memory shared between the order check and its eBPF program: `bpf/order.h` in Rust. Both sides assert the sizes.
 
 use core::net::{IpAddr, Ipv6Addr};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 use weft_units::{FlowKey, Protocol};
 
-/// Most late packets that are kept as examples (`WEFT_ORDER_EXAMPLES`).
+/// The most late packets kept as examples (`WEFT_ORDER_EXAMPLES`).
 pub const EXAMPLES: usize = 64;
-/// Most flows that a check remembers (`WEFT_ORDER_FLOWS`).
+/// The most flows that a check remembers (`WEFT_ORDER_FLOWS`).
 pub const FLOWS: u64 = 131_072;
 
 /// A late packet (`struct weft_order_example`).
@@ -49,7 +49,7 @@ pub(super) struct Page {
     pub(super) examples: [Example; EXAMPLES],
 }
 
-/// How many flows are in the table.
+/// The number of flows in the table.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Held(pub(super) AtomicU64);
@@ -63,7 +63,7 @@ unsafe impl SharedLayout for Page {}
 unsafe impl SharedLayout for Held {}
 
 impl Example {
-    /// The flow. IPv4 addresses lie there as `::ffff:a.b.c.d`.
+    /// Returns the flow. IPv4 addresses are stored as `::ffff:a.b.c.d`.
     pub(super) fn flow(&self) -> FlowKey {
         FlowKey {
             src: address(&self.src),
@@ -83,11 +83,12 @@ fn address(words: &[AtomicU32; 4]) -> IpAddr {
     Ipv6Addr::from(octets).to_canonical()
 }
 
-/// Where `closed` and `last_ns` lie in an entry of the flows' table (`struct weft_order_flow`, 32 bytes).
+/// Indices of `closed` and `last_ns` in an entry of the flow table (`struct weft_order_flow`, 32 bytes).
 const CLOSED: usize = 7;
 const LAST_NS: usize = 24;
 
-/// Of an entry of the flows' table: whether it has closed, and when its last packet was recorded; `None` for what is none.
+/// Parses an entry of the flow table: whether it has closed, and when its last packet was recorded; `None` for other
+/// data.
 pub(super) fn entry(value: &[u8]) -> Option<(bool, u64)> {
     let last = value.get(LAST_NS..LAST_NS + 8)?.try_into().ok()?;
     Some((*value.get(CLOSED)? != 0, u64::from_ne_bytes(last)))

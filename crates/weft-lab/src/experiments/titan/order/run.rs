@@ -1,4 +1,4 @@
-//! Traffic until so many packets have been checked at every stage of a path.
+//! Traffic that runs until a number of packets has been checked at every stage of a path.
 
 use super::{Counts, OrderError, Path, Stage, StageReport, Stages};
 use crate::traffic::churn::{self, ChurnError, ChurnReport, ShortFlows};
@@ -8,34 +8,34 @@ use core::time::Duration;
 use weft_host::{OsError, clock};
 use weft_units::{Bytes, Nanos, Packets};
 
-/// How often the counts are looked at.
+/// Interval between readings of the counts.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often closed flows are forgotten, and how long they must have been silent: longer than a packet is under way.
+/// Interval between removals of closed flows, and their least silence: longer than a packet's transit.
 const FORGET: (Nanos, Duration) = (Nanos::from_millis(500), Duration::from_secs(1));
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderSettings {
-    /// Ends when so many packets (segments) have been judged at the sender's egress.
+    /// Packets (segments) checked at the sender's egress after which the run ends.
     pub packets: Packets,
-    /// Ends after so long at the latest, and the draining ([`traffic::DRAIN`]).
+    /// The longest duration, to which the draining is added ([`traffic::DRAIN`]).
     pub most: Duration,
-    /// Flows that last.
+    /// Long-lived flows.
     pub mix: Mix,
-    /// Flows that do not, at the same time.
+    /// Short flows at the same time.
     pub short: Option<ShortFlows>,
 }
 
-/// What can go wrong with a run.
+/// Errors of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderRunError {
-    /// A check.
+    /// A check failed.
     #[error(transparent)]
     Order(#[from] OrderError),
-    /// The traffic.
+    /// The traffic of long-lived flows failed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
-    /// The short flows.
+    /// The traffic of short flows failed.
     #[error(transparent)]
     Churn(#[from] ChurnError),
 }
@@ -46,29 +46,29 @@ impl From<OsError> for OrderRunError {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// What the sender's egress has seen.
+    /// Counts at the sender's egress.
     pub sent: Counts,
-    /// What the receiver's ingress has seen.
+    /// Counts at the receiver's ingress.
     pub received: Counts,
-    /// Since the beginning.
+    /// Time since the beginning.
     pub elapsed: Nanos,
 }
 
-/// What a run has found.
+/// Results of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderReport {
     /// The stages, in the order in which packets pass them.
     pub stages: Vec<StageReport>,
-    /// What became of the flows that last.
+    /// Results of the long-lived flows.
     pub mix: MixReport,
-    /// What became of the short ones.
+    /// Results of the short flows.
     pub short: Option<ChurnReport>,
-    /// How long there was traffic, draining included.
+    /// Duration of the traffic, draining included.
     pub elapsed: Nanos,
-    /// Whether as many packets were judged as asked for.
+    /// Whether as many packets were checked as requested.
     pub complete: bool,
 }
 
@@ -77,43 +77,45 @@ impl OrderReport {
         self.stages.iter().find(|s| s.stage == stage).map_or_else(Counts::default, |s| s.counts)
     }
 
-    /// Packets (segments) judged at the sender's egress.
+    /// Returns the packets (segments) checked at the sender's egress.
     pub fn packets(&self) -> Packets {
         self.at(Stage::Egress).packets
     }
 
-    /// Their frame bytes, before segmentation.
+    /// Returns their frame bytes, before segmentation.
     pub fn bytes(&self) -> Bytes {
         self.at(Stage::Egress).bytes
     }
 
-    /// Flows at the sender's egress.
+    /// Returns the number of flows at the sender's egress.
     pub fn flows(&self) -> u64 {
         self.at(Stage::Egress).flows
     }
 
-    /// The late packets of a stage; `None` if it is not on the path.
+    /// Returns the late packets of a stage; `None` if it is not on the path.
     pub fn late(&self, stage: Stage) -> Option<Packets> {
         self.stages.iter().find(|s| s.stage == stage).map(|s| s.counts.late)
     }
 
-    /// The first stage with a late packet.
+    /// Returns the first stage with a late packet.
     pub fn first_overtaken(&self) -> Option<Stage> {
         self.stages.iter().find(|s| s.counts.late > Packets(0)).map(|s| s.stage)
     }
 
-    /// Whether every packet was judged at every stage and none was late, and none came by two cores at once at the last.
+    /// Whether every stage checked every packet, none was late, and none was handled by two cores at once at the last
+    /// stage.
     pub fn in_order(&self) -> bool {
         let clean = |s: &StageReport| s.counts.late == Packets(0) && s.counts.beyond == Packets(0);
         self.stages.iter().all(clean) && self.at(Stage::Receiver).at_once == Packets(0)
     }
 }
 
-/// Attaches the stages, sends the traffic until the target, the bound or `stop`, and says what was late where. `progress` is
-/// called about twenty times a second. All threads have ended when it returns; the programs stay at the devices.
+/// Attaches the stages, sends the traffic until the target, the longest duration or `stop`, and reports late packets
+/// by stage. `progress` is called about twenty times per second. All threads have ended on return; the programs stay
+/// at the devices.
 ///
 /// # Errors
-/// When a check cannot be attached, or the settings of the traffic cannot be, or a socket or thread cannot be made.
+/// Fails when a check cannot be attached, for invalid settings, and when a socket or thread cannot be made.
 pub fn run(
     path: &Path<'_>,
     settings: &OrderSettings,
@@ -155,7 +157,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Both kinds of traffic at once. An error of one ends the other.
+/// Sends both kinds of traffic at once. An error of one ends the other.
 fn send(
     path: &Path<'_>,
     settings: &OrderSettings,
@@ -212,16 +214,16 @@ mod tests {
         println!("{report:?}");
         assert!(report.complete && report.packets() >= settings.packets, "{report:?}");
         assert!(last.is_some_and(|p| p.sent.packets <= report.packets() && p.elapsed <= report.elapsed));
-        // Well before the bound: the target has ended it.
+        // Well before the longest duration: the target ended it.
         assert!(report.elapsed < Nanos::from_secs(30), "{report:?}");
         let short = report.short.expect("short flows");
         assert!(report.mix.all_delivered() && short.clients.balances() && short.servers.balances());
-        // A connection is seen by its SYN; a UDP flow may be silent until the target is reached.
+        // A connection is visible by its SYN; a UDP flow may be silent until the target is reached.
         let connections = 16 + short.clients.started;
         assert!((connections..=connections + 4).contains(&report.flows()), "{report:?}");
         assert_eq!(report.late(Stage::Egress), Some(Packets(0)));
         assert_eq!((report.late(Stage::FarEnd), report.stages.len()), (None, 2));
-        // A veth itself may let packets of two cores overtake each other; the report must then say so.
+        // A veth itself may reorder packets of two cores; the report must then say so.
         let late = report.late(Stage::Receiver).expect("on the path");
         assert_eq!(report.first_overtaken(), (late > Packets(0)).then_some(Stage::Receiver));
     }

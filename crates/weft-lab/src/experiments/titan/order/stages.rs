@@ -1,4 +1,4 @@
-//! Order checks along a path: the first that has a late packet is behind the place where it was overtaken.
+//! Order checks along a path: the first with a late packet follows the place of the overtaking.
 
 use super::{Counts, Hook, LatePacket, OrderCheck, OrderError};
 use core::fmt;
@@ -6,31 +6,31 @@ use core::net::IpAddr;
 use core::time::Duration;
 use weft_host::NetNs;
 
-/// A device of a namespace.
+/// A device, with its namespace.
 pub type Device<'a> = (&'a NetNs, &'a str);
 
-/// The path that packets take.
+/// The path of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
-    /// Where sockets send from: the port, or the device that has the queues.
+    /// The device that sockets send from: the port, or the device with the queues.
     pub sender: Device<'a>,
-    /// The port's other end, if it is a veth; its ingress comes before the rings.
+    /// The port's other end, if it is a veth; its ingress precedes the rings.
     pub far: Option<Device<'a>>,
-    /// Where packets arrive.
+    /// The device at which packets arrive.
     pub receiver: Device<'a>,
     /// The receiver's address.
     pub server: IpAddr,
 }
 
-/// A place where order is checked.
+/// The places of checks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// The sender's egress hook, where queues are assigned. A packet that is late here was overtaken in the stack.
+    /// The sender's egress hook, where queues are assigned. A packet late here was overtaken in the stack.
     Egress,
-    /// The ingress of the veth's far end. A packet that is late only here was overtaken within the veth: each core has a
+    /// The ingress of the veth's far end. A packet late first here was overtaken within the veth: each core has a
     /// backlog of its own (`netif_rx`, net/core/dev.c).
     FarEnd,
-    /// The receiver's ingress. A packet that is late only here was overtaken in the rings, in the NIC or on the wire.
+    /// The receiver's ingress. A packet late first here was overtaken in the rings, in the NIC or on the wire.
     Receiver,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What a stage has seen.
+/// Results of a stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StageReport {
-    /// Which one.
+    /// The stage.
     pub stage: Stage,
-    /// Its counts.
+    /// The counts.
     pub counts: Counts,
-    /// Its first late packets.
+    /// The first late packets.
     pub late: Vec<LatePacket>,
 }
 
@@ -62,11 +62,12 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Attaches a check to each stage of the path. Whatever assigns queues must be attached already
+    /// Attaches a check to each stage of the path. Queue assignment must be attached already
     /// ([`OrderCheck::attach`]).
     ///
+    ///
     /// # Errors
-    /// When a device is not there, or the kernel refuses the program.
+    /// Fails when a device does not exist, or the kernel refuses the program.
     pub fn attach(path: &Path<'_>) -> Result<Self, OrderError> {
         let all = [
             (Stage::Egress, Some(path.sender), Hook::Egress),
@@ -80,12 +81,12 @@ impl Stages {
         Ok(Self { checks })
     }
 
-    /// The counts of one stage, if it is on the path.
+    /// Returns the counts of a stage; `None` if it is not on the path.
     pub fn counts(&self, stage: Stage) -> Option<Counts> {
         self.checks.iter().find(|(s, _)| *s == stage).map(|(_, check)| check.counts())
     }
 
-    /// What each has seen so far.
+    /// Returns the results of each stage so far.
     pub fn report(&self) -> Vec<StageReport> {
         let report = |(stage, check): &(Stage, OrderCheck)| StageReport {
             stage: *stage,
@@ -95,7 +96,7 @@ impl Stages {
         self.checks.iter().map(report).collect()
     }
 
-    /// Makes room at all of them: [`OrderCheck::forget_closed`].
+    /// Frees entries at all stages: [`OrderCheck::forget_closed`].
     pub fn forget_closed(&self, idle: Duration) {
         for (_, check) in &self.checks {
             check.forget_closed(idle);

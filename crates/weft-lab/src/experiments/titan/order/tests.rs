@@ -1,4 +1,4 @@
-//! The check against a slow and obvious one, on frames that are written by hand.
+//! The check against a slow and obvious one, on handwritten frames.
 
 use super::*;
 use core::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// A packet as far as it matters.
+/// The relevant fields of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     flow: u16,
@@ -23,7 +23,7 @@ struct Frame {
     flags: u8,
     id: u16,
     payload: u16,
-    /// Not 0: a super-packet of segments of that size.
+    /// Segment size of a super-packet; 0 for a single packet.
     segment: u16,
 }
 
@@ -50,7 +50,7 @@ impl Frame {
         }
     }
 
-    /// The frame with its virtio header (virtio specification 1.2, section 5.1.6).
+    /// Returns the frame with its virtio header (virtio specification 1.2, section 5.1.6).
     fn bytes(&self) -> Vec<u8> {
         let header = if self.tcp { 20u16 } else { 8 };
         let mut bytes = vec![0; VNET_HEADER_LEN];
@@ -114,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// The counts once all `frames` have come.
+    /// Returns the counts once all `frames` have arrived.
     fn counts(&self, packets: u64) -> Counts {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
@@ -129,7 +129,7 @@ impl Wire {
     }
 }
 
-/// Late packets by definition: some packet before it, of its flow, has a higher number. Numbers do not wrap here.
+/// Late packets by definition: an earlier packet of the flow has a higher number. Numbers do not wrap here.
 fn late_by_definition(frames: &[Frame]) -> Vec<Frame> {
     let late = |(i, frame): (usize, &Frame)| {
         let before = frames[..i].iter().filter(|other| other.flow == frame.flow);
@@ -218,12 +218,12 @@ fn a_connection_begins_a_series_of_its_own() {
         [Frame::tcp(2, SYN | ACK, 0, 0), Frame::tcp(2, ACK, 40_000, 5), Frame::tcp(2, ACK, 39_999, 5)];
     wire.send(&[first, Frame::tcp(1, ACK, 901, 5), Frame::tcp(1, RST | ACK, 902, 0), second]);
     wire.send(&accepted);
-    // No room for a third.
+    // The table is full for a third flow.
     wire.send(&[Frame::tcp(3, SYN, 1, 0), Frame::tcp(3, ACK, 2, 1)]);
     let counts = wire.counts(9);
     assert_eq!((counts.packets.get(), counts.late.get(), counts.flows), (6, 1, 3), "{counts:?}");
     assert_eq!((counts.unnumbered, counts.beyond.get(), counts.gaps), (1, 2, 0), "{counts:?}");
-    // Flow 1 is open again: nothing to forget, until it closes.
+    // Flow 1 is open again: it is not removed until it closes.
     assert_eq!(wire.check.forget_closed(Duration::ZERO), 0);
     wire.send(&[Frame::tcp(1, RST, 4, 0)]);
     wire.counts(10);
@@ -234,7 +234,8 @@ fn a_connection_begins_a_series_of_its_own() {
     assert_eq!((counts.packets.get(), counts.late.get(), counts.flows), (9, 2, 4), "{counts:?}");
 }
 
-/// Sends packets of one flow through both queues, from a core each. `by_turns`: each only when the one before has come.
+/// Sends packets of one flow through both queues, from a core each. `by_turns`: each only after the previous one has
+/// arrived.
 fn from_two_cores(wire: &Wire, frames: u16, by_turns: bool) {
     use core::sync::atomic::AtomicU16;
     let turn = AtomicU16::new(1);
@@ -269,7 +270,7 @@ fn two_cores_by_turns_are_in_order_and_at_once_nothing_is_lost() {
     let counts = wire.counts(u64::from(frames));
     assert_eq!(counts.packets.get(), u64::from(frames), "{counts:?}");
     assert_eq!((counts.late.get(), counts.at_once.get(), counts.gaps), (0, 0, 0), "{counts:?}");
-    // At once: the order is whatever it is, but each number that was skipped comes later, as late or at once.
+    // Concurrently: any order is possible, but each skipped number arrives later, as late or at once.
     let wire = Wire::create(FLOWS);
     from_two_cores(&wire, frames, false);
     let counts = wire.counts(u64::from(frames));

@@ -1,6 +1,6 @@
-//! `titan-shuffle`: the report's Figure 7 on this machine, in three configurations, each several times.
+//! `titan-shuffle`: the report's Figure 7 on this machine, in three configurations, each in several runs.
 //!
-//! The seeds are the outer loop, so that a change of the machine's mood meets all configurations alike.
+//! The seeds are the outer loop, so that changes of the machine's load affect all configurations alike.
 
 use super::run::{Outcome, ShuffleError, run};
 use super::settings::{Config, Settings, TOTAL_RATE};
@@ -13,18 +13,18 @@ use weft_report::stats;
 
 /// The experiment's id.
 pub const ID: &str = "titan-shuffle";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "Fairness of a shuffle of servers on this machine";
-/// Where it was published.
+/// The publication.
 pub const SOURCE: &str = "Titan technical report, Figures 7 and 8, on real packets";
 
-/// Runs of each configuration where nobody says how many.
+/// The default number of runs of each configuration.
 const RUNS: u32 = 3;
 /// Steps of progress in each run.
 const STEPS: usize = 100;
-/// Titan's slowest flow is no slower than vanilla's when it takes at most this much longer: runs differ by as much.
+/// The factor up to which Titan's slowest flow counts as no slower than vanilla's: runs differ by as much.
 const NO_SLOWER: f64 = 1.05;
-/// Points of a plot's line.
+/// Points per line of a plot.
 const POINTS: usize = 200;
 
 /// The runs of each configuration, by seed.
@@ -44,7 +44,7 @@ const COLUMNS: [(&str, Figure); 4] = [
 /// Runs the experiment.
 ///
 /// # Errors
-/// It cannot run here, a NIC's accounting does not balance, or it was stopped.
+/// Fails when it cannot run here, a NIC's accounting does not balance, or it was stopped.
 pub fn experiment(
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -75,7 +75,7 @@ pub fn experiment(
     Ok(experiment)
 }
 
-/// What all runs have in common.
+/// Returns the settings common to all runs.
 fn settings(given: &Asked) -> Result<Settings, String> {
     let mut settings = Settings::default();
     settings.servers = given.flows.unwrap_or(settings.servers);
@@ -87,7 +87,7 @@ fn settings(given: &Asked) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// Table, plots, claims and notes.
+/// Builds table, plots, claims and notes.
 fn conclude(common: &Settings, outcomes: &Outcomes) -> Experiment {
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
     for (config, runs) in outcomes {
@@ -128,7 +128,7 @@ fn conclude(common: &Settings, outcomes: &Outcomes) -> Experiment {
     experiment.finish()
 }
 
-/// The distribution function of values, in at most [`POINTS`] points.
+/// Returns the distribution function of values, in at most [`POINTS`] points.
 fn distribution(values: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let sorted = stats::sorted(values);
     let count = sorted.len();
@@ -139,7 +139,7 @@ fn distribution(values: &[f64]) -> (Vec<f64>, Vec<f64>) {
         .unzip()
 }
 
-/// The mean of a figure over a configuration's runs.
+/// Returns the mean of a figure over a configuration's runs.
 fn mean(outcomes: &Outcomes, config: Config, figure: Figure) -> Option<f64> {
     let values: Vec<f64> = outcomes.get(&config)?.iter().filter_map(figure).collect();
     stats::mean(&values)
@@ -187,9 +187,8 @@ fn notes(experiment: &mut Experiment, common: &Settings, outcomes: &Outcomes) {
     let again: u64 = all().map(|outcome| outcome.retransmitted).sum();
     let lost = all().map(|outcome| outcome.link_lost).fold(0.0, f64::max);
     experiment.notes.push(format!(
-        "the accounting of all NICs balances; {dropped} packets found a queue full, {again} segments were \
-         sent again; links lost at most {:.1} % of a run's time for \
-         want of a processor",
+        "the accounting of all NICs balances; {dropped} packets were dropped at full queues, {again} segments were \
+         retransmitted; links lost at most {:.1} % of a run's time because no processor was free",
         lost * 100.0
     ));
 }
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(experiment.cells.len(), 12);
         let cell = &experiment.cells[0];
         assert_eq!((cell.row.as_str(), cell.column.as_str(), cell.flows), ("vanilla", "spread_s_median", 6));
-        // Spreads 0.4, 0.2, 0.9 in one run, 0.2 thrice in the other.
+        // Spreads 0.4, 0.2, 0.9 in one run, three times 0.2 in the other.
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let measured = cell.measured.expect("measured");
         assert!(close(measured, 0.3) && close(cell.measured_runs[0], 0.4), "{cell:?}");

@@ -15,100 +15,101 @@ use weft_run::accounting::{QdiscDrops, conservation};
 use weft_titan::error::TitanError;
 use weft_units::{Bytes, Nanos};
 
-/// What the ends of the streams and their acknowledgements may take to pass before the NICs are stopped.
+/// Time for the ends of the streams and their acknowledgements to pass before the NICs are stopped.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Why a shuffle came to nothing.
+/// The reason that a shuffle failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShuffleError {
-    /// The settings make no sense.
+    /// The settings are invalid.
     #[error("{0}")]
     Settings(String),
-    /// The policy of one class was refused: a defect of the compiler.
+    /// The policy of one class was refused, which is a defect of the compiler.
     #[error("the policy of a NIC without one does not compile: {0}")]
     Policy(String),
-    /// A link without a MAC address.
-    #[error("link {0} of the switch has no MAC address; it must have been taken away")]
+    /// A link has no MAC address.
+    #[error("link {0} of the switch has no MAC address; it must have been removed")]
     NoMac(String),
     /// A NIC's worker ended by itself.
-    #[error("a server's NIC has ended; its devices must have been taken away")]
+    #[error("a server's NIC has ended; its devices must have been removed")]
     NicEnded,
-    /// A connection had not as many bytes as were to be sent.
-    #[error("the connection from server {from} had {got} instead of {of}")]
+    /// A connection delivered another number of bytes than were to be sent.
+    #[error("the connection from server {from} delivered {got} instead of {of}")]
     Cut {
         /// The sending server.
         from: usize,
-        /// What came.
+        /// Bytes delivered.
         got: Bytes,
-        /// What was sent.
+        /// Bytes to be sent.
         of: Bytes,
     },
-    /// It takes too long.
+    /// The shuffle exceeds its time limit.
     #[error(
         "{arrived} of {of} have arrived in {patience}; take fewer servers (--flows) or a smaller --transfer"
     )]
     Late {
-        /// What has come.
+        /// Bytes delivered.
         arrived: Bytes,
-        /// What was to come.
+        /// Bytes to be delivered.
         of: Bytes,
-        /// How long was waited.
+        /// The time limit.
         patience: Nanos,
     },
-    /// A NIC lost or made packets that nothing counts.
+    /// A NIC's accounting does not balance.
     #[error(
         "the accounting of server {server}'s NIC does not balance, which is a bug; please report it: {what}"
     )]
     Accounting {
         /// The server.
         server: usize,
-        /// What does not add up.
+        /// The violation, in words.
         what: String,
     },
-    /// A thread ended by a panic: a bug.
+    /// A thread panicked, which is a defect.
     #[error("a thread panicked, which is a bug; please report it")]
     Panicked,
-    /// A file of the kernel is not what it should be.
-    #[error("{0} does not have what proc(5) says")]
+    /// A file of the kernel has an unknown format.
+    #[error("{0} is not in the format of proc(5)")]
     Unreadable(&'static str),
-    /// The user asked to stop.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
-    /// A NIC.
+    /// A step on a NIC failed.
     #[error(transparent)]
     Nic(#[from] NicError),
-    /// A port or an uplink.
+    /// A step on a port or an uplink failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// Queue assignment.
+    /// Queue assignment failed.
     #[error(transparent)]
     Titan(#[from] TitanError),
-    /// A link, an address or a route.
+    /// A step on a link, an address or a route failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A namespace.
+    /// A step on a namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A setting.
+    /// A setting could not be changed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// Another call that the kernel refused.
+    /// Another system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
 }
 
-/// What a shuffle showed.
+/// The outcome of a shuffle.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// By sending server: how long each of its flows took, from the start of all to the last byte's reading.
+    /// Times of each server's flows, by sending server: from the common start until the receiver has read the last
+    /// byte.
     pub completions: Vec<Vec<Nanos>>,
-    /// Packets that found a queue full: a ring, the backlog before it, or the switch's queue to a server.
+    /// Packets dropped at full queues: rings, the backlogs before them, and the switch's queues.
     pub dropped: u64,
-    /// Segments that the servers sent again.
+    /// Segments that the servers retransmitted.
     pub retransmitted: u64,
-    /// The share of the time until the last completion that the worst server's link lost, because the machine had no
-    /// processor for it: 0 where the machine carries the rates.
+    /// The fraction of the time until the last completion that the worst server's link lost, because no processor was
+    /// free: 0 on a machine that carries the rates.
     pub link_lost: f64,
 }
 
@@ -124,7 +125,7 @@ impl Outcome {
         outcome
     }
 
-    /// For each server that sent something: seconds from its first to its last flow's completion (Figure 7).
+    /// Returns, for each server that sent something, the seconds from its first to its last completion (Figure 7).
     pub fn spreads(&self) -> Vec<f64> {
         let spread = |times: &Vec<Nanos>| {
             let (first, last) = (times.iter().min()?, times.iter().max()?);
@@ -133,21 +134,22 @@ impl Outcome {
         self.completions.iter().filter_map(spread).collect()
     }
 
-    /// Seconds that each flow of all servers took (Figure 8).
+    /// Returns the seconds of each flow of all servers (Figure 8).
     pub fn times(&self) -> Vec<f64> {
         self.completions.iter().flatten().map(|time| time.as_secs_f64()).collect()
     }
 
-    /// Seconds that the slowest flow took.
+    /// Returns the seconds of the slowest flow.
     pub fn slowest(&self) -> Option<f64> {
         stats::max(&self.times())
     }
 }
 
-/// Makes the servers, lets each send to every other, and takes all down again. Nothing stays behind.
+/// Makes the servers, lets each send to every other, and removes all again. Leaves nothing behind.
 ///
 /// # Errors
-/// Without rights, when the machine is too slow, when a NIC's accounting does not balance, when `stopped` says so.
+/// Fails without rights, when the machine is too slow, when a NIC's accounting does not balance, and when `stopped`
+/// asks for it.
 pub fn run(
     settings: &Settings,
     stopped: &dyn Fn() -> bool,
@@ -166,12 +168,12 @@ pub fn run(
     Ok(Outcome::new(completions, &accounting))
 }
 
-/// Every packet and byte of every NIC must be accounted for.
+/// Fails unless every packet and byte of every NIC is accounted for.
 fn check(accounting: &[Accounting]) -> Result<(), ShuffleError> {
     for (server, book) in accounting.iter().enumerate() {
         let mut violations = conservation(&book.nic, QdiscDrops::default()).violations();
         if book.nic.strays > 0 {
-            violations.push(format!("{} packets came without a doorbell", book.nic.strays));
+            violations.push(format!("{} packets arrived without a doorbell", book.nic.strays));
         }
         if !violations.is_empty() {
             return Err(ShuffleError::Accounting { server, what: violations.join("; ") });

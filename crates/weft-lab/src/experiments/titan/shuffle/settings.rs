@@ -1,4 +1,4 @@
-//! What a shuffle is.
+//! Parameters of a shuffle.
 
 use core::fmt;
 use weft_sched::queues::Inner;
@@ -17,10 +17,10 @@ pub enum Config {
 }
 
 impl Config {
-    /// All, in the order of the figure.
+    /// All configurations, in the order of the figure.
     pub const ALL: [Self; 3] = [Self::Vanilla, Self::Optimised, Self::Titan];
 
-    /// What takes turns inside a queue.
+    /// Returns the queue discipline inside a queue.
     pub const fn inner(self) -> Inner {
         match self {
             Self::Vanilla => Inner::Fifo,
@@ -28,7 +28,8 @@ impl Config {
         }
     }
 
-    /// What is attached to every server's port. The NIC takes changed weights at once, as the authors' driver does.
+    /// Returns the queue assignment at every server's port. The NIC applies changed weights at once, as the authors'
+    /// driver does.
     pub fn attached(self) -> Option<Attached> {
         let parts = Parts { dqa: true, dqwa: true, dsos: true };
         let titan = || Attached { parts, update_interval: Nanos::ZERO, ..Attached::default() };
@@ -48,23 +49,23 @@ impl fmt::Display for Config {
 
 /// The most servers: each has two threads of its NIC, two of its transfers, and a descriptor for each ring.
 pub const MOST_SERVERS: u32 = 64;
-/// What all servers together send at most where nobody says a rate.
+/// The default rate of all servers together.
 pub const TOTAL_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// What the servers have.
+    /// The servers' configuration.
     pub config: Config,
     /// Servers, each of which sends to every other.
     pub servers: u32,
-    /// What each server sends to each other.
+    /// Bytes that each server sends to each other.
     pub transfer: Bytes,
     /// Rate of each server's link.
     pub rate: BitsPerSec,
     /// Queues of each server's NIC.
     pub queues: u16,
-    /// Decides about the flows' ports, and so about what a hash of them gives.
+    /// Seed of the flows' ports, and so of their hashes.
     pub seed: u64,
 }
 
@@ -82,18 +83,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A server's rate such that all together send [`TOTAL_RATE`].
+    /// Returns the rate per server with which all together send [`TOTAL_RATE`].
     pub fn rate_for(servers: u32) -> BitsPerSec {
         BitsPerSec(TOTAL_RATE.get() / u64::from(servers.max(1)))
     }
 
-    /// What cannot be run, in words.
+    /// Checks that the settings can be run.
     ///
     /// # Errors
-    /// Servers not 2 to [`MOST_SERVERS`], nothing to transfer, no queue or more than 256, a rate below 1 Mb/s.
+    /// Fails, with the reason in words, for servers outside 2 to [`MOST_SERVERS`], an empty transfer, no queue or
+    /// more than 256, and a rate below 1 Mb/s.
     pub fn check(&self) -> Result<(), String> {
         if !(2..=MOST_SERVERS).contains(&self.servers) {
-            return Err(format!("{} servers are not 2 to {MOST_SERVERS}; give --flows N", self.servers));
+            return Err(format!("{} servers are outside 2 to {MOST_SERVERS}; give --flows N", self.servers));
         }
         if self.transfer == Bytes(0) {
             return Err("a transfer of 0 bytes completes nothing; give --transfer SIZE".to_owned());
@@ -107,12 +109,12 @@ impl Settings {
         Ok(())
     }
 
-    /// What a server sends in all, payload only.
+    /// Returns the payload bytes that a server sends in all.
     pub fn of_server(&self) -> Bytes {
         Bytes(self.transfer.get().saturating_mul(u64::from(self.servers.saturating_sub(1))))
     }
 
-    /// How long a run may take: ten times what the payload takes at the rate, and half a minute.
+    /// Returns the time limit of a run: ten times the payload's time at the rate, and half a minute.
     pub fn patience(&self) -> Nanos {
         Nanos::from_secs(30) + Nanos(self.rate.time_for(self.of_server()).get().saturating_mul(10))
     }

@@ -1,8 +1,9 @@
-//! Servers and a switch: a network namespace with a multiqueue software NIC for each server, and one in which their uplinks
-//! meet. Nothing outside is touched, and all of it goes when the value is dropped.
+//! Servers and a switch: a network namespace with a multiqueue software NIC for each server, and one that joins their
+//! uplinks. Nothing outside them is touched, and all is removed when the value is dropped.
 //!
-//! The switch forwards by the servers' addresses (a route of 32 bits to each uplink's TAP), so it needs nothing of the kernel
-//! but IPv4 forwarding. It has no rates of its own: what a server is sent by all others at once comes as fast as they send.
+//! The switch forwards by the servers' addresses (a route of 32 bits to each uplink's TAP), so it needs only IPv4
+//! forwarding from the kernel. It has no rates of its own: packets to a server arrive as fast as all others send
+//! them.
 
 use super::run::ShuffleError;
 use super::settings::Settings;
@@ -20,33 +21,35 @@ use weft_sched::queues::Service;
 use weft_titan::device::Titan;
 use weft_units::Nanos;
 
-/// All traffic is one class: the NICs know queues only.
+/// All traffic is one class: the NICs only know queues.
 const POLICY: &str = "root = fair of default";
-/// The port's name in a server's namespace, with the server's number: the rings of all lie in one namespace.
+/// The port's name in a server's namespace, followed by the server's number: the rings of all are in one namespace.
 const PORT: &str = "port";
-/// Rings of a queue whose flows take turns: more than the flows with data that it has of 24 servers.
+/// Rings of a queue whose flows take turns: more than its flows with data from 24 servers.
 const RINGS_OF_QUEUE: usize = 16;
-/// Packets that a ring holds: two super-packets of each of the at most 126 flows with data or acknowledgements, and some.
+/// Packets that a ring holds: two super-packets of each of at most 126 flows with data or acknowledgements, and a
+/// margin.
 const RING_PACKETS: u32 = 1000;
-/// Packets that an uplink's TAP holds: super-packets of all other servers while the NIC's thread waits for a processor.
+/// Packets that an uplink's TAP holds: super-packets of all other servers while the NIC's thread waits for a
+/// processor.
 const SWITCH_PACKETS: u32 = 4000;
-/// How far a link's clock may lag, as the multiqueue testbed of `weft-nic` has it.
+/// The most that a link's clock may lag, as in the multiqueue testbed of `weft-nic`.
 const CATCH_UP: Nanos = Nanos::from_millis(50);
-/// How long the links may take to come up.
+/// Time limit for the links to come up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long what is in a NIC may take to leave at the end.
+/// Time limit for a NIC to drain at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
-/// A server's address: 10.97/16 holds them all.
+/// Returns a server's address; 10.97/16 has them all.
 fn address(server: u32) -> IpAddr {
     let [_, _, high, low] = (server + 1).to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(10, 97, high, low))
 }
 
-/// The bits of the network's prefix.
+/// Length of the network's prefix.
 const PREFIX: u8 = 16;
 
-/// Queue assignment at a port; it goes with the value.
+/// Queue assignment at a port; detached when the value is dropped.
 struct Attached(Option<Titan>);
 
 impl Attached {
@@ -58,7 +61,7 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Some(titan) = self.0.take() {
-            // What cannot be detached is forgotten with its device.
+            // A failure is no loss: the attachment ends with its device.
             let _ = titan.detach();
         }
     }
@@ -68,20 +71,20 @@ impl Drop for Attached {
 pub(super) struct Server {
     titan: Attached,
     nic: SoftwareNic,
-    /// Where its sockets are.
+    /// The namespace of its sockets.
     pub(super) ns: NetNs,
-    /// Where the others reach it.
+    /// Its address for the others.
     pub(super) address: IpAddr,
-    /// Its uplink's name in the switch.
+    /// The name of its uplink in the switch.
     uplink: String,
 }
 
-/// What a server's NIC and its switch port have counted.
+/// Counters of a server's NIC and its switch port.
 pub(super) struct Accounting {
     pub(super) nic: Totals,
-    /// Packets to the server that the switch had no room for.
+    /// Packets to the server that the switch dropped.
     pub(super) switch_drops: u64,
-    /// Segments that the server sent again.
+    /// Segments that the server retransmitted.
     pub(super) retransmitted: u64,
 }
 
@@ -93,7 +96,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Makes all of it, and waits until packets pass. `stopped` is asked between the servers.
+    /// Makes servers and switch, and waits until packets pass. `stopped` is polled between the servers.
     pub(super) fn create(settings: &Settings, stopped: &dyn Fn() -> bool) -> Result<Self, ShuffleError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -116,12 +119,12 @@ impl Network {
         Ok(network)
     }
 
-    /// Whether all NICs still work.
+    /// Whether all NICs still run.
     pub(super) fn is_running(&self) -> bool {
         self.servers.iter().all(|server| server.nic.is_running())
     }
 
-    /// Takes queue assignment off, stops the NICs, and gives their accounting by server.
+    /// Detaches queue assignment, stops the NICs, and returns their accounting by server.
     pub(super) fn stop(mut self) -> Result<Vec<Accounting>, ShuffleError> {
         let switch = self.switch.handle()?;
         let close = |Server { titan, nic, ns, uplink, .. }: Server| {
@@ -140,7 +143,7 @@ impl Drop for Network {
     }
 }
 
-/// Does it with all servers at the same time. The kernel waits for all processors with each ring that is closed
+/// Runs `work` on all servers at the same time. For each ring that is closed the kernel waits for all processors
 /// (`tap_put_queue`, drivers/net/tap.c), some 20 ms: seconds for a NIC, and no longer for all of them together.
 fn at_once<R: Send>(servers: Vec<Server>, work: impl Fn(Server) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
@@ -150,17 +153,17 @@ fn at_once<R: Send>(servers: Vec<Server>, work: impl Fn(Server) -> R + Sync) -> 
     })
 }
 
-/// Where a namespace's TCP counts (proc(5)).
+/// The file with a namespace's TCP counters (proc(5)).
 const SNMP: &str = "/proc/thread-self/net/snmp";
 
-/// Segments that the namespace's TCP has sent again.
+/// Returns the segments that the namespace's TCP retransmitted.
 fn retransmitted(ns: &NetNs) -> Result<u64, ShuffleError> {
     let failed = |e| OsError::new(format!("read {SNMP} of {ns}"), e);
     let text = ns.run(|| std::fs::read_to_string(SNMP))?.map_err(failed)?;
     retransmitted_of(&text).ok_or(ShuffleError::Unreadable(SNMP))
 }
 
-/// `RetransSegs` of the pair of lines that begin with `Tcp:`, names and numbers.
+/// Returns `RetransSegs` of the pair of lines that begin with `Tcp:`, names and numbers.
 fn retransmitted_of(snmp: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp:"));
     let (names, numbers) = (lines.next()?, lines.next()?);
@@ -174,7 +177,7 @@ fn policy() -> Result<CompiledPolicy, ShuffleError> {
     compiled.policy.clone().ok_or_else(refused)
 }
 
-/// Lets the namespace's kernel forward IPv4. Packets that come from where a route leads are let in.
+/// Enables IPv4 forwarding in the namespace, and accepts packets from any interface with a route to their source.
 fn forward(switch: &NetNs) -> Result<(), ShuffleError> {
     quiet(switch);
     for (key, value) in [
@@ -187,13 +190,14 @@ fn forward(switch: &NetNs) -> Result<(), ShuffleError> {
     Ok(())
 }
 
-/// Router and neighbour discovery would be packets that nobody has sent. A kernel without IPv6 sends none.
+/// Disables IPv6, whose router and neighbour discovery would send packets of no flow. A kernel without IPv6 sends
+/// none.
 fn quiet(ns: &NetNs) {
     let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
     let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
 }
 
-/// A server whose NIC's uplink lies in the switch.
+/// Makes a server whose NIC's uplink is in the switch.
 fn server(
     policy: &CompiledPolicy,
     settings: &Settings,
@@ -243,8 +247,8 @@ fn server(
     Ok(Server { titan: Attached(titan), ..server })
 }
 
-/// Addresses, routes and neighbours, all of them permanent: no ARP crosses a NIC. To a server, all others are at the MAC
-/// address of its own switch port, which so takes what is for them.
+/// Adds addresses, routes and neighbours, all permanent, so that no ARP crosses a NIC. For a server, all others are
+/// at the MAC address of its own switch port, which thus receives their packets.
 fn connect(server: &Server, port: &str, mac: Mac, servers: u32, switch: &NetNs) -> Result<(), ShuffleError> {
     link::set_up(switch, &server.uplink)?;
     let gone = || ShuffleError::NoMac(server.uplink.clone());

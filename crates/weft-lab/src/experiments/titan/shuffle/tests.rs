@@ -1,4 +1,4 @@
-//! Small shuffles on real packets, and what is left when one is stopped.
+//! Small shuffles on real packets, and the cleanup when one is stopped.
 
 use super::run::{Outcome, ShuffleError, run};
 use super::settings::{Config, Settings};
@@ -6,7 +6,7 @@ use core::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_units::{BitsPerSec, Bytes};
 
-/// One at a time: they share the processors, and count namespaces.
+/// Serialises the tests: they share the processors, and count namespaces.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -22,7 +22,7 @@ fn small(config: Config) -> Settings {
     }
 }
 
-/// The namespaces of shuffles of this process.
+/// The shuffles' namespaces of this process.
 fn namespaces() -> Vec<String> {
     let prefix = weft_host::RunId::current().name("shf");
     let entries = std::fs::read_dir(weft_host::netns::NETNS_DIR).into_iter().flatten().flatten();
@@ -45,7 +45,7 @@ fn every_server_sends_to_every_other_in_every_configuration() {
         let outcome: Outcome = run(&small(config), &|| false, &mut progress).expect("a shuffle");
         let flows: Vec<usize> = outcome.completions.iter().map(Vec::len).collect();
         assert_eq!(flows, [2, 2, 2], "{config}");
-        // A server's 400 KB need 64 ms at 50 Mb/s, of which the NIC's clock may catch up on 50 ms.
+        // A server's 400 KB take 64 ms at 50 Mb/s, of which the NIC's clock may catch up 50 ms.
         let slowest = outcome.slowest().expect("flows");
         assert!(slowest > 0.014, "{config}: {slowest} s is faster than the link");
         assert!(outcome.spreads().iter().all(|spread| *spread < slowest), "{outcome:?}");

@@ -23,25 +23,25 @@ use std::thread::ScopedJoinHandle;
 use weft_host::{OsError, clock};
 use weft_units::{Bytes, Instant, Nanos};
 
-/// Where every server listens.
+/// The port on which every server listens.
 const PORT: u16 = 7000;
-/// Local ports: below those that the kernel gives out by itself (32768 and up).
+/// Local ports: below the kernel's ephemeral ports (32768 and up).
 const LOCAL_PORTS: core::ops::Range<u16> = 10_000..30_000;
-/// The congestion control of all flows: the papers' kernel has no other by itself.
+/// The congestion control of all flows: the default of the papers' kernel.
 const CONGESTION_CONTROL: &str = "cubic";
-/// How long a connection may take to open.
+/// Time limit for a connection to open.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// What is written of one connection before the next one's turn.
+/// Bytes written on one connection before the next one's turn.
 const PIECE: usize = 64 << 10;
-/// What is read at a time.
+/// Bytes per read.
 const READ: usize = 256 << 10;
-/// How long a thread waits before it looks whether it shall end.
+/// Longest wait of a thread between polls of the stop flag.
 const LOOK: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How often the threads are looked after.
+/// Interval between checks of the threads.
 const NAP: Duration = Duration::from_millis(20);
-/// What the threads may take to start before the first byte.
+/// Time for the threads to start before the first byte.
 const HEAD_START: Nanos = Nanos::from_millis(20);
-/// What is sent; what it is does not matter.
+/// Payload; its content is irrelevant.
 static PAYLOAD: [u8; PIECE] = [0x5a; PIECE];
 
 /// A connection, and the server at its other end.
@@ -50,7 +50,7 @@ struct Peer {
     server: usize,
 }
 
-/// One server's ends of all connections that it has.
+/// A server's ends of its connections.
 struct Ends {
     outgoing: Vec<Peer>,
     incoming: Vec<Peer>,
@@ -61,17 +61,17 @@ pub(super) struct Connections {
     ends: Vec<Ends>,
 }
 
-/// What the transfers need to know besides.
+/// The observer of the transfers.
 pub(super) struct Watch<'a> {
-    /// Whether the NICs still work.
+    /// Whether the NICs still run.
     pub(super) is_running: &'a dyn Fn() -> bool,
-    /// Whether the user wants an end.
+    /// Whether the user asked to stop.
     pub(super) stopped: &'a dyn Fn() -> bool,
-    /// Told the share of all bytes that have arrived.
+    /// Receives the fraction of all bytes that has arrived.
     pub(super) progress: &'a mut dyn FnMut(f64),
 }
 
-/// The local port of each server's first connection: a function of the seed.
+/// Returns the local port of each server's first connection: a function of the seed.
 fn first_ports(settings: &Settings) -> Vec<u16> {
     let mut random = Pcg64Mcg::new(u128::from(settings.seed) << 1 | 1);
     let room = u64::from(LOCAL_PORTS.end - LOCAL_PORTS.start) - u64::from(settings.servers);
@@ -88,7 +88,7 @@ fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_tcp_congestion(&socket, CONGESTION_CONTROL)?;
     rustix::net::bind(&socket, &from)?;
-    // socket(7): the limit of sending is that of connect(2) too.
+    // socket(7): the limit of sending also applies to connect(2).
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_PATIENCE))?;
     rustix::net::connect(&socket, &to)?;
     let stream = TcpStream::from(socket);
@@ -124,8 +124,8 @@ impl Connections {
         Ok(Self { ends })
     }
 
-    /// Starts all transfers together, and waits until all are complete: how long each took, by sending server, in the order
-    /// of the receiving ones.
+    /// Starts all transfers together, and waits until all are complete. Returns the time of each, by sending server,
+    /// in the order of the receiving ones.
     pub(super) fn transfer(
         &self,
         settings: &Settings,
@@ -155,7 +155,7 @@ impl Connections {
             job.end.store(true, Ordering::Relaxed);
             let sent = joined(senders);
             let received = joined(receivers);
-            // Why it was ended says more than that the threads did not come to theirs.
+            // The reason for the stop is more useful than the error of threads that were stopped.
             waited?;
             sent?;
             received
@@ -164,7 +164,7 @@ impl Connections {
     }
 }
 
-/// Connects a server to all others, from local ports from `first` on.
+/// Connects a server to all others, from local ports starting at `first`.
 fn to_all(number: usize, addresses: &[IpAddr], first: u16) -> Result<Vec<Peer>, ShuffleError> {
     let others = addresses.iter().enumerate().filter(|(other, _)| *other != number);
     let open = |((server, address), port): ((usize, &IpAddr), u16)| {
@@ -175,7 +175,7 @@ fn to_all(number: usize, addresses: &[IpAddr], first: u16) -> Result<Vec<Peer>, 
     others.zip(first..).map(open).collect()
 }
 
-/// Takes the connection of every other server.
+/// Accepts a connection from every other server.
 fn accept(listener: &TcpListener, addresses: &[IpAddr]) -> Result<Vec<Peer>, ShuffleError> {
     let mut incoming = Vec::with_capacity(addresses.len());
     let until = clock::now() + Nanos::from_secs(10);
@@ -196,13 +196,13 @@ fn accept(listener: &TcpListener, addresses: &[IpAddr]) -> Result<Vec<Peer>, Shu
     Ok(incoming)
 }
 
-/// A transfer to a server, or a connection of its, that was read to its end.
+/// A transfer that was read to its end.
 struct Received {
     from: usize,
     took: Nanos,
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Job {
     transfer: Bytes,
     begin: Instant,
@@ -215,7 +215,7 @@ impl Job {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// Those of `peers` that are ready for `what`, after at most [`LOOK`].
+    /// Returns the peers that are ready for `what`, after waiting at most [`LOOK`].
     fn ready(peers: &[(&Peer, u64)], what: PollFlags) -> Result<Vec<bool>, ShuffleError> {
         let mut fds: Vec<PollFd<'_>> =
             peers.iter().map(|(peer, _)| PollFd::from_borrowed_fd(peer.stream.as_fd(), what)).collect();
@@ -226,7 +226,7 @@ impl Job {
         Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
     }
 
-    /// Sends to all, from `begin` on, a piece to each that has room.
+    /// Sends to all peers, from `begin` on, a piece to each that has buffer space.
     fn send(&self, outgoing: &[Peer]) -> Result<(), ShuffleError> {
         std::thread::sleep(Duration::from(self.begin.saturating_since(clock::now())));
         let mut open: Vec<(&Peer, u64)> = outgoing.iter().map(|peer| (peer, self.transfer.get())).collect();
@@ -250,7 +250,7 @@ impl Job {
         Ok(())
     }
 
-    /// Reads from all until their ends, and says when each was complete.
+    /// Reads from all peers to their ends, and records when each was complete.
     fn receive(&self, incoming: &[Peer]) -> Result<Vec<Received>, ShuffleError> {
         let mut open: Vec<(&Peer, u64)> = incoming.iter().map(|peer| (peer, 0)).collect();
         let mut complete = Vec::with_capacity(incoming.len());
@@ -293,7 +293,7 @@ impl Job {
 
 type Thread<'scope, T> = ScopedJoinHandle<'scope, Result<T, ShuffleError>>;
 
-/// Waits until all threads have ended or one must not go on.
+/// Waits until all threads have ended or one has to stop.
 fn wait<S, R>(
     job: &Job,
     settings: &Settings,
@@ -329,7 +329,7 @@ fn joined<T>(threads: Vec<Thread<'_, T>>) -> Result<Vec<T>, ShuffleError> {
     ended.into_iter().map(|end| end.map_err(|_| ShuffleError::Panicked)?).collect()
 }
 
-/// What the receivers saw, by sender.
+/// Returns the receivers' results by sender.
 fn by_sender(received: &[Vec<Received>]) -> Vec<Vec<Nanos>> {
     let of = |sender: usize| {
         let all = received.iter().flatten();

@@ -1,4 +1,4 @@
-//! Runs into the cells of the papers' tables.
+//! The cells of the papers' tables, computed from runs.
 
 use super::{Results, claims};
 use crate::experiments::titan::measured::run::Figures;
@@ -17,7 +17,7 @@ const COLUMNS: [(&str, Value); 5] = [
     ("nfm_1s", |figures| figures.nfm_1s.map(|nfm| nfm.mean)),
 ];
 
-/// Columns that only measurements have.
+/// Columns without published values.
 const MORE: [(&str, &str, Value); 7] = [
     ("latency_mean", "ms", |figures| figures.round_trips.mean().map(|seconds| seconds * 1e3)),
     ("cpu_nic_percent", "%", |figures| Some(figures.cpu_nic_percent)),
@@ -28,8 +28,8 @@ const MORE: [(&str, &str, Value); 7] = [
     ("out_of_order", "packets", |figures| Some(figures.out_of_order as f64)),
 ];
 
-/// Puts what was measured into an experiment's cells, adds the columns that only measurements have, the claims, and what must
-/// be known to read them.
+/// Enters the measurements into an experiment's cells, and adds the columns without published values, the claims, and
+/// notes for the reader.
 pub fn fill(mut experiment: Experiment, results: &Results, settings: &RunSettings) -> Experiment {
     for cell in &mut experiment.cells {
         if let Some((_, value)) = COLUMNS.iter().find(|(column, _)| *column == cell.column) {
@@ -49,8 +49,8 @@ fn take(cell: &mut TableCell, results: &Results, value: Value) {
     cell.take_measured(runs.filter_map(value).collect());
 }
 
-/// What the column of the interval with as many packets is called: `nfm_10ms` at 1 Gb/s. `None` at 10 Gb/s, where it is
-/// `nfm_1ms`.
+/// Returns the column's name for the interval with as many packets: `nfm_10ms` at 1 Gb/s. `None` at 10 Gb/s, where it
+/// is `nfm_1ms`.
 pub(super) fn equal_packets_column(settings: &RunSettings) -> Option<String> {
     let interval = settings.equal_packets();
     (interval != Nanos::from_millis(1)).then(|| format!("nfm_{}", interval.to_string().replace(' ', "")))
@@ -75,7 +75,7 @@ fn add_columns(experiment: &mut Experiment, results: &Results, settings: &RunSet
             added.push(new);
         }
     }
-    // Only whole tables get the others: a figure is about fairness alone.
+    // Only whole tables get the other columns: a figure is about fairness alone.
     for (column, unit, value) in MORE {
         for cell in of_column("cpu_percent").filter(measured) {
             let mut new = TableCell {
@@ -92,7 +92,7 @@ fn add_columns(experiment: &mut Experiment, results: &Results, settings: &RunSet
     experiment.cells.extend(added);
 }
 
-/// A measured line for each line of a column over the flows.
+/// Adds a measured line for each line of a column over the flow counts.
 fn add_lines(experiment: &mut Experiment) {
     let measured = |line: &Series| -> Option<Series> {
         let cells = experiment.cells.iter();
@@ -119,12 +119,12 @@ fn notes(results: &Results, settings: &RunSettings) -> Vec<String> {
     }
     if let Some(column) = equal_packets_column(settings) {
         notes.push(format!(
-            "{column} has as many packets as 1 ms at 10 Gb/s; beside it stands what was published for nfm_1ms"
+            "{column} has as many packets as 1 ms at 10 Gb/s; the published value beside it is that of nfm_1ms"
         ));
     }
     notes.push(
-        "measured cpu_percent is the whole machine's: senders, receivers, kernel and the NIC, of which cpu_nic_percent; the \
-         paper's is that of the server that sends"
+        "measured cpu_percent covers the whole machine: senders, receivers, kernel and the NIC (cpu_nic_percent); the paper's \
+         covers the sending server only"
             .to_owned(),
     );
     let runs = || results.runs.values().flatten();
@@ -137,6 +137,6 @@ fn notes(results: &Results, settings: &RunSettings) -> Vec<String> {
             "{unanswered} of {sent} pings were not answered in time, and latency is that of the others"
         ));
     }
-    notes.extend(results.failures.iter().map(|failure| format!("a run came to nothing: {failure}")));
+    notes.extend(results.failures.iter().map(|failure| format!("a run failed: {failure}")));
     notes
 }

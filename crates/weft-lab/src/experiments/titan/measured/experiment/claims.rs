@@ -1,4 +1,4 @@
-//! What the papers say of fairness, held against what was measured.
+//! The papers' statements about fairness, judged on measurements.
 
 use super::cells::equal_packets_column;
 use super::{Results, hash_row};
@@ -8,15 +8,15 @@ use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_report::stats;
 
-/// Over a second, all of Titan is to be fairer than hashing by this factor. The report's own factors (C6 over T3 and TX3 in
-/// Tables 3 and 5) are 1/6 and 1/75 with 12 flows, 1/2 and 1/18 with 48.
+/// The factor over a second by which all of Titan must be fairer than hashing. The report's factors (C6 over T3 and
+/// TX3 in Tables 3 and 5) are 1/6 and 1/75 with 12 flows, 1/2 and 1/18 with 48.
 const LONG_FACTOR: f64 = 0.1;
 /// The greatest NFM over a second that counts as fair.
 const LONG_BOUND: f64 = 0.15;
-/// Over a millisecond, what DSOS leaves of hashing's: at least 58 % are gone (ATC'17, abstract).
+/// The factor over a millisecond that DSOS leaves of hashing's NFM, which falls by at least 58 % (ATC'17, abstract).
 const SHORT_FACTOR: f64 = 0.42;
 
-/// Pairs of rows and the column in which the first is to be no fairer than the second; `hash` is the hash's row.
+/// Pairs of rows, and the column in which the first must be no fairer than the second; `hash` is the hash's row.
 const ORDERS: [(&str, &str, &str); 10] = [
     ("nfm_1s", "hash", "T1"),
     ("nfm_1s", "T1", "T2"),
@@ -30,8 +30,8 @@ const ORDERS: [(&str, &str, &str); 10] = [
     ("nfm_1ms", "TX2", "TX3"),
 ];
 
-/// All claims about an experiment whose measured cells are filled. The same is asked at flow counts that the papers do not
-/// have; orders that the papers' own numbers do not have are not asked for.
+/// Returns all claims about an experiment whose measured cells are filled. Flow counts that the papers do not have
+/// get the same claims; orders that the papers' own numbers contradict get none.
 pub fn claims(experiment: &Experiment, results: &Results, settings: &RunSettings) -> Vec<Claim> {
     let flows: BTreeSet<u32> = results.runs.keys().map(|(_, flows)| *flows).collect();
     let here =
@@ -44,14 +44,14 @@ pub fn claims(experiment: &Experiment, results: &Results, settings: &RunSettings
     flows.into_iter().filter(here).flat_map(judged).collect()
 }
 
-/// The longest wait for a core in any run with so many flows, as a part of the time measured.
+/// Returns the longest wait for a core in any run with `flows` flows, as a fraction of the measured time.
 fn longest_core_wait(results: &Results, flows: u32) -> f64 {
     let runs = results.runs.iter().filter(|((_, of), _)| *of == flows).flat_map(|(_, runs)| runs);
     runs.filter_map(|run| run.core_wait).fold(0.0, f64::max)
 }
 
-/// A claim that fails while a sender, a receiver or the NIC had no core for as long as the unfairness that counts cannot be shown: by
-/// itself this takes as large a part from a flow.
+/// Turns a failed claim into one that cannot be shown, if a sender, a receiver or the NIC lacked a core for as large
+/// a fraction of the time as the unfairness that counts: the wait alone takes as large a part from a flow.
 fn unless_short_of_cores(mut claim: Claim, waited: f64) -> Claim {
     if claim.judgement() == Judgement::Fails && waited > LONG_BOUND {
         claim.not_shown = Some(format!(
@@ -68,7 +68,7 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The measured cell of a row.
+    /// Returns the measured cell of a row.
     fn get(&self, row: &str, column: &str, flows: u32) -> Option<(&'a TableCell, f64)> {
         let row = if row == "hash" { self.hash } else { row };
         let mut cells = self.experiment.cells.iter();
@@ -129,9 +129,10 @@ fn of_flows(cells: &Cells<'_>, flows: u32, settings: &RunSettings) -> Vec<Claim>
     claims
 }
 
-/// That `more` has no smaller value than `less`; `None` where either was not measured, or the paper's own numbers are the other way
-/// round. Values count as equal within half of the column's floor, as in the tables. Noise decides nothing: where the means are not known
-/// well enough to tell, the claim cannot be shown; nor can it where the two are alike, so that the opposite passes too.
+/// Claims that `more` has no smaller value than `less`. `None` where either was not measured, or the paper's own
+/// numbers have the opposite order. Values count as equal within half of the column's floor, as in the tables. Noise
+/// must not decide: where the means are too uncertain, the claim cannot be shown; nor where both are alike, so that
+/// the opposite passes too.
 fn order(cells: &Cells<'_>, flows: u32, column: &str, more: &str, less: &str) -> Option<Claim> {
     let (a, above) = cells.get(more, column, flows)?;
     let (b, below) = cells.get(less, column, flows)?;
@@ -151,7 +152,7 @@ fn order(cells: &Cells<'_>, flows: u32, column: &str, more: &str, less: &str) ->
     Some(claim.with_null(swapped, &within(above - below - equal, known_to)))
 }
 
-/// Whether an excess that is known to within `known_to` is none.
+/// Judges whether an excess, known to within `known_to`, is at most zero.
 fn within(excess: f64, known_to: Option<f64>) -> Judgement {
     let Some(known_to) = known_to else {
         return Judgement::NotShown("a single run has no spread; make more (--seeds)".to_owned());
@@ -165,10 +166,10 @@ fn within(excess: f64, known_to: Option<f64>) -> Judgement {
     }
 }
 
-/// Standard errors within which a difference of means is known: 95 of 100 lie there.
+/// Width of the confidence interval of a difference of means, in standard errors: 95 % lie within.
 const ERRORS: f64 = 2.0;
 
-/// The standard error of the mean of runs; `None` for fewer than two, of which nobody knows it.
+/// Returns the standard error of the mean of runs; `None` for fewer than two.
 fn error_of_mean(runs: &[f64]) -> Option<f64> {
     let mean = stats::mean(runs).filter(|_| runs.len() > 1)?;
     let squares: f64 = runs.iter().map(|run| (run - mean).powi(2)).sum();

@@ -1,4 +1,4 @@
-//! The experiment on runs whose figures are made up.
+//! The experiment on runs with invented figures.
 
 use super::*;
 use crate::experiments::titan::measured::RoundTrips;
@@ -7,7 +7,7 @@ use weft_report::judgement::Judgement;
 use weft_report::reproduce::Series;
 use weft_units::{BitsPerSec, Nanos};
 
-/// Runs of which only the fairness matters.
+/// Runs in which only the fairness matters.
 fn figures(nfm_1ms: f64, nfm_1s: f64) -> Figures {
     let nfm = |mean| Some(Fairness { mean, max: mean, intervals: 10 });
     Figures {
@@ -32,7 +32,7 @@ fn measure_of(runs: u32) -> Measure {
     Measure { settings: RunSettings::default(), runs, seed: 5, open }
 }
 
-/// A table as the simulator's runner makes it, without simulated values.
+/// A table from the simulator's runner, without simulated values.
 fn table() -> Experiment {
     let mut experiment = Experiment::new("titan-tr-table3", "A table", "A paper");
     let published = |row: &str, column: &str| match (row, column) {
@@ -125,13 +125,13 @@ fn a_first_failure_ends_all_and_a_later_one_is_noted() {
     assert_eq!(noted.runs[&("T1".to_owned(), 3)].len(), 2);
     let filled = fill(table(), &noted, &RunSettings::default());
     assert!(
-        filled.notes.iter().any(|note| note.contains("came to nothing: C6 with 3 flows")),
+        filled.notes.iter().any(|note| note.contains("a run failed: C6 with 3 flows")),
         "{:?}",
         filled.notes
     );
 }
 
-/// Row, flows, and NFM over 1 ms and over 1 s of each run.
+/// Row, flow count, and NFM over 1 ms and over 1 s of each run.
 type Made<'a> = (&'a str, u32, &'a [(f64, f64)]);
 
 fn results(runs: &[Made<'_>]) -> Results {
@@ -195,7 +195,7 @@ fn claims_hold_and_fail_as_the_figures_say() {
             "{part}: {good:?}"
         );
     }
-    // The paper's own T3 is less fair than its T1 here, so this order is not asked for.
+    // The paper's own T3 is less fair than its T1 here, so this order is not claimed.
     assert!(!good.iter().any(|(statement, _)| statement.contains("nfm_1s of T3 is no greater")), "{good:?}");
     assert!(good.iter().all(|(statement, _)| statement.contains("12 flows")));
 
@@ -208,7 +208,7 @@ fn claims_hold_and_fail_as_the_figures_say() {
     assert_eq!(failed.len(), 5, "a tenth, small, 58 % twice, hash against T1: {failed:#?}");
 }
 
-/// What a spread larger than the difference hides is neither held nor refuted.
+/// A difference smaller than the spread neither holds nor fails.
 #[test]
 fn noise_passes_no_order() {
     let judged = |hash: &[(f64, f64)], ours: &[(f64, f64)]| {

@@ -1,4 +1,4 @@
-//! Figures of logs whose figures are known, and of random ones against counting each byte.
+//! Figures of logs with known results, and of random ones against a count of each byte.
 
 use super::*;
 use core::net::{IpAddr, Ipv4Addr};
@@ -37,7 +37,7 @@ fn log(flows: u32, departures: Vec<Departure>) -> Log {
     }
 }
 
-/// Full frames on a full link, the flows in the order of `turns`, over and over.
+/// Full frames on a full link, with the flows in the order of `turns`, repeated.
 fn turns(flows: u32, order: &[u32], span: Nanos) -> Log {
     let frame = GIGABIT.time_for(Bytes(1538)).get();
     let count = span.get() / frame;
@@ -57,18 +57,18 @@ fn turns_by_packet_are_fair_and_one_flow_alone_is_not() {
     let nfm = fair.nfm(GIGABIT, Nanos::from_millis(100)).expect("intervals");
     assert_eq!(nfm.intervals, 10);
     assert!(nfm.max < 0.001, "{nfm:?}");
-    // In a millisecond a flow's share is 20.3 frames of which one more or less is sent.
+    // In a millisecond a flow's share is 20.3 frames, give or take one.
     let short = fair.nfm(GIGABIT, Nanos::from_millis(1)).expect("intervals");
     assert!(short.mean > 0.005 && short.max < 0.06, "{short:?}");
 
-    // One of four flows takes the whole link: its four fair shares, against nothing.
+    // One of four flows uses the whole link: its four fair shares against zero.
     let alone = Steady::new(&turns(4, &[2], span), 4, window, number);
     let nfm = alone.nfm(GIGABIT, Nanos::from_millis(10)).expect("intervals");
     assert!(close(nfm.mean, 4.0, 0.001) && close(nfm.max, 4.0, 0.001), "{nfm:?}");
 }
 
-/// Three flows over eight queues: two share a queue and get half each of what the third has. Shares 1/4, 1/4 and 1/2 of
-/// the link, so the difference is a quarter and the fair share a third: 3/4, as in the report's collisions.
+/// Three flows over eight queues: two share a queue and each get half of the third's rate. With shares 1/4, 1/4 and
+/// 1/2 of the link, the difference is a quarter and the fair share a third: 3/4, as in the report's collisions.
 #[test]
 fn two_of_three_flows_in_a_queue() {
     let span = Nanos::from_secs(2);
@@ -123,7 +123,7 @@ fn what_is_not_there_has_no_figure() {
     assert_eq!(steady.nfm(BitsPerSec(0), Nanos::from_millis(1)), None);
     let none = Steady::new(&log, 0, Instant::ZERO..Instant::from_millis(5), number);
     assert_eq!(none.nfm(GIGABIT, Nanos::from_millis(1)), None);
-    // A log from outside may say anything.
+    // A log from outside may have any content.
     let odd = super::Log { departures: vec![departure(9, 5, 1, 10, 1), departure(0, 7, 7, 10, 1)], ..log };
     assert_eq!(
         Steady::new(&odd, 2, Instant::from_nanos(0)..Instant::from_nanos(10), number).sent(),
@@ -133,7 +133,7 @@ fn what_is_not_there_has_no_figure() {
 
 #[test]
 fn shares_follow_the_weights() {
-    // Weights 1:2:4 over six flows, of which each second three are a set: flow i is of group i % 3.
+    // Weights 1:2:4 over six flows, each three consecutive ones being a set: flow i is in group i % 3.
     let order = [2, 5, 2, 5, 1, 4, 2, 5, 2, 5, 1, 4, 0, 3];
     let log = turns(6, &order, Nanos::from_secs(2));
     let steady = Steady::new(&log, 6, Instant::ZERO..Instant::from_secs(2), number);
@@ -147,7 +147,7 @@ fn shares_follow_the_weights() {
     assert!(steady.shares(&[], Nanos::from_secs(1)).is_empty());
 }
 
-/// Each byte by itself: byte `k` has left at the first nanosecond at which more than `k` bytes have.
+/// Counts byte by byte: byte `k` has left at the first nanosecond at which more than `k` bytes have.
 fn slowly(log: &Log, flows: usize, window: Range<Instant>, tau: u64) -> Vec<Vec<Bytes>> {
     let count = (window.end - window.start).get() / tau;
     let mut all = vec![vec![Bytes(0); flows]; count as usize];
@@ -160,7 +160,7 @@ fn slowly(log: &Log, flows: usize, window: Range<Instant>, tau: u64) -> Vec<Vec<
             {
                 at += 1;
             }
-            // An interval has what left after its beginning, up to and with its end.
+            // An interval has the bytes that left after its beginning, up to and including its end.
             if at > window.start.as_nanos() && at - window.start.as_nanos() <= count * tau {
                 all[((at - window.start.as_nanos() - 1) / tau) as usize][flow as usize] += Bytes(1);
             }

@@ -1,5 +1,5 @@
-//! A run on a plain pair of links. There is no NIC, so the log is made up: the flows in it are the connections that the
-//! kernel has, and each has the same departures.
+//! A run on a plain pair of links. Without a NIC the log is invented: its flows are the kernel's connections, and
+//! each has the same departures.
 
 use super::*;
 use crate::experiments::titan::measured::path::Departure;
@@ -20,11 +20,11 @@ struct Pair {
     log_from: Instant,
     connections: Vec<FlowKey>,
     lost: u64,
-    /// The sender's limit of bytes below a socket, as it was when the log began.
+    /// The sender's limit of bytes below a socket, read when the log began.
     limit: Rc<RefCell<String>>,
 }
 
-/// Local and remote port of the connections to an iperf3 server, from `/proc/net/tcp` of the sender.
+/// Local and remote ports of the connections to an iperf3 server, from `/proc/net/tcp` of the sender.
 fn connections(sender: &NetNs) -> Vec<FlowKey> {
     let text =
         sender.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp")).expect("entered").expect("read");
@@ -61,7 +61,7 @@ impl Path for Pair {
     fn nic_cpu(&self) -> Result<Nanos, PathError> {
         Ok(Nanos::ZERO)
     }
-    /// Each connection in turn, a frame each 12,304 ns.
+    /// The connections in turn, a frame every 12,304 ns.
     fn stop(self: Box<Self>) -> Result<Log, PathError> {
         let frame = 12_304;
         let count = (clock::now() - self.log_from).get() / frame;
@@ -110,7 +110,7 @@ fn all_flows_are_there_and_all_figures() {
     let limit = Rc::<RefCell<String>>::default();
     let open = |_: &RunSettings| Ok(Box::new(Pair { limit: limit.clone(), ..pair() }) as Box<dyn Path>);
     let figures = run(&open, &settings, &|| false).expect("measured");
-    // Each of the connections in the kernel's table that is one of the six flows has its number, and none else has.
+    // Each of the six flows is a connection in the kernel's table and has its number; no other connection has one.
     assert_eq!(figures.flows.len(), 6);
     assert!(figures.flows.iter().all(|rate| rate.get() > 50_000_000), "{figures:?}");
     assert!(figures.nfm_1s.is_some_and(|nfm| nfm.mean < 0.01 && nfm.intervals == 1), "{figures:?}");
@@ -118,10 +118,10 @@ fn all_flows_are_there_and_all_figures() {
     assert!(figures.nfm_equal_packets.is_some_and(|nfm| nfm.intervals == 100), "{figures:?}");
     let trips = &figures.round_trips;
     assert!(trips.seconds.len() > 10 && trips.p90().is_some_and(|p90| p90 < 1.0), "{trips:?}");
-    assert!(figures.cpu_percent > 20.0, "iperf3 takes what there is: {figures:?}");
+    assert!(figures.cpu_percent > 20.0, "iperf3 uses all available time: {figures:?}");
     assert_eq!(figures.cpu_nic_percent, 0.0);
     assert!(figures.shares.len() == 1 && (figures.shares[0][0] - 1.0).abs() < 0.01, "{figures:?}");
-    assert_eq!(*limit.borrow(), "200000", "what the sender's TCP is told");
+    assert_eq!(*limit.borrow(), "200000", "the sender's TCP has the setting");
 }
 
 #[test]
