@@ -19,8 +19,9 @@
 //! * The processors own cores, queues of work and cost counters. Sockets and locks belong to other parts, which pass in their
 //!   last core.
 //!
-//! Rare branches and their measures: a lock or socket moved between cores is charged to [`Category::Lock`] or the operation's
-//! category; a thread that preempts softirqs, and a thread that moves to another core, change only the order and need no counter.
+//! Rare branches and their measures: a lock moved between cores, and the wait for it, are charged to [`Category::Lock`]; a moved
+//! socket to [`Category::TcpIp`]. A thread that preempts softirqs, and a thread that moves to another core, change only the order
+//! of work and have no counter.
 
 use crate::cost::{Category, Contention, Costs, Operation, PerCategory, PerOperation};
 use crate::event::{Agenda, Event};

@@ -204,7 +204,7 @@ impl Htb {
             }
             return match borrower {
                 Some(_) => Dequeued::Wait(alarm.min(self.whole.solvent_at(now))),
-                // Without an alarm, all waiting classes lack a rate.
+                // Without an alarm, only classes with a rate of zero can wait.
                 None if alarm == Nanos::MAX && self.classes.iter().all(|class| class.mode == Mode::Idle) => {
                     Dequeued::Empty
                 }
