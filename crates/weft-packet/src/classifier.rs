@@ -1,4 +1,25 @@
-//! Conjunctions of header and metadata tests: the rows of a match table.
+//! Rows of a match table: conjunctions of tests on header fields and metadata.
+//!
+//! 1. A [`Match`] has one optional test per field. A test that is `None` passes; a row passes when every test that is `Some`
+//!    passes.
+//! 2. [`Match::matches`] evaluates a row on a packet's metadata, which the caller has parsed once. No header is read here.
+//! 3. A classifier is a list of rows, and the first row that passes gives the class. The caller owns the list and its order.
+//! 4. `intersection` compares rows without packets: containment and intersection. The policy compiler uses it to find unreachable
+//!    rows.
+//!
+//! Rules that must hold:
+//!
+//! * A test of addresses, ports or protocol fails for a packet without a five-tuple (ARP, LLDP). The row stays total: no input is
+//!   an error.
+//! * A test of ports fails for protocols without ports, whose key carries 0. A row for port 0 would otherwise match ICMP.
+//! * Address families are disjoint: an IPv4 prefix contains no IPv6 address, not even a mapped one.
+//! * The eBPF program evaluates the same rows in the kernel (`bpf/match.h`). A change of meaning here is a change there; tests of
+//!   the policy compiler compare both packet by packet.
+//!
+//! The mark, the priority and the cgroup belong to the socket and are invisible to a NIC; [`header_match`](crate::header_match)
+//! has the tests that a NIC can execute.
+//!
+//! No branch needs a counter: a row passes or fails, and the class counts its packets.
 
 mod intersection;
 
@@ -19,13 +40,13 @@ pub struct Prefix {
 /// An inclusive range of ports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PortRange {
-    /// First port.
+    /// The first port.
     pub first: u16,
-    /// Last port, not below `first`.
+    /// The last port, not below `first`.
     pub last: u16,
 }
 
-/// A conjunction: every test that is `Some` must hold. The default matches every packet.
+/// A conjunction of tests: each one that is `Some` must hold. The default matches every packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Match {
     /// Transport protocol.
@@ -42,12 +63,12 @@ pub struct Match {
     pub mark: Option<(u32, u32)>,
     /// The socket buffer's priority.
     pub priority: Option<u32>,
-    /// The number (below 64) of a cgroup of the policy, in which or below which the sender must be.
+    /// The index of one of the policy's cgroups, below 64. The sender must be in that cgroup or below it.
     pub cgroup: Option<u8>,
 }
 
 impl Prefix {
-    /// Whether `addr` lies in the prefix. Families never mix.
+    /// Whether the prefix contains `addr`. An address of the other family is never contained.
     pub fn contains(&self, addr: IpAddr) -> bool {
         match (self.addr, addr) {
             (IpAddr::V4(net), IpAddr::V4(a)) => {
@@ -64,15 +85,15 @@ impl Prefix {
 }
 
 impl PortRange {
-    /// Whether `port` lies in the range.
+    /// Whether the range contains `port`.
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
 }
 
 impl Match {
-    /// Whether the packet passes every test. A test of addresses, ports or protocol fails for what is not IP; a test of
-    /// ports fails for protocols without ports, whose key carries 0.
+    /// Whether the packet passes every test. Tests of addresses, ports or protocol fail for non-IP packets. Tests of ports fail
+    /// for protocols without ports, whose key carries 0.
     pub fn matches(&self, meta: &PacketMeta) -> bool {
         let key_tests = self.protocol.is_some()
             || self.src.is_some()

@@ -1,24 +1,24 @@
-//! What Ethernet adds to a packet: in the frame, and around it on the wire (IEEE 802.3, 3.1.1, 3.2 and 4.4.2).
+//! Ethernet's overhead: in the frame, and around it on the wire (IEEE 802.3, 3.1.1, 3.2 and 4.4.2).
 //!
-//! The kernel and the engine count frames: the header is in, the check sequence is not.
+//! The kernel and the engine count frames with their header and without their check sequence.
 
 use weft_units::Bytes;
 
-/// The header without tags: two addresses and a type.
+/// The length of a header without tags: two addresses and a type.
 pub const HEADER: Bytes = Bytes(14);
-/// Around each frame: 8 of preamble and start delimiter, 4 of frame check sequence, 12 of gap.
+/// The overhead around each frame: 8 bytes of preamble and start delimiter, 4 of frame check sequence, 12 of gap.
 pub const AROUND: Bytes = Bytes(24);
-/// The shortest frame without its check sequence: 64 with it.
+/// The length of the shortest frame without its check sequence: 64 bytes with it.
 pub const FRAME_MIN: Bytes = Bytes(60);
-/// The usual longest IP packet.
+/// The usual maximum length of an IP packet.
 pub const MTU: Bytes = Bytes(1500);
 
-/// The frame of an IP packet.
+/// The length of an IP packet's frame.
 pub const fn frame_of(packet: Bytes) -> Bytes {
     Bytes(packet.0 + HEADER.0)
 }
 
-/// What a frame occupies on the wire: padded to [`FRAME_MIN`], with [`AROUND`].
+/// The bytes that a frame occupies on the wire: padded to [`FRAME_MIN`], with [`AROUND`].
 pub const fn wire_of(frame: Bytes) -> Bytes {
     Bytes(if frame.0 < FRAME_MIN.0 { FRAME_MIN.0 } else { frame.0 } + AROUND.0)
 }

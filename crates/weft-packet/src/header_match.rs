@@ -1,8 +1,7 @@
 //! Sets of packet headers: header fields under a mask, packed into words.
 //!
-//! A header match is a conjunction of tests `header & mask == value`. NIC filters, flows with wildcards and single packets are all header matches, and
-//! the questions asked of them (do two meet, does one hold the other, what is left of one without the other) are a few operations on
-//! seven words.
+//! A header match is a conjunction of tests `header & mask == value`. NIC filters, flows with wildcards and single packets are
+//! all header matches. Intersection, containment and difference each take a few operations on seven words.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,16 +16,16 @@ pub const ETHER_TYPE_IPV6: u16 = 0x86dd;
 /// TCP's SYN flag in its flags octet (RFC 9293, section 3.1).
 pub const TCP_SYN: u8 = 0x02;
 
-/// A header field that NICs look at. IPv4 addresses stand in the low 32 bits of an address field, beside their Ethernet type.
+/// A header field that NICs match. An IPv4 address occupies the low 32 bits of an address field and comes with its Ethernet type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Field {
     /// Destination MAC address, 48 bits.
     DstMac,
-    /// VLAN tag control information with its identifier in the low 12 bits; a packet without a tag has 0.
+    /// VLAN tag control information, whose low 12 bits are the identifier; 0 in a packet without a tag.
     Vlan,
     /// Source MAC address, 48 bits.
     SrcMac,
-    /// Ethernet type behind VLAN tags, 16 bits.
+    /// Ethernet type after VLAN tags, 16 bits.
     EtherType,
     /// Source IP address.
     SrcIp,
@@ -67,7 +66,7 @@ impl Field {
         }
     }
 
-    /// Word of the field's lowest bit, and that bit's place in it.
+    /// The word of the field's lowest bit, and that bit's position in the word.
     const fn place(self) -> (usize, u32) {
         match self {
             Self::DstMac => (0, 0),
@@ -83,7 +82,7 @@ impl Field {
         }
     }
 
-    /// The name in model files, policies and messages.
+    /// The field's name in model files, policies and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DstMac => "dst-mac",
@@ -99,28 +98,28 @@ impl Field {
         }
     }
 
-    /// The field of a name.
+    /// Returns the field with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|field| field.name() == name)
     }
 
-    /// All of its bits.
+    /// A mask of all bits of the field.
     pub const fn all_bits(self) -> u128 {
         u128::MAX >> (128 - self.bits())
     }
 }
 
-/// Words of a header.
+/// The number of words of a packed header.
 const WORDS: usize = 7;
 
-/// A conjunction of tests. The default holds every packet. Bits of `value` outside of `mask` are zero.
+/// A conjunction of tests. The default matches every packet. Bits of `value` outside of `mask` are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct HeaderMatch {
     value: [u64; WORDS],
     mask: [u64; WORDS],
 }
 
-/// How a set of packets lies to another.
+/// The relation of one set of packets to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     /// No packet is in both.
@@ -155,11 +154,11 @@ fn get(words: &[u64; WORDS], field: Field) -> u128 {
 }
 
 impl HeaderMatch {
-    /// Every packet.
+    /// The match of every packet.
     pub const ALL: Self = Self { value: [0; WORDS], mask: [0; WORDS] };
 
-    /// The same with a test of a field in place of the one that it has: its bits under `mask` are those of `value`. Bits beyond
-    /// the field's width are ignored.
+    /// Replaces the test of a field: its bits under `mask` must equal those of `value`. Bits beyond the field's width are
+    /// ignored.
     #[must_use]
     pub fn with(mut self, field: Field, value: u128, mask: u128) -> Self {
         put(&mut self.value, field, value & mask);
@@ -167,19 +166,20 @@ impl HeaderMatch {
         self
     }
 
-    /// The same with a field that equals `value`.
+    /// Replaces the test of a field: it must equal `value`.
     #[must_use]
     pub fn exact(self, field: Field, value: u128) -> Self {
         self.with(field, value, u128::MAX)
     }
 
-    /// The same without a test of the field.
+    /// Removes the test of a field.
     #[must_use]
     pub fn without(self, field: Field) -> Self {
         self.with(field, 0, 0)
     }
 
-    /// The same with an address field ([`Field::SrcIp`], [`Field::DstIp`]) in a prefix, and the Ethernet type that goes with it.
+    /// Replaces the test of an address field ([`Field::SrcIp`], [`Field::DstIp`]) by a prefix, and adds the Ethernet type of its
+    /// family.
     #[must_use]
     pub fn prefix(self, field: Field, prefix: Prefix) -> Self {
         match prefix.addr {
@@ -198,7 +198,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Packets of one five-tuple.
+    /// Returns the match of one five-tuple.
     pub fn of_flow(key: &FlowKey) -> Self {
         Self::ALL
             .prefix(Field::SrcIp, Prefix::host(key.src))
@@ -208,7 +208,7 @@ impl HeaderMatch {
             .exact(Field::DstPort, key.dport.into())
     }
 
-    /// The five-tuple, where the header match tests all of it.
+    /// Returns the five-tuple, if all of its fields are tested exactly.
     pub fn flow(&self) -> Option<FlowKey> {
         let whole = |field: Field| {
             let (value, mask) = self.get(field);
@@ -231,13 +231,13 @@ impl HeaderMatch {
         })
     }
 
-    /// The Ethernet type, where it is tested wholly.
+    /// Returns the Ethernet type, if all of its bits are tested.
     pub fn ether_type(&self) -> Option<u16> {
         let (value, mask) = self.get(Field::EtherType);
         (mask == Field::EtherType.all_bits()).then_some(value as u16)
     }
 
-    /// A field's value and mask; a mask of 0 means that the field is not tested.
+    /// Returns a field's value and mask; the mask is 0 if the field is not tested.
     pub fn get(&self, field: Field) -> (u128, u128) {
         (get(&self.value, field), get(&self.mask, field))
     }
@@ -252,13 +252,13 @@ impl HeaderMatch {
         Field::ALL.into_iter().filter(|field| self.tests(*field))
     }
 
-    /// Whether no packet is in both.
+    /// Whether no packet is in both sets.
     #[inline]
     pub fn is_disjoint(&self, other: &Self) -> bool {
         (0..WORDS).any(|i| (self.value[i] ^ other.value[i]) & self.mask[i] & other.mask[i] != 0)
     }
 
-    /// Whether every packet of `other` is in this one.
+    /// Whether every packet of `other` is in this set.
     #[inline]
     pub fn covers(&self, other: &Self) -> bool {
         (0..WORDS).all(|i| {
@@ -266,7 +266,7 @@ impl HeaderMatch {
         })
     }
 
-    /// How this one lies to `other`.
+    /// Returns the relation of this set to `other`.
     #[inline]
     pub fn relation(&self, other: &Self) -> Relation {
         if self.is_disjoint(other) {
@@ -278,7 +278,7 @@ impl HeaderMatch {
         }
     }
 
-    /// The packets that are in both.
+    /// Returns the packets in both sets.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         if self.is_disjoint(other) {
             return None;
@@ -291,7 +291,7 @@ impl HeaderMatch {
         Some(both)
     }
 
-    /// The packets of this one that are not in `other`, as disjoint header matches: one for each bit that only `other` tests.
+    /// Returns the packets of this set that are not in `other`, as disjoint header matches: one per bit that only `other` tests.
     pub fn subtract(&self, other: &Self) -> Vec<Self> {
         if self.is_disjoint(other) {
             return vec![*self];
@@ -314,13 +314,14 @@ impl HeaderMatch {
         out
     }
 
-    /// The same set of tests without their values: header matches of one mask share a table of a NIC that has one mask for all.
+    /// Returns the tested bits without their values. Rules with equal masks can share a table that has one mask for all of its
+    /// rules.
     #[must_use]
     pub const fn mask_only(&self) -> Self {
         Self { value: [0; WORDS], mask: self.mask }
     }
 
-    /// The tests of this header match on bits that `other` tests too.
+    /// Restricts the tests to the bits that `other` also tests.
     #[must_use]
     pub fn under(mut self, other: &Self) -> Self {
         for i in 0..WORDS {
@@ -330,18 +331,18 @@ impl HeaderMatch {
         self
     }
 
-    /// Whether every bit that this header match tests is tested by `other` too.
+    /// Whether `other` tests every bit that this header match tests.
     pub fn fewer_bits(&self, other: &Self) -> bool {
         (0..WORDS).all(|i| self.mask[i] & !other.mask[i] == 0)
     }
 
-    /// How many bits are tested: of nested header matches, the inner one tests more.
+    /// The number of tested bits. Of nested header matches, the inner one tests more.
     pub fn bits_tested(&self) -> u32 {
         self.mask.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// What this header match says of the bits that `mask` tests, when it tests all of them: the key under which a rule of that mask would
-    /// hold its packets.
+    /// Returns the values of the bits that `mask` tests, if this header match tests all of them. They are the key under which a
+    /// rule with that mask matches its packets.
     #[inline]
     pub fn project(&self, mask: &Self) -> Option<Self> {
         if (0..WORDS).any(|i| mask.mask[i] & !self.mask[i] != 0) {
@@ -350,22 +351,22 @@ impl HeaderMatch {
         Some(Self { value: core::array::from_fn(|i| self.value[i] & mask.mask[i]), mask: mask.mask })
     }
 
-    /// Bits that `other` tests and this one does not.
+    /// The number of bits that `other` tests and this header match does not.
     pub fn bits_beyond(&self, other: &Self) -> u32 {
         (0..WORDS).map(|i| (other.mask[i] & !self.mask[i]).count_ones()).sum()
     }
 
-    /// The one packet in which the bits that the header match does not test are zero.
+    /// Returns the one packet of this set whose untested bits are zero.
     #[inline]
     #[must_use]
     pub const fn whole(&self) -> Self {
         Self { value: self.value, mask: [u64::MAX; WORDS] }
     }
 
-    /// Whether packets of this one are in none of `others`.
+    /// Whether some packet of this set is in none of `others`.
     ///
-    /// Header matches that together hold less than all of it leave some; only where they might hold all of it are they taken out one by one,
-    /// the largest first.
+    /// If `others` have fewer packets in total than this set, some remain. Only otherwise are they subtracted one by one, the
+    /// largest first.
     pub fn exceeds(&self, others: &[Self]) -> bool {
         let mut meeting: Vec<(u32, &Self)> = others
             .iter()
@@ -385,7 +386,8 @@ impl HeaderMatch {
         self.subtract(largest).iter().any(|part| part.exceeds(&rest))
     }
 
-    /// The header matches of a range of a field's values, ends included, within this header match: at most two for each bit of the field.
+    /// Returns header matches that cover a range of a field's values, ends included, within this header match: at most two per
+    /// bit of the field.
     pub fn range(&self, field: Field, first: u128, last: u128) -> Vec<Self> {
         let last = last.min(field.all_bits());
         let mut out = Vec::new();
@@ -410,7 +412,8 @@ impl fmt::Debug for HeaderMatch {
 }
 
 impl fmt::Display for HeaderMatch {
-    /// Writes tests as model files and policies have them: `ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53`; `any` without any.
+    /// Writes tests in the syntax of model files and policies: `ip-proto 17 dst-ip 10.0.0.0/24 dst-port 53`, or `any` without
+    /// tests.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for field in self.fields() {
@@ -425,8 +428,8 @@ impl fmt::Display for HeaderMatch {
 impl HeaderMatch {
     fn write_test(&self, f: &mut fmt::Formatter<'_>, field: Field) -> fmt::Result {
         let (value, mask) = self.get(field);
-        // Without a family, or with bits set beyond IPv4's 32, an address is but a number. Those bits are zero in IPv4 packets: that a
-        // whole packet also tests them says nothing more.
+        // Without a family, or with bits set beyond IPv4's 32, an address is printed as a number. Those bits are zero in IPv4
+        // packets, so a test of them by a complete packet adds nothing.
         let beyond = (value >> 32, mask >> 32);
         let family = match self.ether_type() {
             Some(ETHER_TYPE_IPV4) if beyond == (0, 0) || beyond == (0, u128::MAX >> 32) => {
@@ -445,7 +448,7 @@ impl HeaderMatch {
                     _ => write!(f, "{address}&{mask:#x}"),
                 }
             }
-            // `vlan 5` is the identifier, 12 bits, as people mean it.
+            // Users write `vlan 5` for the identifier, 12 bits.
             (Field::Vlan, _) if mask == 0xfff => write!(f, "{value}"),
             (Field::Vlan, _) => write!(f, "{value:#x}&{mask:#x}"),
             (Field::EtherType | Field::DstMac | Field::SrcMac | Field::TcpFlags, _)
@@ -464,7 +467,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Header matches over few bits, so that they meet often: low bits of a port, an address, a protocol.
+    /// Header matches over few bits, so that they often intersect: low bits of a port, an address, a protocol.
     fn some_headers() -> impl Strategy<Value = HeaderMatch> {
         (0u128..8, 0u128..8, 0u128..8, 0u128..8, 0u128..4, 0u128..4).prop_map(|(a, am, b, bm, c, cm)| {
             HeaderMatch::ALL.with(Field::DstPort, a, am).with(Field::SrcIp, b << 62, bm << 62).with(

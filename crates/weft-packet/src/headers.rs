@@ -1,13 +1,27 @@
-//! Header views: where the headers of a frame lie and which flow it belongs to, without copying or allocating.
+//! Header views: the offsets of a frame's headers and its flow key, without copying or allocating.
 //!
-//! [`parse_headers`] walks Ethernet II with up to two VLAN tags, IPv4 with options, IPv6 with a bounded chain of extension
-//! headers, and the ports of TCP, UDP and SCTP. What is not IP (ARP, LLDP, ...) is no error: it has no flow key.
+//! [`parse_headers`] reads a frame in these steps:
 //!
-//! A capture may hold only the beginning of each packet. As long as the addresses, ports and the fixed part of the
-//! transport header are there, such a frame parses, and [`Headers::cut`] says so. What an IP length field excludes, as the
-//! padding of a short Ethernet frame, is never read as a header.
+//! 1. Ethernet II with up to two VLAN tags. An EtherType other than IPv4 or IPv6 (ARP, LLDP) ends here: no error, and no flow
+//!    key.
+//! 2. IPv4 with options, or IPv6. The IP length field sets `end`, so that the padding of a short frame is never parsed as a
+//!    header. A length of 0 means "as long as the frame": Linux writes it for super-packets above 64 KB.
+//! 3. IPv6 extension headers, at most [`IPV6_EXTENSIONS_MAX`]. The chain is bounded because its length is the sender's choice.
+//! 4. The ports of TCP, UDP and SCTP, and TCP's flags. A later fragment has no transport header, so its ports are 0.
 //!
-//! Does not: verify checksums, look into tunnels, or follow TCP state.
+//! Rules that must hold:
+//!
+//! * `l3 <= l4 <= payload <= end <= frame.len()`, for any input. Callers slice by these offsets without further checks;
+//!   [`fuzz_packet`] checks them.
+//! * No input makes the parser panic. All reads go through `bytes_at` and `require`, which return [`PacketError::Truncated`].
+//! * The bytes after the headers never decide about success. A capture may hold only the beginning of each packet: if addresses,
+//!   ports and the fixed part of the transport header are present, the frame parses, and [`Headers::cut`] is set.
+//! * One flow has one key on both sides of a doorbell: [`Headers::flow_key_of_whole`] must agree with `bpf/flow_key.h`.
+//!
+//! The parser has no state and no counters. Each rare branch is a variant of [`PacketError`]. A replay counts such frames as
+//! unreadable. The software NIC schedules a frame by its ring and needs no key.
+//!
+//! Not done here: verifying checksums, parsing tunnels, following TCP state.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,9 +30,10 @@ use weft_units::{Bytes, FlowKey, Protocol};
 
 /// Length of an Ethernet header without tags (IEEE 802.3).
 pub const ETHERNET_HEADER: usize = 14;
-/// How many VLAN tags are followed (IEEE 802.1ad: one of the provider, one of the customer).
+/// The maximum number of VLAN tags that are parsed (IEEE 802.1ad: one of the provider, one of the customer).
 pub const VLAN_TAGS_MAX: u8 = 2;
-/// How many IPv6 extension headers are followed: each kind at most once, destination options twice (RFC 8200, 4.1).
+/// The maximum number of IPv6 extension headers that are parsed: each kind at most once, destination options twice (RFC 8200,
+/// 4.1).
 pub const IPV6_EXTENSIONS_MAX: usize = 8;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -66,7 +81,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Why the headers of a frame could not be read.
+/// An error in the headers of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum PacketError {
     /// The frame, or the IP packet by its own length field, ends inside a header.
@@ -76,11 +91,11 @@ pub enum PacketError {
     Truncated {
         /// The header.
         layer: Layer,
-        /// Where in the frame the missing field begins, in bytes.
+        /// Offset in the frame at which the missing bytes begin.
         offset: usize,
-        /// How many bytes were needed there.
+        /// Number of bytes required at that offset.
         needed: usize,
-        /// Where the packet ends, in bytes from the start of the frame.
+        /// Offset in the frame at which the packet ends.
         end: usize,
     },
     /// A field has a value that no valid packet has.
@@ -88,15 +103,15 @@ pub enum PacketError {
     Malformed {
         /// The header.
         layer: Layer,
-        /// Where in the frame the field lies, in bytes.
+        /// Offset of the field in the frame.
         offset: usize,
-        /// What is wrong.
+        /// The violated rule.
         what: &'static str,
     },
     /// More extension headers than [`IPV6_EXTENSIONS_MAX`].
     #[error("more than {IPV6_EXTENSIONS_MAX} IPv6 extension headers, the next one at offset {offset}")]
     TooManyExtensions {
-        /// Where the first one that was not followed begins, in bytes.
+        /// Offset of the first extension header that was not parsed.
         offset: usize,
     },
 }
@@ -114,7 +129,7 @@ pub enum Network {
     Other,
 }
 
-/// Which part of an IP datagram the packet carries.
+/// The part of an IP datagram that a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fragment {
     /// All of it.
@@ -134,17 +149,17 @@ impl TcpFlags {
     pub const FIN: u8 = 0x01;
     /// Synchronise sequence numbers.
     pub const SYN: u8 = 0x02;
-    /// Reset the connection.
+    /// Resets the connection.
     pub const RST: u8 = 0x04;
-    /// Push.
+    /// Asks the receiver to deliver without delay.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgement field counts.
+    /// The acknowledgement field is valid.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// Congestion experienced was seen.
+    /// Echoes a congestion mark (ECE).
     pub const ECE: u8 = 0x40;
-    /// The congestion window was reduced.
+    /// The congestion window was reduced (CWR).
     pub const CWR: u8 = 0x80;
 
     /// Whether every flag of `mask` is set.
@@ -153,42 +168,42 @@ impl TcpFlags {
     }
 }
 
-/// Where the headers of a frame lie and what they say. Offsets are in bytes from the start of the frame.
+/// The offsets and the main fields of a frame's headers. Offsets are in bytes from the start of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headers {
     /// The network layer.
     pub network: Network,
-    /// The EtherType behind the VLAN tags (below 1536 it is a length: IEEE 802.3).
+    /// The EtherType after the VLAN tags. A value below 1536 is a length (IEEE 802.3).
     pub ethertype: u16,
-    /// How many VLAN tags there are.
+    /// The number of VLAN tags.
     pub vlan_tags: u8,
-    /// Where the network header begins.
+    /// Offset of the network header.
     pub l3: usize,
-    /// Where the transport header begins; `None` for what is not IP and for later fragments.
+    /// Offset of the transport header; `None` for non-IP frames and for later fragments.
     pub l4: Option<usize>,
-    /// Where the bytes behind the last header that was understood begin; never behind `end`.
+    /// Offset of the first byte after the last parsed header; never beyond `end`.
     pub payload: usize,
-    /// Where the packet ends: at the end by its IP length field or at the end of the frame, whichever comes first.
-    /// Ethernet padding lies behind it.
+    /// Offset of the packet's end: by its IP length field, or the end of the frame if that is earlier. Ethernet padding lies
+    /// beyond it.
     pub end: usize,
-    /// Length of the IP packet by its length field, network header included; for what is not IP, and where the field is 0
-    /// (jumbograms and super-packets above 64 KB), what the frame holds.
+    /// Length of the IP packet by its length field, network header included. For non-IP frames, and for a length field of 0
+    /// (jumbograms and super-packets above 64 KB), the length of the frame without its Ethernet header.
     pub total_len: Bytes,
-    /// Whether the frame holds less than the IP length field promises, as in a capture with a snapshot length.
+    /// Whether the frame is shorter than the IP length field, as in a capture with a snapshot length.
     pub cut: bool,
-    /// The transport protocol, where the packet is IP.
+    /// The transport protocol of an IP packet.
     pub protocol: Option<Protocol>,
-    /// Which part of a datagram it is.
+    /// The part of a datagram that the packet carries.
     pub fragment: Fragment,
-    /// The flags, where the packet carries a TCP header.
+    /// The flags of a TCP header.
     pub tcp_flags: Option<TcpFlags>,
-    /// The five-tuple, where the packet is IP. Ports are 0 for later fragments and for protocols without ports.
+    /// The five-tuple of an IP packet. Ports are 0 for later fragments and for protocols without ports.
     pub flow_key: Option<FlowKey>,
 }
 
 impl Headers {
-    /// The five-tuple by which the ringing side knows the flow (bpf/flow_key.h): no fragment has ports, not even the first,
-    /// so that all of a datagram are one flow.
+    /// The flow key that the eBPF program uses (bpf/flow_key.h). Ports are 0 for every fragment, the first included, so that all
+    /// fragments of a datagram belong to one flow.
     pub fn flow_key_of_whole(&self) -> Option<FlowKey> {
         let key = self.flow_key?;
         let whole = self.fragment == Fragment::Whole;
@@ -196,13 +211,13 @@ impl Headers {
     }
 }
 
-/// The `N` bytes at `at`, or an error that names the header.
+/// Returns the `N` bytes at `at`, or an error that names the header.
 fn bytes_at<const N: usize>(packet: &[u8], layer: Layer, at: usize) -> Result<[u8; N], PacketError> {
     let truncated = PacketError::Truncated { layer, offset: at, needed: N, end: packet.len() };
     packet.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(truncated)
 }
 
-/// Checks that `needed` bytes lie at `at`.
+/// Checks that `needed` bytes are present at `at`.
 fn require(packet: &[u8], layer: Layer, at: usize, needed: usize) -> Result<(), PacketError> {
     let end = packet.len();
     if at.checked_add(needed).is_some_and(|last| last <= end) {
@@ -211,11 +226,10 @@ fn require(packet: &[u8], layer: Layer, at: usize, needed: usize) -> Result<(), 
     Err(PacketError::Truncated { layer, offset: at, needed, end })
 }
 
-/// Finds the headers of a frame that begins with its destination MAC address.
+/// Parses the headers of a frame that begins with its destination MAC address.
 ///
 /// # Errors
-/// The frame ends inside a header, or a field has a value that no valid packet has. Nothing that depends on later bytes
-/// than those of the headers is an error.
+/// The frame ends inside a header, or a field has a value that no valid packet has. Bytes after the headers never cause an error.
 pub fn parse_headers(frame: &[u8]) -> Result<Headers, PacketError> {
     require(frame, Layer::Ethernet, 0, ETHERNET_HEADER)?;
     let (mut l3, mut vlan_tags) = (ETHERNET_HEADER, 0);
@@ -253,7 +267,7 @@ pub fn parse_headers(frame: &[u8]) -> Result<Headers, PacketError> {
     }
 }
 
-/// Sets the end of the packet from the IP length field; 0 stands for "as long as the frame" (Linux writes it for
+/// Sets the end of the packet from the IP length field. A field of 0 means the end of the frame (Linux writes it for
 /// super-packets above 64 KB, RFC 2675 for jumbograms).
 fn bound<'a>(frame: &'a [u8], headers: &mut Headers, length: usize) -> &'a [u8] {
     if length == 0 {
@@ -265,7 +279,7 @@ fn bound<'a>(frame: &'a [u8], headers: &mut Headers, length: usize) -> &'a [u8] 
     &frame[..headers.end]
 }
 
-/// IPv4 (RFC 791, 3.1).
+/// Parses IPv4 (RFC 791, 3.1).
 fn parse_ipv4(frame: &[u8], mut headers: Headers) -> Result<Headers, PacketError> {
     const LAYER: Layer = Layer::Ipv4;
     let l3 = headers.l3;
@@ -299,7 +313,7 @@ fn parse_ipv4(frame: &[u8], mut headers: Headers) -> Result<Headers, PacketError
     parse_transport(packet, headers, src, dst, Protocol(fixed[9]))
 }
 
-/// IPv6 (RFC 8200, 3 and 4).
+/// Parses IPv6 (RFC 8200, 3 and 4).
 fn parse_ipv6(frame: &[u8], mut headers: Headers) -> Result<Headers, PacketError> {
     let l3 = headers.l3;
     let fixed: [u8; IPV6_HEADER] = bytes_at(frame, Layer::Ipv6, l3)?;
@@ -319,7 +333,7 @@ fn parse_ipv6(frame: &[u8], mut headers: Headers) -> Result<Headers, PacketError
     parse_transport(packet, headers, src, dst, protocol)
 }
 
-/// Follows the extension headers up to the transport header, a later fragment, or what cannot be looked into (ESP).
+/// Skips extension headers up to the transport header, a later fragment, or an opaque header (ESP).
 fn walk_extensions(packet: &[u8], headers: &mut Headers, first: u8) -> Result<Protocol, PacketError> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -363,7 +377,7 @@ fn walk_extensions(packet: &[u8], headers: &mut Headers, first: u8) -> Result<Pr
     Err(PacketError::TooManyExtensions { offset: headers.payload })
 }
 
-/// Ports, TCP flags and the payload's place.
+/// Parses the ports and TCP's flags, and sets the payload's offset.
 fn parse_transport(
     packet: &[u8],
     mut headers: Headers,
@@ -407,10 +421,10 @@ fn parse_transport(
     Ok(headers)
 }
 
-/// Feeds arbitrary bytes to the parser and checks what it promises of its offsets. For fuzzers.
+/// Parses arbitrary bytes and checks the guarantees on the offsets. A fuzz target.
 ///
 /// # Panics
-/// When a promise is broken: that is what a fuzzer looks for.
+/// If a guarantee is violated, which is a finding of the fuzzer.
 pub fn fuzz_packet(data: &[u8]) {
     if let Ok(headers) = parse_headers(data) {
         assert!(headers.l3 <= headers.payload, "{headers:?}");

@@ -1,14 +1,14 @@
-//! Everything about bytes on the wire: headers, segmentation, checksums, captures, classification, and sets of packets.
+//! Packet formats: headers, segmentation, checksums, captures, classification and sets of packets.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`ethernet`] | framing: what Ethernet adds to a packet |
+//! | [`ethernet`] | framing: Ethernet's overhead in the frame and on the wire |
 //! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
-//! | [`vnet`] | the virtio-net header in front of frames of TUN, TAP and macvtap |
-//! | [`tap`] | a packet as TAP and macvtap hand it out, parsed once |
-//! | [`segment`] | cutting TCP super-packets into segments, with their checksums |
+//! | [`vnet`] | the virtio-net header before frames of TUN, TAP and macvtap |
+//! | [`tap`] | packets read from TAP and macvtap, parsed once |
+//! | [`segment`] | cutting super-packets into segments, with their checksums |
 //! | [`pcap`] | reading and writing captures |
-//! | [`classifier`], [`prefix`] | rows of a match table: conjunctions of tests, and what two rows have in common |
+//! | [`classifier`], [`prefix`] | rows of a match table: conjunctions of tests, their containment and intersection |
 //! | [`header_match`] | sets of packets as header fields under a mask |
 //! | [`rss`] | the Toeplitz hash of receive-side scaling |
 //! | [`mutation`] | test support: seeded mutation of inputs for parsers |

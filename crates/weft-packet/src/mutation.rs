@@ -1,12 +1,12 @@
 //! Test support: a seeded mutation loop over plain `fn(&[u8])` targets.
 //!
-//! A target is a function that must not panic on any input (`fuzz_packet`, `fuzz_segment`, `fuzz_pcap`). The loop takes
-//! an input of the corpus, changes it a little, and calls the target; the same seed gives the same inputs. It is no
-//! substitute for a coverage-guided fuzzer, which can call the same functions, but it runs in every `cargo test`.
+//! A target must not panic on any input (`fuzz_packet`, `fuzz_segment`, `fuzz_pcap`). The loop picks an input of the corpus,
+//! mutates it slightly, and calls the target. Equal seeds give equal inputs. It does not replace a coverage-guided fuzzer, which
+//! can call the same functions, but it runs in every `cargo test`.
 
 use std::panic::{RefUnwindSafe, catch_unwind};
 
-/// The longest input that the loop makes, in bytes.
+/// The maximum length of a mutated input, in bytes.
 const INPUT_MAX: usize = 1 << 16;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a small generator for tests, deterministic for a seed.
@@ -14,12 +14,12 @@ const INPUT_MAX: usize = 1 << 16;
 pub struct TestRng(u64);
 
 impl TestRng {
-    /// A generator for `seed`.
+    /// Creates a generator from `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -28,7 +28,7 @@ impl TestRng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 when `bound` is 0.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub const fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.next_u64() % bound as u64) as usize }
     }
@@ -39,7 +39,7 @@ impl TestRng {
 pub struct FuzzFailure {
     /// The seed of the run.
     pub seed: u64,
-    /// Which input it was, counted from 0.
+    /// The number of the input, from 0.
     pub iteration: u64,
     /// The input.
     pub input: Vec<u8>,
@@ -77,7 +77,7 @@ fn mutate_once(rng: &mut TestRng, corpus: &[&[u8]], input: &mut Vec<u8>) {
     }
 }
 
-/// Calls `target` on every input of `corpus`, then on `iterations` mutated ones.
+/// Calls `target` on every input of `corpus`, then on `iterations` mutated inputs.
 ///
 /// # Errors
 /// The first input on which the target panicked.
@@ -109,7 +109,7 @@ pub fn mutate(
 mod tests {
     use super::*;
 
-    /// The canary must be found: a loop that catches nothing would let every target pass.
+    /// Checks that the canary is found. A loop that catches nothing would let every target pass.
     #[test]
     fn the_canary_is_caught_and_repeats() {
         let canary = |data: &[u8]| assert!(data.first() != Some(&0x7f), "canary");

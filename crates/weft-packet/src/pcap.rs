@@ -1,10 +1,10 @@
 //! Capture files: pcap (microseconds or nanoseconds, either byte order) and pcapng for reading, nanosecond pcap for
 //! writing.
 //!
-//! The `pcap-file` crate knows the formats; this module adds a reader whose memory is bounded by the largest record, not
-//! by the file, and errors that say which packet and which byte. Only Ethernet captures are read.
+//! The `pcap-file` crate parses the formats. This module adds a reader whose memory is bounded by the largest record instead of
+//! the file, and errors that name the packet and the byte. Only Ethernet captures are supported.
 //!
-//! The errors do not name the file, since a reader may be anything: put `capture NAME: ` before them.
+//! The errors do not name the file, because a reader has no name. Callers prefix them with `capture NAME: `.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -19,42 +19,42 @@ use std::io::{self, BufWriter, Read, Write};
 use thiserror::Error;
 use weft_units::{Bytes, Instant, Nanos};
 
-/// The longest record that is read, in bytes; Wireshark's limit for a pcapng block.
+/// The maximum length of a record that is read, in bytes; Wireshark's limit for a pcapng block.
 pub const RECORD_MAX: usize = 16 << 20;
-/// The longest packet that is written, in bytes (`MAXIMUM_SNAPLEN` of libpcap).
+/// The maximum length of a packet that is written, in bytes (`MAXIMUM_SNAPLEN` of libpcap).
 pub const PACKET_MAX: usize = 256 << 10;
-/// How many interfaces a pcapng section may describe.
+/// The maximum number of interfaces in a pcapng section.
 pub const INTERFACES_MAX: usize = 4096;
 
-/// How much is asked of the source at once, in bytes; the buffer grows for longer records only.
+/// The size of a read from the source, in bytes. The buffer only grows for longer records.
 const BUFFER: usize = 256 << 10;
-/// The block type that begins a pcapng file; a palindrome, so that the byte order does not matter.
+/// The block type at the start of a pcapng file; a palindrome, so it is independent of byte order.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// `LINKTYPE_ETHERNET`.
 const ETHERNET: u32 = 1;
-/// The link type in the field of the file header; what is above is the length of a frame check sequence.
+/// The bits of the header's field that hold the link type; the bits above are the length of a frame check sequence.
 const LINK_TYPE_MASK: u32 = 0x0fff_ffff;
 
-/// Why a capture could not be read or written. Packets count from 1, as Wireshark shows them; bytes from the file's start.
+/// An error in reading or writing a capture. Packets are counted from 1, as in Wireshark; bytes from the file's start.
 #[derive(Debug, Error)]
 pub enum PcapError {
-    /// The source gave an error.
+    /// The source returned an error.
     #[error("cannot read behind byte {offset}: {source}")]
     Read {
-        /// How many bytes had been read.
+        /// Number of bytes read before the error.
         offset: u64,
-        /// Why.
+        /// The source's error.
         source: io::Error,
     },
-    /// The sink gave an error.
+    /// The sink returned an error.
     #[error("cannot write packet {packet}: {source}")]
     Write {
-        /// The packet, counted from 1; 0 stands for the file header.
+        /// The packet, counted from 1; 0 for the file header.
         packet: u64,
-        /// Why.
+        /// The sink's error.
         source: io::Error,
     },
-    /// The file does not begin as a capture does.
+    /// The file has no capture's magic number.
     #[error(
         "not a capture: it begins with {first:02x?}; pcap and pcapng files are read (decompress it first?)"
     )]
@@ -65,13 +65,13 @@ pub enum PcapError {
     /// The file ends inside the file header.
     #[error("the file header is cut off at byte {offset}; the capture holds no packets")]
     HeaderCutOff {
-        /// Where the file ends.
+        /// Offset of the end of the file.
         offset: u64,
     },
-    /// The file header makes no sense.
+    /// The file header is invalid.
     #[error("the file header is damaged: {what}")]
     HeaderDamaged {
-        /// What the format parser says.
+        /// The format parser's message.
         what: String,
     },
     /// The file ends inside a record.
@@ -81,11 +81,11 @@ pub enum PcapError {
         packet - 1
     )]
     CutOff {
-        /// The packet that is incomplete.
+        /// The incomplete packet.
         packet: u64,
-        /// Where its record begins.
+        /// Offset of its record.
         start: u64,
-        /// Where the file ends.
+        /// Offset of the end of the file.
         offset: u64,
     },
     /// A record is longer than [`RECORD_MAX`].
@@ -95,17 +95,17 @@ pub enum PcapError {
     RecordTooLong {
         /// The packet.
         packet: u64,
-        /// Where its record begins.
+        /// Offset of its record.
         start: u64,
     },
-    /// A record makes no sense.
+    /// A record is invalid.
     #[error("packet {packet} at byte {start} is damaged: {what}")]
     Damaged {
         /// The packet.
         packet: u64,
-        /// Where its record begins.
+        /// Offset of its record.
         start: u64,
-        /// What the format parser says.
+        /// The format parser's message.
         what: String,
     },
     /// The packets are not Ethernet frames.
@@ -119,25 +119,25 @@ pub enum PcapError {
         "the capture describes more than {INTERFACES_MAX} interfaces at byte {start}; the file is damaged"
     )]
     TooManyInterfaces {
-        /// Where the description of the first one too many begins.
+        /// Offset of the description of the first interface beyond the limit.
         start: u64,
     },
-    /// A packet cannot be stored.
+    /// A packet cannot be represented in the format.
     #[error("packet {packet} cannot be written: {what}")]
     NotWritable {
         /// The packet, counted from 1.
         packet: u64,
-        /// Why.
+        /// The reason.
         what: &'static str,
     },
 }
 
-/// A packet of a capture. Its bytes lie in the reader's buffer until the next one is asked for.
+/// A packet of a capture. Its bytes stay in the reader's buffer until the next packet is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapturedPacket<'a> {
-    /// When it was captured, since 1970-01-01 00:00:00 UTC. A pcapng "simple packet" has none and repeats the last.
+    /// Capture time since 1970-01-01 00:00:00 UTC. A pcapng "simple packet" has no time and repeats the previous one.
     pub timestamp: Instant,
-    /// How long it was on the wire; never less than `data`, which a snapshot length may have cut.
+    /// Length on the wire; never less than the length of `data`, which a snapshot length may have truncated.
     pub orig_len: Bytes,
     /// The frame from its destination MAC address on, without the check sequence.
     pub data: &'a [u8],
@@ -150,11 +150,11 @@ enum Format {
     PcapNg(Box<PcapNgParser>),
 }
 
-/// A record that was found in the buffer.
+/// A record found in the buffer.
 struct Record {
-    /// How many bytes it takes.
+    /// Length of the record in bytes.
     taken: usize,
-    /// The packet, where it holds one: timestamp, original length, place of the data relative to the record.
+    /// The packet, if the record has one: timestamp, original length, range of the data within the record.
     packet: Option<(Instant, u64, Range<usize>)>,
 }
 
@@ -166,14 +166,14 @@ pub struct PcapReader<R> {
     buffer: Vec<u8>,
     /// The unread part of `buffer`.
     unread: Range<usize>,
-    /// Where in the file `unread` begins.
+    /// Offset of `unread` in the file.
     offset: u64,
-    /// How many packets were given out.
+    /// Number of packets returned.
     packets: u64,
     last_timestamp: Instant,
 }
 
-/// Reads more into `buffer` behind `unread`, which it may move to the front. `Ok(false)` at the end of the source.
+/// Reads more bytes into `buffer` after `unread`, and may move `unread` to the front. `Ok(false)` at the end of the source.
 fn fill(
     source: &mut impl Read,
     buffer: &mut Vec<u8>,
@@ -201,10 +201,10 @@ fn fill(
 }
 
 impl<R: Read> PcapReader<R> {
-    /// Reads the file header of `source`, which needs no buffer of its own.
+    /// Reads the file header of `source`. The reader buffers, so `source` needs no buffer of its own.
     ///
     /// # Errors
-    /// The source cannot be read, is no capture, or not one of Ethernet.
+    /// The source cannot be read, is not a capture, or is not an Ethernet capture.
     pub fn new(mut source: R) -> Result<Self, PcapError> {
         let (mut buffer, mut unread) = (Vec::new(), 0..0);
         let (format, taken) = loop {
@@ -229,17 +229,17 @@ impl<R: Read> PcapReader<R> {
         Ok(Self { source, format, buffer, unread, offset, packets, last_timestamp })
     }
 
-    /// How many packets were given out so far.
+    /// The number of packets returned so far.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// How many bytes of the file were taken so far.
+    /// The number of bytes of the file consumed so far.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next packet; `None` at the end of the file. After an error the reader makes no further progress.
+    /// Returns the next packet, or `None` at the end of the file. After an error the reader makes no further progress.
     ///
     /// # Errors
     /// The source cannot be read, or the next record is incomplete or damaged.
@@ -260,7 +260,7 @@ impl<R: Read> PcapReader<R> {
         Ok(Some(CapturedPacket { timestamp: packet.0, orig_len, data }))
     }
 
-    /// Finds the next record, reading as much as it takes.
+    /// Returns the next record, and reads as many bytes as it needs.
     fn next_record(&mut self) -> Result<Option<Record>, PcapError> {
         loop {
             let (packet, start) = (self.packets + 1, self.offset);
@@ -292,16 +292,16 @@ impl<R: Read> PcapReader<R> {
     }
 }
 
-/// Why no record was found.
+/// The reason why no record was found.
 enum Unfinished {
-    /// More bytes are needed; about how many.
+    /// More bytes are needed: an estimate of their number.
     Needs(usize),
     Failed(String),
     LinkType(u32),
     Interfaces,
 }
 
-/// The format and the length of the file header; `None` when more bytes are needed.
+/// Parses the file header and returns the format and the header's length; `None` if more bytes are needed.
 fn parse_file_header(bytes: &[u8]) -> Result<Option<(Format, usize)>, PcapError> {
     let Some(magic) = bytes.first_chunk::<4>() else { return Ok(None) };
     if *magic == PCAPNG_MAGIC {
@@ -327,8 +327,8 @@ fn parse_file_header(bytes: &[u8]) -> Result<Option<(Format, usize)>, PcapError>
     }
 }
 
-/// A record of a pcap file. Lengths and fractions that contradict the file header, which other programs write, are taken
-/// as they are.
+/// Parses a record of a pcap file. Lengths and fractions that contradict the file header are accepted, because other programs
+/// write them.
 fn pcap_record(parser: &PcapParser, bytes: &[u8]) -> Result<Record, Unfinished> {
     const HEADER: usize = 16;
     match parser.next_raw_packet(bytes) {
@@ -346,10 +346,10 @@ fn pcap_record(parser: &PcapParser, bytes: &[u8]) -> Result<Record, Unfinished> 
     }
 }
 
-/// A block of a pcapng file; those that hold no packet are passed over.
+/// Parses a block of a pcapng file; blocks without a packet are skipped.
 fn pcapng_record(parser: &mut PcapNgParser, bytes: &[u8], last: Instant) -> Result<Record, Unfinished> {
-    // Offsets of the data from the beginning of an enhanced (and obsolete) packet block and of a simple packet block
-    // (draft-ietf-opsawg-pcapng, 4.3 and 4.4).
+    // Offsets of the data in an enhanced (and obsolete) packet block and in a simple packet block (draft-ietf-opsawg-pcapng, 4.3
+    // and 4.4).
     const DATA: usize = 28;
     const SIMPLE_DATA: usize = 12;
     let (rest, raw) = match parser.next_raw_block(bytes) {
@@ -385,8 +385,8 @@ fn pcapng_record(parser: &mut PcapNgParser, bytes: &[u8], last: Instant) -> Resu
     Ok(Record { taken, packet: Some((timestamp, u64::from(orig_len), at..at + len)) })
 }
 
-/// Writes a nanosecond pcap file of Ethernet frames, little-endian as most are. Writes are gathered; nothing is complete
-/// before [`finish`](Self::finish).
+/// Writes a nanosecond pcap file of Ethernet frames, little-endian as most are. Writes are buffered; the file is complete after
+/// [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct PcapWriter<W: Write> {
     file: pcap_file::pcap::PcapWriter<BufWriter<W>>,
@@ -394,10 +394,10 @@ pub struct PcapWriter<W: Write> {
 }
 
 impl<W: Write> PcapWriter<W> {
-    /// Writes the file header to `sink`, which needs no buffer of its own.
+    /// Writes the file header to `sink`. The writer buffers, so `sink` needs no buffer of its own.
     ///
     /// # Errors
-    /// The sink cannot be written to.
+    /// Writing to the sink failed.
     pub fn new(sink: W) -> Result<Self, PcapError> {
         let sink = BufWriter::with_capacity(BUFFER, sink);
         let header = PcapHeader {
@@ -411,11 +411,11 @@ impl<W: Write> PcapWriter<W> {
         Ok(Self { file: file.map_err(|error| write_error(0, error))?, packets: 0 })
     }
 
-    /// Appends a frame that left at `timestamp` (since 1970-01-01 00:00:00 UTC) and had `orig_len` bytes on the wire;
-    /// where that is less than `data` has, the length of `data` is written.
+    /// Appends a frame with its departure time since 1970-01-01 00:00:00 UTC and its length on the wire. If `orig_len` is less
+    /// than the length of `data`, the latter is written.
     ///
     /// # Errors
-    /// The sink cannot be written to, the time lies beyond the year 2106, or the frame is longer than [`PACKET_MAX`].
+    /// Writing to the sink failed, the time is after the year 2106, or the frame is longer than [`PACKET_MAX`].
     pub fn write(&mut self, timestamp: Instant, orig_len: Bytes, data: &[u8]) -> Result<(), PcapError> {
         let packet = self.packets + 1;
         let refuse = |what| PcapError::NotWritable { packet, what };
@@ -436,15 +436,15 @@ impl<W: Write> PcapWriter<W> {
         Ok(())
     }
 
-    /// How many packets were written.
+    /// The number of packets written.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Writes what is gathered and gives the sink back.
+    /// Writes the buffered bytes and returns the sink.
     ///
     /// # Errors
-    /// The sink cannot be written to.
+    /// Writing to the sink failed.
     pub fn finish(self) -> Result<W, PcapError> {
         let packet = self.packets;
         self.file
@@ -462,10 +462,10 @@ fn write_error(packet: u64, error: PcapWriteError) -> PcapError {
     PcapError::Write { packet, source }
 }
 
-/// Reads arbitrary bytes as a capture and checks what the reader promises. For fuzzers.
+/// Reads arbitrary bytes as a capture and checks the reader's guarantees. A fuzz target.
 ///
 /// # Panics
-/// When a promise is broken: that is what a fuzzer looks for.
+/// If a guarantee is violated, which is a finding of the fuzzer.
 pub fn fuzz_pcap(data: &[u8]) {
     let Ok(mut reader) = PcapReader::new(data) else { return };
     let mut taken = reader.offset();

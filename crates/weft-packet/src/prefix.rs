@@ -1,25 +1,25 @@
-//! Reading, writing and comparing address prefixes.
+//! Parsing, formatting and comparison of address prefixes.
 
 use crate::classifier::Prefix;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
-/// Why a text is not a prefix.
+/// An error in the text of a prefix.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParsePrefixError {
-    /// The part before the slash is no address.
+    /// The part before the slash is not an address.
     #[error("`{given}` is not an IPv4 or IPv6 address")]
     Address {
-        /// What was given.
+        /// The given text.
         given: String,
     },
-    /// The part after the slash is no length, or too long for the address.
+    /// The part after the slash is not a number, or too long for the address.
     #[error("`{given}` is not a prefix length of at most {limit}")]
     Length {
-        /// What was given.
+        /// The given text.
         given: String,
-        /// The longest length of the address's family, in bits.
+        /// The maximum length for the address's family, in bits.
         limit: u8,
     },
     /// Bits beyond the length are set.
@@ -31,7 +31,7 @@ pub enum ParsePrefixError {
 }
 
 impl Prefix {
-    /// The prefix that holds just `addr`.
+    /// Returns the prefix of the single address `addr`.
     pub const fn host(addr: IpAddr) -> Self {
         let len = match addr {
             IpAddr::V4(_) => 32,
@@ -40,12 +40,12 @@ impl Prefix {
         Self { addr, len }
     }
 
-    /// The longest length of this prefix's family, in bits: 32 or 128.
+    /// The maximum length for this prefix's family, in bits: 32 or 128.
     pub const fn max_len(&self) -> u8 {
         Self::host(self.addr).len
     }
 
-    /// The same prefix with every bit beyond its length cleared.
+    /// Returns the prefix with every bit beyond its length cleared.
     pub fn network(&self) -> Self {
         let addr = match self.addr {
             IpAddr::V4(a) => {
@@ -60,12 +60,12 @@ impl Prefix {
         Self { addr, len: self.len }
     }
 
-    /// Whether every address of `other` lies in this prefix.
+    /// Whether this prefix contains every address of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.len <= other.len && self.contains(other.addr)
     }
 
-    /// The addresses that lie in both: prefixes are nested or disjoint, so it is the longer one or nothing.
+    /// Returns the addresses in both. Prefixes are nested or disjoint, so the result is the longer one or `None`.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         if self.covers(other) {
             Some(*other)
@@ -80,7 +80,7 @@ impl Prefix {
 impl FromStr for Prefix {
     type Err = ParsePrefixError;
 
-    /// Reads `10.0.1.0/24`, `fd00::/8`, or a lone address, which stands for itself.
+    /// Parses `10.0.1.0/24`, `fd00::/8`, or a single address.
     fn from_str(text: &str) -> Result<Self, ParsePrefixError> {
         let (addr, len) = match text.split_once('/') {
             Some((addr, len)) => (addr, Some(len)),
@@ -104,7 +104,7 @@ impl FromStr for Prefix {
 }
 
 impl fmt::Display for Prefix {
-    /// Writes what [`Prefix::from_str`] reads; the length of a lone address is left out.
+    /// Writes the form that [`Prefix::from_str`] parses; the length of a single address is omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.len == self.max_len() {
             write!(f, "{}", self.addr)

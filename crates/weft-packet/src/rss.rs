@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use weft_units::FlowKey;
 
-/// The hash's key.
+/// The key of the hash.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RssKey(pub Vec<u8>);
 
@@ -21,29 +21,29 @@ const MICROSOFT_KEY: [u8; 40] = [
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// Longest input: two IPv6 addresses and two ports, in bytes.
+/// The length of the longest input, in bytes: two IPv6 addresses and two ports.
 const LONGEST: usize = 36;
 
-/// The fields of a flow that a hash is taken of.
+/// The fields of a flow that are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HashedFields {
     /// Source and destination address.
     Addresses,
-    /// The same and the ports.
+    /// Source and destination address and ports.
     AddressesAndPorts,
 }
 
-/// The hash by a table per input byte: 36 tables of 256 words (36 KiB), built once per key.
+/// A table-driven Toeplitz hash with a table per input byte: 36 tables of 256 words (36 KiB), built once per key.
 #[derive(Clone, Debug)]
 pub struct Toeplitz {
     tables: Vec<[u32; 256]>,
 }
 
 impl Toeplitz {
-    /// Builds the tables. A key that is shorter than its input goes on with zeros.
+    /// Builds the tables. A key shorter than the input is padded with zeros.
     pub fn new(key: &RssKey) -> Self {
         let bit = |i: usize| key.0.get(i / 8).map_or(0, |byte| u32::from(byte >> (7 - i % 8) & 1));
-        // The 32 bits of the key from each bit of the input on.
+        // The 32 bits of the key that start at a bit of the input.
         let window = |from: usize| (0..32).fold(0, |word, i| word << 1 | bit(from + i));
         let table = |byte: usize| {
             core::array::from_fn(|value| {
@@ -53,13 +53,13 @@ impl Toeplitz {
         Self { tables: (0..LONGEST).map(table).collect() }
     }
 
-    /// Hash of input bytes; those beyond the longest input are ignored.
+    /// Returns the hash of input bytes; those beyond the maximum length are ignored.
     #[inline]
     pub fn hash(&self, input: &[u8]) -> u32 {
         self.tables.iter().zip(input).fold(0, |hash, (table, byte)| hash ^ table[usize::from(*byte)])
     }
 
-    /// Hash of a flow's fields.
+    /// Returns the hash of a flow's fields.
     pub fn flow(&self, key: &FlowKey, fields: HashedFields) -> u32 {
         let mut input = [0; LONGEST];
         let addresses = match (key.src, key.dst) {
@@ -73,7 +73,7 @@ impl Toeplitz {
                 input[16..32].copy_from_slice(&dst.octets());
                 32
             }
-            // A flow's addresses are of one family.
+            // Both addresses of a flow belong to one family.
             _ => 0,
         };
         let len = match fields {
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// The definition: for each set bit of the input, the 32 bits of the key from there on.
+    /// The definition of the hash: for each set bit of the input, the 32 bits of the key that start there.
     fn slow(key: &[u8], input: &[u8]) -> u32 {
         let (mut hash, mut window) = (0, u32::from_be_bytes([key[0], key[1], key[2], key[3]]));
         for (i, byte) in input.iter().enumerate() {

@@ -1,15 +1,27 @@
 //! Segmentation of super-packets in user space.
 //!
-//! A super-packet is parsed once, when it is fetched from its ring; the [`SuperPacket`] keeps offsets and never the frame.
-//! Chunks of one or more segments are then emitted in the order in which the scheduler interleaves them. A chunk is its
-//! rewritten headers in a [`ChunkHeader`] and a range of the original frame: the caller hands both to one `writev`, and no
-//! payload is copied.
+//! The steps:
 //!
-//! What is rewritten, and how, follows the kernel's own segmentation: `tcp_gso_segment` (net/ipv4/tcp_offload.c),
-//! `__udp_gso_segment` (net/ipv4/udp_offload.c), `inet_gso_segment` (net/ipv4/af_inet.c).
+//! 1. [`SuperPacket::parse`] validates a packet once, when it is fetched from its ring. It keeps offsets and never borrows the
+//!    frame.
+//! 2. The scheduler picks chunks of one or more segments, interleaved with those of other rings.
+//! 3. [`SuperPacket::emit`] writes the chunk's headers into a reusable [`ChunkHeader`] and returns the payload's range of the
+//!    original frame. The caller passes both to one `writev`, so no payload is copied and nothing is allocated.
+//! 4. A chunk of several segments is again a super-packet, which the kernel or the NIC cuts further. A chunk of one segment is a
+//!    plain frame.
 //!
-//! Does not: cut tunnels, or packets above 64 KB. For those [`SuperPacket::parse`] gives an error, and the caller sends the
-//! super-packet as it is.
+//! The rewritten fields follow the kernel's own segmentation: `tcp_gso_segment` (net/ipv4/tcp_offload.c), `__udp_gso_segment`
+//! (net/ipv4/udp_offload.c), `inet_gso_segment` (net/ipv4/af_inet.c).
+//!
+//! Rules that must hold:
+//!
+//! * All checks are made in `parse`. `emit` only checks that the frame has the parsed length and that the segments exist.
+//! * The chunks of a packet cover its payload in order, without gap or overlap; [`fuzz_segment`] checks this.
+//! * The sum of [`SuperPacket::wire_bytes`] over the chunks equals that of the whole, because the engine charges by it.
+//! * A super-packet without an open checksum (`NEEDS_CSUM`) is refused: its sum is final and would be wrong for its segments.
+//!
+//! Tunnels and packets above 64 KB are not cut. `parse` returns an error, and the caller sends the super-packet whole. This
+//! module is without state, so it counts nothing: each rare branch is a variant of [`SegmentError`].
 
 use crate::ethernet::wire_of;
 use crate::headers::{Fragment, Headers, Network, PacketError, TcpFlags, parse_headers};
@@ -23,27 +35,27 @@ mod sum;
 
 pub use chunk::{Checksum, ChunkHeader};
 
-/// The longest Ethernet, IP and transport headers that can be rewritten, in bytes: two VLAN tags, IPv6 and a TCP header
-/// with all its options take 122; what is above that is left for IPv6 extension headers.
+/// The maximum length of the rewritten Ethernet, IP and transport headers, in bytes. Two VLAN tags, IPv6 and a TCP header with
+/// all of its options take 122; the remainder is for IPv6 extension headers.
 pub const HEADER_MAX: usize = 256;
-/// The longest IP packet, in bytes: what the length fields hold.
+/// The maximum length of an IP packet, in bytes: the limit of its length field.
 const IP_PACKET_MAX: usize = 65_535;
 
-/// Why a super-packet cannot be cut. The caller may still send it whole.
+/// The reason why a super-packet cannot be cut. The caller may still send it whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SegmentError {
-    /// The headers could not be read.
+    /// The headers could not be parsed.
     #[error("the super-packet's headers cannot be read: {0}")]
     Packet(#[from] PacketError),
-    /// The type of segmentation is unknown or that of a tunnel.
+    /// The segmentation type is unknown or that of a tunnel.
     #[error("segmentation type {0:?} is not supported; send the super-packet whole")]
     UnsupportedType(GsoType),
     /// The virtio-net header and the packet's headers name different protocols.
     #[error("segmentation type {gso:?} does not fit the packet ({network:?}, protocol {protocol:?})")]
     TypeMismatch {
-        /// What the virtio-net header says.
+        /// The type in the virtio-net header.
         gso: GsoType,
-        /// What the frame is.
+        /// The frame's network layer.
         network: Network,
         /// Its transport protocol.
         protocol: Option<Protocol>,
@@ -54,35 +66,35 @@ pub enum SegmentError {
     /// The segment size is zero.
     #[error("the segment size is 0 bytes")]
     ZeroSegmentSize,
-    /// The checksum was left to no one, so the super-packet's sum is final and would be wrong for its segments.
+    /// The checksum is not open. The super-packet's sum is final and would be wrong for its segments.
     #[error("a super-packet must leave its checksum open (NEEDS_CSUM); send it whole")]
     NoPartialChecksum,
-    /// The checksum that is left open is not that of the outer transport header: a tunnel.
+    /// The open checksum is not that of the outer transport header: the packet is a tunnel's.
     #[error(
         "the open checksum is at {csum_start}+{csum_offset}, the transport header's at {l4}+{expected}: \
          encapsulated packets are not cut; send the super-packet whole"
     )]
     ForeignChecksum {
-        /// Where the sum begins, in bytes from the start of the frame.
+        /// Start of the summed bytes, in bytes from the start of the frame.
         csum_start: u16,
-        /// Where it belongs, in bytes from `csum_start`.
+        /// Position of the checksum field, in bytes from `csum_start`.
         csum_offset: u16,
-        /// Where the transport header begins, in bytes from the start of the frame.
+        /// Offset of the transport header in the frame.
         l4: usize,
-        /// Where its checksum field is, in bytes from `l4`.
+        /// Position of its checksum field, in bytes from `l4`.
         expected: u16,
     },
     /// The checksum field lies outside the frame.
     #[error("the checksum field at {csum_start}+{csum_offset} lies outside the frame of {frame_len} bytes")]
     ChecksumOutside {
-        /// Where the sum begins, in bytes from the start of the frame.
+        /// Start of the summed bytes, in bytes from the start of the frame.
         csum_start: u16,
-        /// Where it belongs, in bytes from `csum_start`.
+        /// Position of the checksum field, in bytes from `csum_start`.
         csum_offset: u16,
         /// Length of the frame in bytes.
         frame_len: usize,
     },
-    /// More header bytes than [`HEADER_MAX`].
+    /// The headers are longer than [`HEADER_MAX`].
     #[error(
         "the headers take {given} bytes, at most {HEADER_MAX} can be rewritten; send the super-packet whole"
     )]
@@ -90,7 +102,7 @@ pub enum SegmentError {
         /// Length of the headers in bytes.
         given: usize,
     },
-    /// The IP packet is longer than its length field can say.
+    /// The IP packet is longer than its length field can represent.
     #[error(
         "the IP packet has {given} bytes, at most {IP_PACKET_MAX} can be cut; send the super-packet whole"
     )]
@@ -101,15 +113,15 @@ pub enum SegmentError {
     /// The IP length field and the frame disagree.
     #[error("the IP length field ends the packet at byte {by_field} of a frame of {frame_len} bytes")]
     LengthMismatch {
-        /// Where the packet ends by its length field, in bytes from the start of the frame.
+        /// End of the packet by its length field, in bytes from the start of the frame.
         by_field: u64,
         /// Length of the frame in bytes.
         frame_len: usize,
     },
-    /// The frame that was passed is not the one that was parsed.
+    /// The frame differs in length from the parsed one.
     #[error("the frame has {given} bytes, the parsed one had {parsed}: pass the frame that was parsed")]
     OtherFrame {
-        /// Length of the frame that was passed, in bytes.
+        /// Length of the given frame, in bytes.
         given: usize,
         /// Length of the parsed frame, in bytes.
         parsed: usize,
@@ -119,56 +131,56 @@ pub enum SegmentError {
     NoSuchSegments {
         /// The first segment.
         first: u32,
-        /// How many.
+        /// The number of requested segments.
         count: u32,
-        /// How many the packet has.
+        /// The number of segments of the packet.
         segments: u32,
     },
 }
 
-/// How a packet is cut.
+/// The method by which a packet is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cut {
-    /// Not at all.
+    /// The packet is not cut.
     Whole,
-    /// As TCP.
+    /// TCP: sequence numbers and flags per segment.
     Tcp,
-    /// As UDP, one datagram per segment.
+    /// UDP: one datagram per segment.
     Udp,
 }
 
-/// A packet as it was fetched from its ring, with what is needed to cut it. It borrows nothing: pass the same frame to
+/// A packet fetched from its ring, with the offsets needed to cut it. It borrows nothing: pass the same frame to
 /// [`emit`](Self::emit).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuperPacket {
-    /// As it came.
+    /// The header that was read with the packet.
     vnet: VnetHeader,
-    /// How it is cut.
+    /// The method of cutting.
     cut: Cut,
-    /// Whether the network header is IPv6 (only of meaning where it is cut).
+    /// Whether the network header is IPv6 (only meaningful if the packet is cut).
     ipv6: bool,
-    /// Where the network header begins.
+    /// Offset of the network header.
     l3: u16,
-    /// Where the transport header begins.
+    /// Offset of the transport header.
     l4: u16,
-    /// How many bytes are repeated before each segment's payload; 0 for a packet that is not cut.
+    /// Number of header bytes repeated before each segment's payload; 0 for a packet that is not cut.
     header_len: u16,
     /// Length of the frame in bytes.
     frame_len: u32,
-    /// How many segments it has, at least 1.
+    /// Number of segments, at least 1.
     segments: u32,
 }
 
 impl SuperPacket {
-    /// Parses a packet once. One without segmentation offload has exactly one segment and is never looked into.
+    /// Parses a packet once. A packet without segmentation offload is one segment, and its frame is not parsed.
     ///
     /// # Errors
-    /// The packet cannot be cut, with the reason; see [`SegmentError`].
+    /// The packet cannot be cut; the [`SegmentError`] has the reason.
     pub fn parse(vnet: VnetHeader, frame: &[u8]) -> Result<Self, SegmentError> {
         Self::parse_with(vnet, frame, || parse_headers(frame))
     }
 
-    /// As [`parse`](Self::parse), where `headers` finds the frame's headers; it is called for a packet with segmentation
+    /// As [`parse`](Self::parse), with `headers` to parse the frame's headers. It is only called for packets with segmentation
     /// offload.
     pub(crate) fn parse_with(
         vnet: VnetHeader,
@@ -195,7 +207,7 @@ impl SuperPacket {
         Ok(Self { vnet, cut, ipv6, l3, l4, header_len, frame_len, segments })
     }
 
-    /// A packet that is one frame.
+    /// Parses a packet that is one frame.
     fn parse_whole(vnet: VnetHeader, frame_len: u32) -> Result<Self, SegmentError> {
         let checksum_end = u32::from(vnet.csum_start) + u32::from(vnet.csum_offset) + 2;
         if vnet.needs_csum() && checksum_end > frame_len {
@@ -210,12 +222,12 @@ impl SuperPacket {
         Ok(Self { vnet, cut, ipv6: false, l3: 0, l4: 0, header_len: 0, frame_len, segments: 1 })
     }
 
-    /// How many segments the packet has, at least 1.
+    /// The number of segments, at least 1.
     pub const fn segments(&self) -> u32 {
         self.segments
     }
 
-    /// Payload bytes of every segment but the last; for a packet that is not cut, the length of its frame.
+    /// The payload of every segment but the last, in bytes; for a packet that is not cut, the length of its frame.
     pub fn segment_payload(&self) -> Bytes {
         match self.cut {
             Cut::Whole => Bytes(u64::from(self.frame_len)),
@@ -223,23 +235,23 @@ impl SuperPacket {
         }
     }
 
-    /// How many header bytes are repeated before each segment's payload; 0 for a packet that is not cut.
+    /// The number of header bytes repeated before each segment's payload; 0 for a packet that is not cut.
     pub const fn header_len(&self) -> usize {
         self.header_len as usize
     }
 
-    /// Length of the frame that was parsed.
+    /// The length of the parsed frame.
     pub const fn frame_len(&self) -> usize {
         self.frame_len as usize
     }
 
-    /// The virtio-net header that came with the packet.
+    /// The virtio-net header that was read with the packet.
     pub const fn vnet(&self) -> VnetHeader {
         self.vnet
     }
 
-    /// The bytes that `count` segments from `first` on occupy on an Ethernet link when each is a frame of its own, with
-    /// headers, padding and [`AROUND`](crate::ethernet::AROUND). Segments that do not exist count nothing.
+    /// The bytes on an Ethernet link of `count` segments from `first`, each as its own frame with headers, padding and
+    /// [`AROUND`](crate::ethernet::AROUND). Segments beyond the last count 0.
     pub fn wire_bytes(&self, first: u32, count: u32) -> Bytes {
         let end = first.saturating_add(count).min(self.segments);
         if first >= end {
@@ -258,16 +270,16 @@ impl SuperPacket {
         total
     }
 
-    /// Writes the virtio-net header and the headers of the chunk of `count` segments from `first` on into `out`, and gives
-    /// the range of `frame` that is its payload: the chunk is `out.as_bytes()` followed by that range.
+    /// Writes the headers of the chunk of `count` segments from `first` into `out`, and returns the range of `frame` that is its
+    /// payload. The chunk is `out.as_bytes()` followed by that range.
     ///
-    /// A chunk of several segments is itself a super-packet, whose checksum stays open whatever `checksum` says. A chunk of
-    /// one segment is a plain frame. The IPv4 identification grows by one per segment, the TCP sequence number by the
-    /// payload; FIN and PSH stay on the last segment, CWR on the first.
+    /// A chunk of several segments is itself a super-packet, and its checksum stays open regardless of `checksum`. A chunk of one
+    /// segment is a plain frame. The IPv4 identification grows by one per segment, the TCP sequence number by the payload. FIN
+    /// and PSH stay on the last segment, CWR on the first.
     ///
     /// # Errors
-    /// `frame` is not the one that was parsed, or the segments do not exist. A packet that is not cut and is to have a
-    /// full checksum may have its checksum field behind [`HEADER_MAX`].
+    /// `frame` is not the parsed one, or the segments do not exist. For a packet that is not cut, completing the checksum fails
+    /// if its field lies beyond [`HEADER_MAX`].
     pub fn emit(
         &self,
         frame: &[u8],
@@ -290,7 +302,7 @@ impl SuperPacket {
     }
 }
 
-/// `(ipv6, l3, l4, header_len)` of a super-packet, after every check that cutting it relies on.
+/// Checks the headers of a super-packet and returns `(ipv6, l3, l4, header_len)`. Cutting relies on every check here.
 fn headers_of_gso(
     vnet: VnetHeader,
     frame: &[u8],
@@ -327,17 +339,17 @@ fn headers_of_gso(
         let (csum_start, csum_offset) = (vnet.csum_start, vnet.csum_offset);
         return Err(SegmentError::ForeignChecksum { csum_start, csum_offset, l4, expected });
     }
-    // All three are at most HEADER_MAX, which was checked of the largest.
+    // None exceeds HEADER_MAX: the largest was checked above.
     Ok((network == Network::Ipv6, headers.l3 as u16, l4 as u16, headers.payload as u16))
 }
 
 const _: () = assert!(HEADER_MAX <= u16::MAX as usize);
 
-/// Feeds arbitrary bytes to the segmentation: 12 bytes of virtio-net header, 1 byte that chooses the chunk size, and the
-/// frame. Checks that the chunks cover the payload and that their sizes on the wire add up. For fuzzers.
+/// Segments arbitrary bytes: 12 bytes of virtio-net header, 1 byte that selects the chunk size, then the frame. Checks that the
+/// chunks cover the payload and that their sizes on the wire add up. A fuzz target.
 ///
 /// # Panics
-/// When a promise is broken: that is what a fuzzer looks for.
+/// If a guarantee is violated, which is a finding of the fuzzer.
 pub fn fuzz_segment(data: &[u8]) {
     let Some((vnet, rest)) = data.split_first_chunk::<{ VnetHeader::LEN }>() else { return };
     let Some((&choice, frame)) = rest.split_first() else { return };

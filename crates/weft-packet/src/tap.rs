@@ -1,7 +1,7 @@
-//! Packets as TAP and macvtap devices hand them out: a virtio-net header, and the frame behind it.
+//! Packets read from TAP and macvtap devices: a virtio-net header followed by the frame.
 //!
-//! A packet's headers are parsed at most once: those of a super-packet when it is read, because cutting needs them, those of
-//! a plain frame when somebody first asks for its flow. Most of the latter pass without.
+//! The headers of a packet are parsed at most once. A super-packet is parsed when it is read, since cutting needs its offsets. A
+//! plain frame is parsed when its flow is first requested, which most frames never need.
 
 use crate::headers::{Headers, parse_headers};
 use crate::segment::SuperPacket;
@@ -9,20 +9,19 @@ use crate::vnet::VnetHeader;
 use core::cell::OnceCell;
 use weft_units::{Bytes, FlowKey};
 
-/// A packet that was read from a device. It keeps lengths and offsets and never the bytes: pass the buffer that was read
-/// into.
+/// A packet read from a device. It keeps lengths and offsets but no bytes: pass the buffer into which it was read.
 #[derive(Clone, Debug)]
 pub struct TapPacket {
-    /// Bytes that were read, virtio-net header included.
+    /// Number of bytes read, virtio-net header included.
     length: usize,
     vnet: VnetHeader,
-    /// How it can be cut; `None` when it cannot be and goes whole.
+    /// The parsed packet; `None` if it cannot be cut and is sent whole.
     segmentation: Option<SuperPacket>,
     flow_key: OnceCell<Option<FlowKey>>,
 }
 
 impl TapPacket {
-    /// Parses what was read; `None` where there is no frame behind the header.
+    /// Parses the bytes that were read; `None` if no frame follows the header.
     pub fn parse(read: &[u8]) -> Option<Self> {
         frame_bytes(read.len())?;
         let (vnet, frame) = read.split_first_chunk::<{ VnetHeader::LEN }>()?;
@@ -30,7 +29,7 @@ impl TapPacket {
         let flow_key = OnceCell::new();
         let headers = || {
             let headers = parse_headers(frame);
-            // Set for the first time: the cell is new, and a packet is parsed once.
+            // Cannot fail: the cell is new, and the closure runs once.
             let _ = flow_key.set(headers.as_ref().ok().and_then(Headers::flow_key_of_whole));
             headers
         };
@@ -43,7 +42,7 @@ impl TapPacket {
         self.vnet
     }
 
-    /// How it can be cut into segments; `None` when it cannot be and goes whole.
+    /// Returns the packet's segmentation; `None` if it cannot be cut and is sent whole.
     pub fn segmentation(&self) -> Option<SuperPacket> {
         self.segmentation
     }
@@ -53,32 +52,32 @@ impl TapPacket {
         frame_bytes(self.length).unwrap_or(Bytes::ZERO)
     }
 
-    /// Header and frame, in the buffer that was read into; empty for a shorter buffer.
+    /// The header and the frame within the buffer; empty if the buffer is too short.
     pub fn whole<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         buffer.get(..self.length).unwrap_or_default()
     }
 
-    /// The frame, in the buffer that was read into; empty for a shorter buffer.
+    /// The frame within the buffer; empty if the buffer is too short.
     pub fn frame<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         buffer.get(VnetHeader::LEN..self.length).unwrap_or_default()
     }
 
-    /// The flow, by the key of [`Headers::flow_key_of_whole`]; `None` for what is not IP. Parses the headers of the frame in
-    /// `buffer` when it is asked for the first time.
+    /// Returns the flow by the key of [`Headers::flow_key_of_whole`], or `None` for non-IP frames. The first call parses the
+    /// headers of the frame in `buffer`.
     pub fn flow_key(&self, buffer: &[u8]) -> Option<FlowKey> {
         *self.flow_key.get_or_init(|| parse_headers(self.frame(buffer)).ok()?.flow_key_of_whole())
     }
 }
 
-/// Length of the frame in `length` bytes that were read or written; `None` when there is none behind the virtio-net header.
+/// Returns the length of the frame in `length` bytes that were read or written; `None` if no frame follows the virtio-net header.
 pub fn frame_bytes(length: usize) -> Option<Bytes> {
     length.checked_sub(VnetHeader::LEN).filter(|frame| *frame > 0).map(|frame| Bytes(frame as u64))
 }
 
-/// Takes arbitrary bytes for what was read from a device, and compares the packet with its parts, each parsed alone. For fuzzers.
+/// Parses arbitrary bytes as read from a device, and compares the packet with its separately parsed parts. A fuzz target.
 ///
 /// # Panics
-/// When a promise is broken: that is what a fuzzer looks for.
+/// If a guarantee is violated, which is a finding of the fuzzer.
 pub fn fuzz_tap(read: &[u8]) {
     let Some(packet) = TapPacket::parse(read) else { return };
     let frame = packet.frame(read);
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(packet.segmentation().map(|whole| whole.segments()), Some(1));
         assert_eq!((packet.bytes(), packet.whole(&bytes).len()), (Bytes(46), 46 + VnetHeader::LEN));
         assert_eq!(packet.flow_key(&bytes), Some(key(7, 9)));
-        // The second answer needs no bytes.
+        // The second answer does not read the buffer.
         assert_eq!(packet.flow_key(&[]), Some(key(7, 9)));
     }
 

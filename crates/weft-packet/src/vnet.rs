@@ -1,11 +1,11 @@
-//! The virtio-net header that TUN and macvtap put before every frame.
+//! The virtio-net header that precedes every frame of TUN and macvtap.
 //!
-//! It says whether the frame still needs its checksum, and whether it is a super-packet that the receiver has to cut
-//! (`linux/virtio_net.h`, `struct virtio_net_hdr_v1`; virtio 1.2, section 5.1.6). The device must have been told the
-//! length of this form: `TUNSETVNETHDRSZ` with [`VnetHeader::LEN`], else TUN gives 10 bytes without `num_buffers`.
+//! It states whether the frame's checksum is incomplete, and whether the frame is a super-packet that the receiver has to cut
+//! (`linux/virtio_net.h`, `struct virtio_net_hdr_v1`; virtio 1.2, section 5.1.6). The device must be set to this length:
+//! `TUNSETVNETHDRSZ` with [`VnetHeader::LEN`]. TUN's default is 10 bytes, without `num_buffers`.
 //!
-//! **Byte order.** TUN and macvtap use the order of the host unless `TUNSETVNETLE` or `TUNSETVNETBE` was called; so does
-//! this module. On little-endian hosts that is also the order of virtio 1.x.
+//! **Byte order.** TUN and macvtap use the host's order unless `TUNSETVNETLE` or `TUNSETVNETBE` was called, and so does this
+//! module. On little-endian hosts this equals the order of virtio 1.x.
 
 /// Byte ranges of the fields (`struct virtio_net_hdr_v1`).
 mod field {
@@ -20,34 +20,34 @@ mod field {
     pub(super) const NUM_BUFFERS: Range<usize> = 10..12;
 }
 
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the sum from `csum_start` to the end belongs at `csum_start + csum_offset`, where the
-/// sum of the pseudo-header stands now.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the sum from `csum_start` to the end has to be written at `csum_start + csum_offset`, which
+/// holds the sum of the pseudo-header.
 pub const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_F_DATA_VALID`: the checksum was verified.
 pub const DATA_VALID: u8 = 2;
-/// `VIRTIO_NET_HDR_GSO_ECN`: the super-packet's TCP header carries CWR, which only the first segment may keep.
+/// `VIRTIO_NET_HDR_GSO_ECN`: the super-packet's TCP header has CWR set, which only the first segment may keep.
 pub const GSO_ECN: u8 = 0x80;
 
-/// How the receiver has to cut the frame (`VIRTIO_NET_HDR_GSO_*` without the ECN bit).
+/// The segmentation that the receiver has to perform (`VIRTIO_NET_HDR_GSO_*` without the ECN bit).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum GsoType {
-    /// Not at all: it is one frame.
+    /// No segmentation: the packet is one frame.
     #[default]
     None,
     /// TCP over IPv4.
     TcpV4,
-    /// UDP fragmentation (UFO), which Linux no longer offers.
+    /// UDP fragmentation (UFO), which Linux has removed.
     UdpFragment,
     /// TCP over IPv6.
     TcpV6,
     /// UDP with one datagram per segment (`UDP_SEGMENT`).
     UdpL4,
-    /// A value that this module does not know, such as a tunnel's.
+    /// A value unknown to this module, such as a tunnel's.
     Other(u8),
 }
 
 impl GsoType {
-    /// The type of the field's value without the ECN bit.
+    /// Returns the type of a field's value without the ECN bit.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & !GSO_ECN {
             0 => Self::None,
@@ -59,7 +59,7 @@ impl GsoType {
         }
     }
 
-    /// The field's value, without the ECN bit.
+    /// Returns the field's value without the ECN bit.
     pub const fn bits(self) -> u8 {
         match self {
             Self::None => 0,
@@ -72,24 +72,24 @@ impl GsoType {
     }
 }
 
-/// A virtio-net header. The default describes a whole frame with nothing left to do.
+/// A virtio-net header. The default describes a complete frame that needs neither cutting nor a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct VnetHeader {
-    /// [`NEEDS_CSUM`], [`DATA_VALID`] and what later versions add.
+    /// [`NEEDS_CSUM`], [`DATA_VALID`] and flags of later versions.
     pub flags: u8,
-    /// How the frame is to be cut.
+    /// The segmentation that the receiver has to perform.
     pub gso: GsoType,
     /// The [`GSO_ECN`] bit of the type.
     pub ecn: bool,
-    /// Length of the Ethernet, IP and transport headers in bytes; a hint, 0 where nothing is to be cut.
+    /// Length of the Ethernet, IP and transport headers in bytes; a hint, 0 if nothing has to be cut.
     pub hdr_len: u16,
     /// Payload bytes of each segment.
     pub gso_size: u16,
-    /// Where the checksum begins, in bytes from the start of the frame.
+    /// Start of the summed bytes, in bytes from the start of the frame.
     pub csum_start: u16,
-    /// Where the checksum belongs, in bytes from `csum_start`.
+    /// Position of the checksum field, in bytes from `csum_start`.
     pub csum_offset: u16,
-    /// Buffers that the frame takes; TUN leaves it as it was.
+    /// Number of buffers of the frame; TUN leaves it unchanged.
     pub num_buffers: u16,
 }
 
@@ -97,7 +97,7 @@ impl VnetHeader {
     /// Length in bytes: `sizeof(struct virtio_net_hdr_v1)`.
     pub const LEN: usize = 12;
 
-    /// Reads a header. Every value is representable, so this cannot fail.
+    /// Parses a header. Every value is representable, so this cannot fail.
     pub fn parse(bytes: &[u8; Self::LEN]) -> Self {
         let word = |at: core::ops::Range<usize>| u16::from_ne_bytes([bytes[at.start], bytes[at.start + 1]]);
         Self {
@@ -112,7 +112,7 @@ impl VnetHeader {
         }
     }
 
-    /// The header's bytes; the inverse of [`parse`](Self::parse).
+    /// Returns the header's bytes; the inverse of [`parse`](Self::parse).
     pub fn emit(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[field::FLAGS] = self.flags;
@@ -125,7 +125,7 @@ impl VnetHeader {
         bytes
     }
 
-    /// Whether the checksum is still to be completed.
+    /// Whether the checksum is incomplete.
     pub const fn needs_csum(&self) -> bool {
         self.flags & NEEDS_CSUM != 0
     }

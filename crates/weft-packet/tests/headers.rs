@@ -29,7 +29,7 @@ fn transport() -> impl Strategy<Value = Transport> {
     ]
 }
 
-/// Compares with what etherparse sees in the same bytes.
+/// Compares with etherparse's view of the same bytes.
 fn agree(headers: &Headers, frame: &[u8]) {
     let sliced = SlicedPacket::from_ethernet(frame).expect("etherparse reads its own frames");
     assert_eq!(usize::from(headers.vlan_tags), sliced.link_exts.len());

@@ -34,7 +34,7 @@ fn write_all(packets: &[Packet]) -> Vec<u8> {
     writer.finish().expect("memory")
 }
 
-/// A pcap file by hand: magic, link type, records of (seconds, fraction, bytes).
+/// Builds a pcap file by hand: magic, link type, records of (seconds, fraction, bytes).
 fn classic(big: bool, nanos: bool, link: u32, records: &[(u32, u32, &[u8])]) -> Vec<u8> {
     let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -49,7 +49,7 @@ fn classic(big: bool, nanos: bool, link: u32, records: &[(u32, u32, &[u8])]) -> 
     file
 }
 
-/// A pcapng file with a microsecond and a nanosecond interface, and a packet without a time.
+/// Builds a pcapng file with a microsecond and a nanosecond interface, and a packet without a time.
 fn pcapng(endianness: Endianness, link: DataLink) -> Vec<u8> {
     let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).expect("memory");
     let mut nanos = InterfaceDescriptionBlock::new(DataLink::ETHERNET, 0xffff);
@@ -154,7 +154,7 @@ fn what_a_pcap_file_cannot_hold_is_not_written() {
     assert_eq!(writer.packets(), 0);
 }
 
-/// A source that gives a few bytes at a time.
+/// A source that returns a few bytes per read.
 struct Trickle<'a>(&'a [u8], usize);
 
 impl Read for Trickle<'_> {

@@ -1,4 +1,4 @@
-//! Segmentation against etherparse: what leaves in chunks is what a NIC would have cut from the super-packet.
+//! Segmentation against etherparse: the chunks hold the same bytes as a NIC's segmentation of the super-packet.
 
 mod common;
 
@@ -13,7 +13,7 @@ use weft_packet::tap::fuzz_tap;
 use weft_packet::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
 use weft_units::Bytes;
 
-/// Turns a finished frame into a super-packet as Linux hands it over: the checksum field holds the pseudo-header's sum.
+/// Turns a complete frame into a super-packet as Linux passes it on: the checksum field holds the sum of the pseudo-header.
 fn open(mut frame: Vec<u8>, gso_size: u16, gso: GsoType) -> (VnetHeader, Vec<u8>) {
     let headers = parse_headers(&frame).expect("built well");
     let l4 = headers.l4.expect("transport");
@@ -49,7 +49,7 @@ fn open(mut frame: Vec<u8>, gso_size: u16, gso: GsoType) -> (VnetHeader, Vec<u8>
     (vnet, frame)
 }
 
-/// What the hardware does with a plain frame whose checksum is open.
+/// Completes an open checksum, as the hardware does for a plain frame.
 fn complete(vnet: VnetHeader, mut frame: Vec<u8>) -> Vec<u8> {
     assert_eq!(vnet.gso, GsoType::None, "only plain frames reach the wire");
     assert_eq!((vnet.gso_size, vnet.ecn), (0, false));
@@ -62,7 +62,7 @@ fn complete(vnet: VnetHeader, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Cuts into chunks of the given sizes, and every chunk into single frames, as the kernel behind the port would.
+/// Cuts into chunks of the given sizes, and every chunk into single frames, as the kernel would behind the port.
 fn cut(vnet: VnetHeader, frame: &[u8], sizes: &[u32], checksum: Checksum) -> Vec<Vec<u8>> {
     let packet = SuperPacket::parse(vnet, frame).expect("a super-packet");
     let mut out = ChunkHeader::default();
@@ -166,7 +166,7 @@ proptest! {
     }
 }
 
-/// 64 KB of TCP in 1448-byte segments: the figures by hand.
+/// Checks 64 KB of TCP in 1448-byte segments against figures computed by hand.
 #[test]
 fn wire_bytes_of_a_full_super_packet() {
     let whole = frame(&Below::default(), &Transport::Tcp(tcp(1, 2, 3, 3)), &payload(64_000));
@@ -266,7 +266,7 @@ fn mutated_super_packets_never_panic() {
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     assert_eq!(mutate(0x5e9, &corpus, 1_000_000, fuzz_segment), Ok(()));
-    // As it is read from a device: without the choice of a chunk.
+    // As read from a device: without the byte that selects the chunk size.
     let read: Vec<Vec<u8>> = corpus
         .iter()
         .map(|bytes| [&bytes[..VnetHeader::LEN], &bytes[VnetHeader::LEN + 1..]].concat())

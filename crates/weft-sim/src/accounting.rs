@@ -1,13 +1,13 @@
 //! Conservation: packets and bytes that entered a stage have left it, were dropped there, or are held.
 //!
-//! What passes is counted as it passes; what is held is found at the end by walking what lies there. The two sides share no counter,
-//! so a packet that a stage loses without saying so shows.
+//! Passing packets are counted as they pass. Held packets are found at the end by walking the queues. The two sides share no
+//! counter, so an unreported loss of a stage becomes visible.
 
 use crate::outcome::{Amount, StageBalance};
 use crate::segment::Segment;
 use weft_units::{Bytes, Packets};
 
-/// What a stage counts as things pass.
+/// The counters of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Passed {
     pub(crate) entered: Amount,
@@ -15,20 +15,20 @@ pub(crate) struct Passed {
     pub(crate) dropped: Amount,
 }
 
-/// A part that holds packets. A host lists its own in `Host::stages`, whose pattern names every part of a host: one that is added
-/// there and not listed does not compile.
+/// A part that holds packets. A host lists its stages in `Host::stages`, whose pattern names every field of a host: a new field
+/// that is not listed there does not compile.
 pub(crate) trait Stage {
     /// Its name in reports, in the plural: `qdiscs` of host 0 are `host 0 qdiscs`.
     fn name(&self) -> &'static str;
 
-    /// What it counted.
+    /// Returns the stage's counters.
     fn passed(&self) -> &Passed;
 
-    /// What it holds, found by looking at every packet where it lies.
+    /// Returns the held packets, found by a walk over all of its queues.
     fn held(&self) -> Amount;
 }
 
-/// The balance of a stage.
+/// Returns the balance of a stage.
 pub(crate) fn balance(place: &str, stage: &dyn Stage) -> StageBalance {
     let Passed { entered, left, dropped } = *stage.passed();
     StageBalance { name: format!("{place} {}", stage.name()), entered, left, dropped, held: stage.held() }

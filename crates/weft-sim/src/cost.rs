@@ -1,4 +1,4 @@
-//! What work costs the processors, by operation and category.
+//! The processor cost of work, by operation and category.
 
 /// Categories of the SIGCOMM'21 study (section 2), which group the kernel's functions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -9,7 +9,7 @@ pub enum Category {
     TcpIp,
     /// Netdevice subsystem: qdisc, driver, NAPI, GRO.
     Netdev,
-    /// Making and freeing sk_buffs.
+    /// Allocation and freeing of sk_buffs.
     Skb,
     /// Memory allocation and freeing.
     Memory,
@@ -17,15 +17,15 @@ pub enum Category {
     Lock,
     /// Scheduling and wake-ups.
     Scheduling,
-    /// Interrupts, system calls, the rest.
+    /// Interrupts, system calls and other work.
     Other,
 }
 
 impl Category {
-    /// How many there are.
+    /// The number of categories.
     pub const COUNT: usize = 8;
 
-    /// All of them, in the order of the study's figures.
+    /// All categories, in the order of the study's figures.
     pub const ALL: [Self; Self::COUNT] = [
         Self::DataCopy,
         Self::TcpIp,
@@ -37,7 +37,7 @@ impl Category {
         Self::Other,
     ];
 
-    /// Its name in files and reports.
+    /// The category's name in files and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DataCopy => "data_copy",
@@ -52,7 +52,7 @@ impl Category {
     }
 }
 
-/// A piece of work that has a cost.
+/// A unit of work with a cost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Operation {
     /// A system call, entering and leaving.
@@ -61,21 +61,21 @@ pub enum Operation {
     CopyIn,
     /// A byte copied to the application.
     CopyOut,
-    /// A segment made and sent down by TCP.
+    /// A segment built and sent down by TCP.
     SendSegment,
-    /// A segment through qdisc and driver to the ring.
+    /// A segment passed through qdisc and driver to the ring.
     TransmitSegment,
-    /// A packet of a segment that the stack itself cuts (no TSO).
+    /// A packet of a segment that the stack cuts (no TSO).
     SoftwareSegment,
-    /// A piece that dynamic segment sizing cuts.
+    /// A piece cut by dynamic segment sizing.
     ResegmentPiece,
     /// A sent segment freed.
     CompleteSegment,
     /// A packet taken from the receive ring, through GRO.
     ReceivePacket,
-    /// A received (merged) skb through IP and TCP.
+    /// A received (merged) skb passed through IP and TCP.
     ReceiveSegment,
-    /// An acknowledgement made.
+    /// An acknowledgement built and sent.
     SendAcknowledgement,
     /// An acknowledgement processed at the sender.
     ReceiveAcknowledgement,
@@ -83,7 +83,7 @@ pub enum Operation {
     Interrupt,
     /// A NAPI poll.
     Poll,
-    /// A thread woken, and its switch in and out.
+    /// A wake-up of a thread, with its switch in and out.
     WakeUp,
     /// A write to a register of the NIC (doorbell, queue weight).
     RegisterWrite,
@@ -92,10 +92,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// How many there are.
+    /// The number of operations.
     pub const COUNT: usize = 17;
 
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; Self::COUNT] = [
         Self::SystemCall,
         Self::CopyIn,
@@ -116,7 +116,7 @@ impl Operation {
         Self::AssignQueue,
     ];
 
-    /// Its name in files.
+    /// The operation's name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SystemCall => "system_call",
@@ -151,35 +151,35 @@ pub type PerOperation = [f64; Operation::COUNT];
 pub struct Costs {
     /// `table[operation][category]`, nanoseconds.
     pub table: [PerCategory; Operation::COUNT],
-    /// Factors that the state of caches and locks puts on top.
+    /// Factors that depend on the state of caches and locks.
     pub contention: Contention,
 }
 
-/// How costs grow with what else goes on.
+/// The dependence of costs on other activity of the host.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contention {
-    /// Nanoseconds for a queue's lock that another core held since, per operation (a cache line from another core).
+    /// Cost of a queue's lock last held by another core, per operation, in nanoseconds (a cache line from another core).
     pub lock_transfer_ns: f64,
-    /// Nanoseconds for a connection's socket that another core has touched since, per unit of work that touches it: a write, a
-    /// segment sent or freed, an acknowledgement processed.
+    /// Cost of a connection's socket last touched by another core, in nanoseconds. It applies to each unit of work that touches
+    /// the socket: a write, a segment sent or freed, an acknowledgement processed.
     pub socket_transfer_ns: f64,
     /// Share of the copies' loads that miss the last-level cache when one flow is active.
     pub miss_base: f64,
-    /// What each further active flow on the host adds to that share.
+    /// Increase of that share per further active flow on the host.
     pub miss_per_flow: f64,
-    /// Most that the share becomes.
+    /// The maximum of that share.
     pub miss_max: f64,
-    /// Factor on a byte's copy when it misses, over when it hits.
+    /// Factor on the copy of a byte that misses, relative to one that hits.
     pub miss_factor: f64,
-    /// Factor on a byte's copy when application and NIC are on different NUMA nodes.
+    /// Factor on the copy of a byte if application and NIC are on different NUMA nodes.
     pub numa_factor: f64,
-    /// Mean of the exponentially distributed time from an interrupt to its handler, nanoseconds: sleeping cores, sections with
-    /// interrupts off. Without it, runs lock into one order of events (docs/simulator.md).
+    /// Mean of the exponentially distributed time from an interrupt to its handler, in nanoseconds: sleeping cores, sections with
+    /// disabled interrupts. Without it, runs lock into one order of events (docs/simulator.md).
     pub interrupt_latency_ns: f64,
 }
 
 impl Costs {
-    /// No work costs anything: processors are never what limits.
+    /// Costs of zero: processors never limit the throughput.
     pub const FREE: Self = Self {
         table: [[0.0; Category::COUNT]; Operation::COUNT],
         contention: Contention {
@@ -194,7 +194,7 @@ impl Costs {
         },
     };
 
-    /// Total cost of one unit of an operation, nanoseconds.
+    /// Returns the total cost of one unit of an operation, in nanoseconds.
     pub fn total(&self, operation: Operation) -> f64 {
         self.table[operation as usize].iter().sum()
     }

@@ -4,12 +4,12 @@ use crate::link::{Dequeue, Scheduler};
 use weft_sched::{Descriptor, EnqueueError, FlowError, PacketScheduler};
 use weft_units::{Bytes, FlowId, Instant, LaneId, Nanos, Packets, Weight};
 
-/// Why the engine refused something.
+/// The engine's reason for a refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EngineRefusal {
-    /// A flow.
+    /// The reason for refusing a flow.
     Flow(FlowError),
-    /// A packet.
+    /// The reason for refusing a packet.
     Packet(EnqueueError),
 }
 

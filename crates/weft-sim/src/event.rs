@@ -1,33 +1,33 @@
-//! The events of a run, and the agenda on which parts of hosts and network put what is to happen to them later.
+//! The events of a run, and the agenda of future events of hosts and network.
 
 use crate::event_queue::EventQueue;
 use crate::ids::{CoreId, HostId, PacketId, ProbeId, RxQueueId, StreamId, SwitchId};
 use weft_units::TxQueueId;
 
-/// What happens at a time.
+/// An event of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// A host's NIC takes the next packet from its rings.
+    /// A host's NIC fetches the next packet from its rings.
     Transmit { host: HostId },
     /// A packet in the network's pool arrives at a switch.
     AtSwitch { switch: SwitchId, packet: PacketId },
-    /// An interrupt of a queue pair.
+    /// An interrupt of a queue pair fires.
     Interrupt { host: HostId, queue: RxQueueId },
-    /// A processor takes up its next unit of work.
+    /// A processor starts its next unit of work.
     Processor { host: HostId, core: CoreId },
     /// A flow begins.
     Start { stream: StreamId },
     /// A flow stops sending.
     Stop { stream: StreamId },
-    /// A sender's retransmission timer.
+    /// A sender's retransmission timer expires.
     Timer { stream: StreamId },
-    /// A receiver's delayed acknowledgement.
+    /// A receiver's delayed acknowledgement is due.
     DelayedAck { stream: StreamId },
-    /// An application wakes by itself: the next datagram, request or transfer.
+    /// An application's own timer expires: the next datagram, request or transfer.
     Application { stream: StreamId },
-    /// A rate limit of a queue's qdisc lets something through.
+    /// The rate limit of a queue's qdisc permits its next segment.
     Qdisc { host: HostId, queue: TxQueueId },
-    /// A probe sends.
+    /// A probe sends a message.
     Probe { probe: ProbeId },
     /// Queue weights reach a host's NIC.
     Weights { host: HostId },
@@ -39,5 +39,5 @@ pub(crate) enum Event {
     Sample,
 }
 
-/// Future events. Parts of a host only put events on it; the world takes them off.
+/// Future events. Parts of a host only add events; the world removes them.
 pub(crate) type Agenda = EventQueue<Event>;

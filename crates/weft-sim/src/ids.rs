@@ -1,9 +1,9 @@
-//! Identities of what a run has, and tables that only they can index.
+//! Identities of a run's objects, and tables that only they can index.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// Declares an identity: a `u32` that can only index what it names.
+/// Declares an identity: a `u32` that can only index the table of its kind.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $shown:literal) => {
         $(#[$doc])*
@@ -11,12 +11,12 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The position in a table.
+            /// Returns the position in a table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
 
-            /// The identity at a position; positions beyond `u32::MAX` saturate and so match nothing.
+            /// Returns the identity at a position; positions beyond `u32::MAX` saturate and so match nothing.
             pub const fn from_index(index: usize) -> Self {
                 if index > u32::MAX as usize { Self(u32::MAX) } else { Self(index as u32) }
             }
@@ -60,8 +60,8 @@ id!(
     RxQueueId, "receive queue"
 );
 id!(
-    /// One direction of a connection, of a flow of datagrams, or of a probe: what transmit queues hold segments of. Streams come in
-    /// pairs, there and back.
+    /// One direction of a connection, of a flow of datagrams, or of a probe. Transmit queues hold segments of streams. Streams
+    /// come in pairs, forward and reverse.
     StreamId, "stream"
 );
 id!(
@@ -94,35 +94,35 @@ id!(
 );
 
 impl StreamId {
-    /// The stream of the other direction.
+    /// Returns the stream of the other direction.
     pub const fn reverse(self) -> Self {
         Self(self.0 ^ 1)
     }
 
-    /// The flow that the stream would belong to; probes come after the flows, so this may be no flow's number.
+    /// Returns the flow that the stream would belong to. Probes come after the flows, so the result may not be a flow's number.
     pub const fn flow(self) -> FlowNumber {
         FlowNumber(self.0 / 2)
     }
 
-    /// Whether it goes from the flow's first host to its second.
+    /// Whether it is the direction from the flow's first host to its second.
     pub const fn is_forward(self) -> bool {
         self.0.is_multiple_of(2)
     }
 }
 
 impl FlowNumber {
-    /// The stream from the flow's first host to its second.
+    /// Returns the stream from the flow's first host to its second.
     pub const fn forward(self) -> StreamId {
         StreamId(2 * self.0)
     }
 }
 
-/// An identity as a position.
+/// Conversion of an identity from and to a position.
 pub(crate) trait Id: Copy {
-    /// The position in a table.
+    /// Returns the position in a table.
     fn index(self) -> usize;
 
-    /// The identity at a position.
+    /// Returns the identity at a position.
     fn at(index: usize) -> Self;
 }
 
@@ -145,12 +145,12 @@ pub(crate) struct Table<I, T> {
 }
 
 impl<I: Id, T> Table<I, T> {
-    /// An empty one.
+    /// Creates an empty table.
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), of: PhantomData }
     }
 
-    /// `count` entries, all alike.
+    /// Creates a table of `count` equal entries.
     pub(crate) fn of(entry: T, count: usize) -> Self
     where
         T: Clone,
@@ -168,7 +168,7 @@ impl<I: Id, T> Table<I, T> {
         self.entries.len()
     }
 
-    /// The entry of an identity; none for one that the table does not have.
+    /// Returns the entry of an identity; `None` if the table lacks it.
     #[inline]
     pub(crate) fn get(&self, id: I) -> Option<&T> {
         self.entries.get(id.index())
@@ -191,7 +191,7 @@ impl<I: Id, T> Table<I, T> {
         self.entries.iter_mut()
     }
 
-    /// The entries with their identities.
+    /// Iterates over the entries with their identities.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (I, &T)> {
         self.entries.iter().enumerate().map(|(index, entry)| (I::at(index), entry))
     }
@@ -223,7 +223,7 @@ impl<I: Id, T> IndexMut<I> for Table<I, T> {
     }
 }
 
-/// Entries that come and go: an identity is valid until its entry is removed, and is then used again.
+/// A table with removal: an identity is valid until its entry is removed, and is then reused.
 #[derive(Debug)]
 pub(crate) struct Pool<I, T> {
     entries: Table<I, T>,
@@ -250,7 +250,7 @@ impl<I: Id + Ord, T: Copy> Pool<I, T> {
         self.entries[id]
     }
 
-    /// The entries that are there, found without the count of what was put in and taken out.
+    /// Iterates over the present entries, found without the count of insertions and removals.
     pub(crate) fn live(&self) -> impl Iterator<Item = &T> {
         let free: std::collections::BTreeSet<I> = self.free.iter().copied().collect();
         self.entries.pairs().filter(move |(id, _)| !free.contains(id)).map(|(_, entry)| entry)

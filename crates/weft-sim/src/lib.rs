@@ -1,4 +1,14 @@
-//! Discrete-event models that drive the same engine as the real data path.
+//! Discrete-event models of hosts, NICs and networks, driven by the same engine as the real data path.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`run`], [`outcome`] | running a scenario, and its result |
+//! | [`scenario`] | scenarios as data and as files |
+//! | `world`, `host` | a run's events, and the parts of a simulated host |
+//! | [`assignment`], [`congestion`], [`qdisc`], [`nic`] | replaceable algorithms: one file each, listed in a `build` function |
+//! | [`network`] | links, switches and routes |
+//! | [`link`], [`engine`] | a single link in virtual time, scheduled by the engine |
+//! | [`trace`] | the events of a run for observers, as CSV or pcap |
 #![forbid(unsafe_code)]
 
 mod accounting;

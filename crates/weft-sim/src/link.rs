@@ -1,21 +1,21 @@
 //! One link in virtual time, driven by a scheduler.
 //!
-//! Packets are offered in the order of their arrival; whenever the link is free, the scheduler is asked for the next one.
-//! There is no clock: time is that of the arrivals and of what the link's rate makes of them, so a run is a pure function
-//! of its input. The scheduler decides at time `t` with every arrival up to and including `t` in its queues.
+//! Packets are offered in the order of their arrival. Whenever the link is free, the scheduler provides the next one. There is no
+//! clock: time follows from the arrivals and the link's rate, so a run is a pure function of its input. The scheduler decides at
+//! time `t` with every arrival up to and including `t` in its queues.
 //!
-//! Does not: read packets, classify them, or model the host.
+//! Not done here: reading packets, classifying them, modelling the host.
 
 use crate::link_transmitter::LinkTransmitter;
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, Nanos, Packets, Weight};
 
-/// What the link needs of a scheduler. Implemented by the engine; tests have slow and obvious ones.
+/// The link's requirements for a scheduler. Implemented by the engine; tests use slow reference schedulers.
 pub trait Scheduler {
-    /// Why something was refused.
+    /// The reason for a refusal.
     type Refused;
 
-    /// The reason in a few fixed words, by which drops are counted.
+    /// Returns the reason as one of a few fixed texts, by which drops are counted.
     fn reason(refused: &Self::Refused) -> &'static str;
 
     /// Adds a flow to a lane.
@@ -24,16 +24,16 @@ pub trait Scheduler {
     /// The scheduler has no such lane or no room for another flow.
     fn add_flow(&mut self, lane: LaneId, weight: Weight) -> Result<FlowId, Self::Refused>;
 
-    /// Queues a packet of `len` bytes. `handle` comes back when it is dequeued.
+    /// Queues a packet of `len` bytes. `dequeue` returns its `handle`.
     ///
     /// # Errors
     /// The packet is not queued: a bound is reached, or the flow is unknown.
     fn enqueue(&mut self, flow: FlowId, len: Bytes, handle: u64, now: Nanos) -> Result<(), Self::Refused>;
 
-    /// What may be sent at `now`, which never goes back.
+    /// Returns the packet to send at `now`, which never decreases.
     fn dequeue(&mut self, now: Nanos) -> Dequeue;
 
-    /// How many packets are queued.
+    /// The number of queued packets.
     fn held(&self) -> Packets;
 }
 
@@ -46,45 +46,45 @@ pub enum Dequeue {
         flow: FlowId,
         /// Its lane.
         lane: LaneId,
-        /// Its length, as it was queued.
+        /// Its length when it was queued.
         len: Bytes,
-        /// Its handle, as it was queued.
+        /// Its handle when it was queued.
         handle: u64,
     },
-    /// Rate limits hold back all that is queued; nothing may be sent before this time.
+    /// Rate limits hold back all queued packets; none may be sent before this time.
     Wait(Nanos),
     /// Nothing is queued.
     Empty,
 }
 
-/// What a frame occupies on a link beyond its own bytes.
+/// The overhead of a frame on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Framing {
     /// Shorter frames are padded to this length.
     pub frame_min: Bytes,
-    /// What is added to every frame after padding.
+    /// Overhead of every frame after padding.
     pub overhead: Bytes,
 }
 
 impl Framing {
-    /// Ethernet, frames given without their check sequence ([`weft_packet::ethernet`]).
+    /// Ethernet, with frames given without their check sequence ([`weft_packet::ethernet`]).
     pub const ETHERNET: Self = Self { frame_min: ethernet::FRAME_MIN, overhead: ethernet::AROUND };
-    /// Nothing is added.
+    /// No overhead.
     pub const NONE: Self = Self { frame_min: Bytes::ZERO, overhead: Bytes::ZERO };
 
-    /// What a frame of `len` bytes occupies.
+    /// Returns the bytes that a frame of `len` bytes occupies on the link.
     pub fn wire_bytes(&self, len: Bytes) -> Bytes {
         len.max(self.frame_min) + self.overhead
     }
 }
 
-/// A packet that was sent.
+/// A sent packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// When its first bit left: the time of the scheduler's decision.
+    /// Departure of its first bit: the time of the scheduler's decision.
     pub start: Nanos,
-    /// When the link was free again: its frame and [`Framing`] have passed. Rounded down to whole nanoseconds; the fraction
-    /// is carried within a busy period, so that the rate holds over any number of packets.
+    /// End of its transmission, with [`Framing`]; the link is free again. Rounded down to whole nanoseconds. The fraction is
+    /// carried within a busy period, so that the rate holds over any number of packets.
     pub end: Nanos,
     /// Its lane.
     pub lane: LaneId,
@@ -102,36 +102,36 @@ pub struct VirtualLink<S> {
     scheduler: S,
     framing: Framing,
     wire: LinkTransmitter,
-    /// When the scheduler is asked next; [`Nanos::MAX`] while nothing is queued.
+    /// Time of the scheduler's next decision; [`Nanos::MAX`] while nothing is queued.
     next: Nanos,
     /// The latest arrival.
     now: Nanos,
 }
 
 impl<S: Scheduler> VirtualLink<S> {
-    /// A free link; `None` for a rate of zero, on which nothing would ever leave.
+    /// Creates a free link; `None` for a rate of zero, on which nothing would ever leave.
     pub fn new(scheduler: S, rate: BitsPerSec, framing: Framing) -> Option<Self> {
         let wire = LinkTransmitter::new(rate)?;
         Some(Self { scheduler, framing, wire, next: Nanos::MAX, now: Nanos::ZERO })
     }
 
-    /// The scheduler.
+    /// Returns the scheduler.
     pub const fn scheduler(&self) -> &S {
         &self.scheduler
     }
 
-    /// The scheduler, to add flows.
+    /// Returns the scheduler, for adding flows.
     pub const fn scheduler_mut(&mut self) -> &mut S {
         &mut self.scheduler
     }
 
-    /// When the link is free: the end of the last departure.
+    /// Returns the time at which the link is free: the end of the last departure.
     pub const fn free_at(&self) -> Nanos {
         self.wire.free_at()
     }
 
-    /// Offers a packet that arrives at `at`; an earlier time than that of the last arrival counts as that one. Everything
-    /// that leaves before is given to `departed` first.
+    /// Offers a packet that arrives at `at`; a time before the last arrival counts as the last arrival. All earlier departures
+    /// are first passed to `departed`.
     ///
     /// # Errors
     /// The scheduler refused the packet.
@@ -148,8 +148,8 @@ impl<S: Scheduler> VirtualLink<S> {
         Ok(())
     }
 
-    /// Sends what the scheduler decides to send before `until`. What it decides at `until` itself may depend on arrivals at
-    /// that time and is left for later.
+    /// Sends all packets on which the scheduler decides before `until`. A decision at `until` itself may depend on arrivals at
+    /// that time, and is postponed.
     pub fn run_until(&mut self, until: Nanos, mut departed: impl FnMut(Departure)) {
         while self.next < until {
             if let Some(departure) = self.decide() {
@@ -159,14 +159,14 @@ impl<S: Scheduler> VirtualLink<S> {
         self.now = self.now.max(until);
     }
 
-    /// Sends all that is queued.
+    /// Sends all queued packets.
     pub fn drain(&mut self, departed: impl FnMut(Departure)) {
         let now = self.now;
         self.run_until(Nanos::MAX, departed);
         self.now = now.max(self.wire.free_at());
     }
 
-    /// Asks the scheduler once, at `next`.
+    /// Makes one decision of the scheduler, at `next`.
     fn decide(&mut self) -> Option<Departure> {
         let start = self.next;
         match self.scheduler.dequeue(start) {
@@ -176,7 +176,7 @@ impl<S: Scheduler> VirtualLink<S> {
                 Some(Departure { start, end, lane, flow, len, handle })
             }
             Dequeue::Wait(time) => {
-                // A time that has come would be asked for again and again.
+                // A time in the past would be requested forever.
                 self.next = time.max(start + Nanos(1));
                 None
             }

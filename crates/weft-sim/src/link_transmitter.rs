@@ -1,32 +1,31 @@
-//! What occupies a link, and for how long: serialisation at a rate, with the fraction of a nanosecond carried.
+//! Transmission of frames on a link: serialisation at a rate, with the fraction of a nanosecond carried.
 
 use weft_units::{BitsPerSec, Bytes, ExactRate, Nanos};
 
-/// One direction of a link: sends one frame after the other at its rate.
+/// One direction of a link: sends frames one after the other at its rate.
 ///
-/// Times are rounded down to whole nanoseconds; the fraction is carried within a busy period, so that the rate holds over
-/// any number of frames.
+/// Times are rounded down to whole nanoseconds. The fraction is carried within a busy period, so that the rate holds over any
+/// number of frames.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkTransmitter {
     /// The rate, and the fraction of a nanosecond by which `free` is too early.
     exact: ExactRate,
-    /// When the link is free.
+    /// The time at which the link is free.
     free: Nanos,
 }
 
 impl LinkTransmitter {
-    /// A free link; `None` for a rate of zero, on which nothing would ever leave.
+    /// Creates a free link; `None` for a rate of zero, on which nothing would ever leave.
     pub(crate) fn new(rate: BitsPerSec) -> Option<Self> {
         Some(Self { exact: ExactRate::new(rate)?, free: Nanos::ZERO })
     }
 
-    /// When the link is free: the end of the last frame.
+    /// Returns the time at which the link is free: the end of the last frame.
     pub(crate) const fn free_at(&self) -> Nanos {
         self.free
     }
 
-    /// Sends `wire` bytes, framing included, as soon as the link is free and `ready` has come. Gives the time at which the
-    /// last bit has left.
+    /// Sends `wire` bytes, framing included, once the link is free and `ready` is reached. Returns the departure of the last bit.
     #[inline]
     pub(crate) fn transmit(&mut self, ready: Nanos, wire: Bytes) -> Nanos {
         let start = if ready > self.free {
@@ -46,8 +45,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The ends are those of exact arithmetic: a frame begins at the exact end of the one before, or, when it comes
-        /// after the whole nanosecond of that end, at its own time.
+        /// Compares with exact arithmetic: a frame starts at the exact end of the previous one, or at its own time if that is
+        /// after the whole nanosecond of the end.
         #[test]
         fn agrees_with_exact_arithmetic(
             rate in 1..=400_000_000_000_u64,

@@ -1,20 +1,20 @@
-//! What is measured while a run goes on: windows, snapshots and sums.
+//! Measurements during a run: windows, snapshots and sums.
 
 use crate::event::{Agenda, Event};
 use crate::ids::{FlowNumber, Table};
 use crate::outcome::{ClassSample, Fairness};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// Times and sizes of what is measured.
+/// The schedule of the measurements.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured<'a> {
-    /// When the measured part begins.
+    /// Start of the measured part.
     pub(crate) begin: Nanos,
     pub(crate) fairness_intervals: &'a [Nanos],
-    /// Between samples of classes; none without samples.
+    /// Interval of the samples of classes; `None` for no samples.
     pub(crate) sample_interval: Option<Nanos>,
     pub(crate) classes: usize,
-    /// Of the links, for fair shares.
+    /// Rate of the links, for fair shares.
     pub(crate) rate: BitsPerSec,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Measured<'a> {
 struct Backlog {
     bytes: i64,
     since: Nanos,
-    /// Over the measured part, byte nanoseconds.
+    /// Integral over the measured part, in byte nanoseconds.
     integral: f64,
 }
 
@@ -34,7 +34,7 @@ struct Interval {
     windows: u64,
     sum: f64,
     max: f64,
-    /// By flow: weighted bytes at the window's beginning.
+    /// By flow: weighted bytes at the start of the window.
     at_begin: Table<FlowNumber, u64>,
 }
 
@@ -44,7 +44,7 @@ struct FlowBytes {
     weight: u64,
     /// Frame bytes sent.
     sent: u64,
-    /// Sent, and received by the application, before the measured part.
+    /// Bytes sent, and bytes received by the application, before the measured part.
     sent_before: u64,
     received_before: u64,
 }
@@ -59,9 +59,9 @@ impl FlowBytes {
 #[derive(Clone, Copy, Default, Debug)]
 struct Class {
     running: u32,
-    /// Running flows were there all the time since the last sample.
+    /// Whether the class had running flows throughout the time since the last sample.
     active: bool,
-    /// On wires since the last sample.
+    /// Bytes on wires since the last sample.
     bytes: u64,
     backlog: Backlog,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Measurements {
 }
 
 impl Measurements {
-    /// Measurements of flows with these weights.
+    /// Creates the measurements of flows with these weights.
     pub(crate) fn new(measured: &Measured<'_>, weights: impl Iterator<Item = u32>) -> Self {
         let flow = |weight: u32| FlowBytes {
             weight: u64::from(weight.max(1)),
@@ -108,7 +108,7 @@ impl Measurements {
         }
     }
 
-    /// Puts what is measured at fixed times on the agenda.
+    /// Schedules the measurements at fixed times.
     pub(crate) fn schedule(&self, agenda: &mut Agenda) {
         agenda.push(self.begin, Event::Measure);
         if let Some(interval) = self.sample_interval {
@@ -116,12 +116,12 @@ impl Measurements {
         }
     }
 
-    /// When the measured part begins.
+    /// Returns the start of the measured part.
     pub(crate) const fn begins_at(&self) -> Nanos {
         self.begin
     }
 
-    /// A packet of a flow's data leaves.
+    /// Counts a departing packet of a flow's data.
     #[inline]
     pub(crate) fn sent(&mut self, flow: FlowNumber, class: u16, bytes: u32) {
         self.flows[flow].sent += u64::from(bytes);
@@ -138,7 +138,7 @@ impl Measurements {
         class.active &= class.running > 0;
     }
 
-    /// A class's backlog in qdiscs and rings changes.
+    /// Records a change of a class's backlog in qdiscs and rings.
     #[inline]
     pub(crate) fn backlog_changes(&mut self, class: u16, change: i64, now: Nanos) {
         let backlog = &mut self.classes[usize::from(class)].backlog;
@@ -148,7 +148,7 @@ impl Measurements {
         backlog.since = now.max(backlog.since);
     }
 
-    /// The measured part begins; `received` tells the bytes that a flow's receiver has got.
+    /// Starts the measured part; `received` returns the bytes that a flow's receiver has.
     pub(crate) fn begin(&mut self, received: impl Fn(FlowNumber) -> u64, now: Nanos, agenda: &mut Agenda) {
         for flow in self.flows.ids() {
             let bytes = &mut self.flows[flow];
@@ -163,8 +163,8 @@ impl Measurements {
         }
     }
 
-    /// A window of unfairness ends: the greatest difference between two running flows' bytes, over a flow's fair share of the link
-    /// (Titan TR, section 3).
+    /// Ends a window of unfairness: the greatest difference between two running flows' bytes, over a flow's fair share of the
+    /// link (Titan TR, section 3).
     pub(crate) fn end_window(
         &mut self,
         index: u32,
@@ -194,7 +194,7 @@ impl Measurements {
         agenda.push(now + interval.length, Event::Fairness { index });
     }
 
-    /// A window of the classes' samples ends.
+    /// Ends a window of the classes' samples.
     pub(crate) fn sample(&mut self, now: Nanos, agenda: &mut Agenda) {
         let window = now - self.last_sample;
         let bytes = self.classes.iter_mut().map(|class| Bytes(std::mem::take(&mut class.bytes))).collect();
@@ -209,18 +209,18 @@ impl Measurements {
         }
     }
 
-    /// Frame bytes that a flow has sent in the measured part.
+    /// Returns the frame bytes that a flow sent in the measured part.
     pub(crate) fn sent_bytes(&self, flow: FlowNumber) -> Bytes {
         let flow = &self.flows[flow];
         Bytes(flow.sent - flow.sent_before)
     }
 
-    /// Of `received` bytes in all, those of the measured part.
+    /// Returns the part of a total of `received` bytes that belongs to the measured part.
     pub(crate) fn received_bytes(&self, flow: FlowNumber, received: u64) -> Bytes {
         Bytes(received - self.flows[flow].received_before)
     }
 
-    /// Unfairness by interval.
+    /// Returns the unfairness by interval.
     pub(crate) fn fairness(&self) -> Vec<Fairness> {
         let of = |interval: &Interval| Fairness {
             interval: interval.length,
@@ -231,7 +231,7 @@ impl Measurements {
         self.intervals.iter().map(of).collect()
     }
 
-    /// By class, the mean backlog over the measured part, which ends at `end`.
+    /// Returns the mean backlog by class over the measured part, which ends at `end`.
     pub(crate) fn mean_backlog(&mut self, end: Nanos) -> Vec<Bytes> {
         let span = end.saturating_sub(self.begin).0.max(1) as f64;
         (0..self.classes.len() as u16).for_each(|class| self.backlog_changes(class, 0, end));
@@ -269,7 +269,7 @@ mod tests {
         measure.sent(FlowNumber(0), 0, 700);
         measure.sent(FlowNumber(1), 0, 200);
         measure.end_window(0, |_| true, Nanos(2000), &mut agenda);
-        // A byte a nanosecond: a share of 500 bytes each.
+        // One byte per nanosecond: a share of 500 bytes each.
         assert_eq!(measure.fairness()[0].mean, Some(1.0));
         assert_eq!(measure.sent_bytes(FlowNumber(0)), Bytes(700));
     }

@@ -1,9 +1,9 @@
-//! What a run yields.
+//! The result of a run.
 
 use crate::cost::{Category, PerCategory};
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
-/// Everything that was measured in a run, after its warm-up unless said otherwise.
+/// All measurements of a run, after its warm-up unless stated otherwise.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Outcome {
     /// Events that the run processed, warm-up included.
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub samples: Vec<ClassSample>,
     /// Counters of the sending hosts and receivers, whole run.
     pub counters: Counters,
-    /// By stage: whether its packets add up, whole run.
+    /// By stage: the balance of its packets, whole run.
     pub balances: Vec<StageBalance>,
 }
 
@@ -33,40 +33,40 @@ pub struct FlowOutcome {
     pub group: u32,
     /// Bytes that left the sender's NIC in the measured part, as packets of the MTU without framing.
     pub bytes: Bytes,
-    /// Payload that the receiver's application got in the measured part.
+    /// Payload received by the receiver's application in the measured part.
     pub received: Bytes,
-    /// When it was complete, from its start; none for flows without an end.
+    /// Time from its start to its completion; `None` for flows without an end.
     pub completion: Option<Nanos>,
-    /// Packets sent again, whole run.
+    /// Number of retransmitted packets, whole run.
     pub retransmitted: u64,
     /// Request latencies, for flows that have requests.
     pub requests: Latencies,
 }
 
-/// NFM over one interval (Titan TR section 3): greatest difference between two flows' bytes in a window, over the fair share.
+/// NFM over one interval (Titan TR section 3): the greatest difference between two flows' bytes in a window, over the fair share.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Fairness {
     /// The interval.
     pub interval: Nanos,
-    /// Windows measured.
+    /// Number of measured windows.
     pub windows: u64,
-    /// Mean over the windows; none without a window.
+    /// Mean over the windows; `None` without a window.
     pub mean: Option<f64>,
-    /// Greatest.
+    /// Maximum over the windows.
     pub max: Option<f64>,
 }
 
-/// Samples of a latency, in the order in which they ended.
+/// Samples of a latency, in the order of their ends.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Latencies {
-    /// When each ended, since the start of the run.
+    /// End of each sample, since the start of the run.
     pub at: Vec<Nanos>,
     /// Round-trip times.
     pub samples: Vec<Nanos>,
 }
 
 impl Latencies {
-    /// Their mean, in seconds.
+    /// Returns the mean in seconds.
     pub fn mean_s(&self) -> Option<f64> {
         let sum: f64 = self.samples.iter().map(|s| s.as_secs_f64()).sum();
         (!self.samples.is_empty()).then(|| sum / self.samples.len() as f64)
@@ -95,43 +95,43 @@ pub struct Counters {
     pub packets: u64,
     /// Doorbells (register writes) for new descriptors.
     pub doorbells: u64,
-    /// Doorbells that a NIC with a doorbell per queue and no batching would need for the same segments (Loom, section 6.2).
+    /// Doorbells of a NIC with a doorbell per queue and no batching, for the same segments (Loom, section 6.2).
     pub doorbells_unbatched: u64,
     /// Weight updates written to NICs.
     pub weight_updates: u64,
-    /// Interrupts.
+    /// Interrupts handled.
     pub interrupts: u64,
     /// Pieces cut by dynamic segment sizing.
     pub resegmented: u64,
     /// Acknowledgements sent.
     pub acknowledgements: u64,
-    /// Datagrams that a full socket buffer refused, when sent or received.
+    /// Datagrams refused by a full socket buffer, on sending or receiving.
     pub socket_drops: u64,
     /// Packets that arrived after a later one of their flow.
     pub reordered: u64,
-    /// Received skbs (after GRO) by size, in steps of 5 kB as the SIGCOMM'21 study has them: 13 steps, the last is 60 kB and more.
+    /// Received skbs (after GRO) by size, in steps of 5 kB as in the SIGCOMM'21 study: 13 steps, the last one for 60 kB and more.
     pub receive_skb: [u64; 13],
-    /// By class, the backlog in qdiscs and rings of senders: time averages over the measured part.
+    /// By class, the time average of the backlog in senders' qdiscs and rings over the measured part.
     pub backlog_bytes: Vec<Bytes>,
 }
 
-/// What passed a stage of the packets' path, over the whole run.
+/// The balance of a stage of the packets' path, over the whole run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StageBalance {
     /// Its name, such as `host 0 qdisc`.
     pub name: String,
-    /// What entered.
+    /// Packets that entered.
     pub entered: Amount,
-    /// What left.
+    /// Packets that left.
     pub left: Amount,
-    /// What was dropped there.
+    /// Packets dropped in the stage.
     pub dropped: Amount,
-    /// What it holds at the end, counted by walking what it holds.
+    /// Packets held at the end, counted by a walk over its queues.
     pub held: Amount,
 }
 
 impl StageBalance {
-    /// Whether what entered has left, was dropped, or is held.
+    /// Whether all entered packets have left, were dropped, or are held.
     pub fn is_balanced(&self) -> bool {
         self.entered.packets == self.left.packets + self.dropped.packets + self.held.packets
             && self.entered.bytes == self.left.bytes + self.dropped.bytes + self.held.bytes
@@ -141,14 +141,14 @@ impl StageBalance {
 /// Packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Amount {
-    /// Packets on the wire that it makes.
+    /// Number of packets on the wire.
     pub packets: Packets,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: Bytes,
 }
 
 impl Amount {
-    /// Nothing.
+    /// The empty amount.
     pub const ZERO: Self = Self { packets: Packets(0), bytes: Bytes(0) };
 }
 
@@ -161,19 +161,19 @@ impl Counters {
 }
 
 impl Outcome {
-    /// Rate at which flows' bytes left, all together.
+    /// Returns the rate at which the bytes of all flows left.
     pub fn throughput(&self) -> BitsPerSec {
         let bytes: Bytes = self.flows.iter().map(|flow| flow.bytes).sum();
         BitsPerSec::from_bytes_over(bytes, self.measured)
     }
 
-    /// Busy share of a host's processors, summed over them: 1.0 is one processor.
+    /// Returns the busy share of a host's processors, summed over them: 1.0 is one processor.
     pub fn busy(&self, host: usize) -> f64 {
         let busy: f64 = self.cpu.get(host).into_iter().flatten().flatten().sum();
         busy / (self.measured.get().max(1) as f64)
     }
 
-    /// A host's work by category, nanoseconds.
+    /// Returns a host's work by category, in nanoseconds.
     pub fn work(&self, host: usize) -> PerCategory {
         let mut sum = [0.0; Category::COUNT];
         for core in self.cpu.get(host).into_iter().flatten() {

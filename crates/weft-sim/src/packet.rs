@@ -1,16 +1,16 @@
-//! What moves in a run: segments with what they carry, and the packets that NICs make of them.
+//! Segments with their content, and the packets that NICs cut from them.
 
 use crate::ids::{AckId, ProbeId, SkbId, StreamId};
 use weft_packet::ethernet;
 use weft_units::{Bytes, Nanos};
 
-/// Frame bytes of a TCP packet beside its payload: Ethernet 14, IPv4 20, TCP 20 with 12 of timestamps.
+/// Frame bytes of a TCP packet without its payload: Ethernet 14, IPv4 20, TCP 20 and 12 of timestamps.
 pub(crate) const TCP_HEADERS: u32 = 66;
-/// Frame bytes of a UDP or ICMP packet beside its payload: Ethernet 14, IPv4 20, UDP or ICMP 8.
+/// Frame bytes of a UDP or ICMP packet without its payload: Ethernet 14, IPv4 20, UDP or ICMP 8.
 pub(crate) const UDP_HEADERS: u32 = 42;
 
-/// What a socket is charged for a segment beside its payload: `SKB_TRUESIZE` of an empty one with its header room
-/// (sk_buff 256, shared info 320, MAX_TCP_HEADER and slab rounding: 2304 in all, research on Linux 4.4).
+/// The charge of a segment to its socket apart from its payload: `SKB_TRUESIZE` of an empty one with its header room (sk_buff
+/// 256, shared info 320, MAX_TCP_HEADER and slab rounding: 2304 in total, for Linux 4.4).
 const SKB_OVERHEAD: u32 = 2304;
 
 /// The charge of a segment with this payload to its socket.
@@ -25,14 +25,14 @@ pub(crate) enum Body {
     Data { first: u64 },
     /// A datagram.
     Datagram { number: u64 },
-    /// An acknowledgement for the stream's reverse. Its content is in a pool of its own, which keeps packets small.
+    /// An acknowledgement for the stream's reverse. Its content is in a separate pool, which keeps packets small.
     Ack { content: AckId },
-    /// A probe's message; `asked` is when its round began.
+    /// A probe's message; `asked` is the start of its round.
     Ping { probe: ProbeId, way: Way, asked: Nanos },
 }
 
 impl Body {
-    /// The same, `packets` further on in its segment.
+    /// Returns the content `packets` further on in the segment.
     #[inline]
     pub(crate) const fn after(self, packets: u32) -> Self {
         match self {
@@ -41,7 +41,7 @@ impl Body {
         }
     }
 
-    /// Frame bytes of a packet with this payload.
+    /// Returns the frame bytes of a packet with this payload.
     #[inline]
     pub(crate) fn frame(self, payload: u32) -> u32 {
         let headers = match self {
@@ -59,7 +59,7 @@ pub(crate) enum Way {
     Reply,
 }
 
-/// The content of an acknowledgement: cumulative, so that a lost one loses nothing.
+/// The content of an acknowledgement. It is cumulative, so the loss of one loses no information.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Ack {
     /// One more than the greatest packet number received.
@@ -68,11 +68,11 @@ pub(crate) struct Ack {
     pub(crate) packets: u64,
     /// Payload bytes received.
     pub(crate) bytes: u64,
-    /// When the newest packet's segment was made.
+    /// Creation time of the newest packet's segment.
     pub(crate) echo: Nanos,
     /// Packets received with a congestion mark.
     pub(crate) marked: u32,
-    /// Payload bytes that the receiver has room for.
+    /// Payload bytes for which the receiver has room.
     pub(crate) window: u32,
 }
 
@@ -82,23 +82,23 @@ pub(crate) struct Outgoing {
     pub(crate) stream: StreamId,
     pub(crate) body: Body,
     pub(crate) payload: u32,
-    /// Payload of each packet but the last.
+    /// Payload of each packet except the last.
     pub(crate) packet_payload: u32,
 }
 
 impl Outgoing {
-    /// A segment of one packet.
+    /// Creates a segment of one packet.
     pub(crate) const fn single(stream: StreamId, body: Body, payload: u32) -> Self {
         Self { stream, body, payload, packet_payload: payload }
     }
 
-    /// Packets on the wire that it becomes.
+    /// Returns the number of its packets on the wire.
     #[inline]
     pub(crate) fn packets(&self) -> u32 {
         self.payload.div_ceil(self.packet_payload.max(1)).max(1)
     }
 
-    /// Bytes of all its frames (`qdisc_pkt_len_init`).
+    /// Returns the bytes of all its frames (`qdisc_pkt_len_init`).
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         let packets = self.packets();
@@ -111,20 +111,20 @@ impl Outgoing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skb {
     pub(crate) body: Body,
-    /// When it was made.
+    /// Creation time.
     pub(crate) created: Nanos,
     /// Payload bytes.
     pub(crate) payload: u32,
-    /// What its socket is charged (`skb->truesize`).
+    /// The charge to its socket (`skb->truesize`).
     pub(crate) truesize: u32,
-    /// Payload of each packet but the last.
+    /// Payload of each packet except the last.
     pub(crate) packet_payload: u32,
-    /// Packets already fetched by the NIC.
+    /// Number of packets already fetched by the NIC.
     pub(crate) fetched: u16,
 }
 
 impl Skb {
-    /// A segment made at `now`.
+    /// Creates a segment at `now`.
     #[inline]
     pub(crate) const fn new(outgoing: &Outgoing, now: Nanos) -> Self {
         Self {
@@ -138,10 +138,10 @@ impl Skb {
     }
 }
 
-/// Segments that sockets have sent and nobody has freed.
+/// Sent segments that are not freed yet.
 pub(crate) type Skbs = crate::ids::Pool<SkbId, Skb>;
 
-/// Contents of the acknowledgements that are under way.
+/// Contents of the acknowledgements in transit.
 pub(crate) type Acks = crate::ids::Pool<AckId, Ack>;
 
 /// A packet on a wire.

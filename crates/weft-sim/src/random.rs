@@ -4,7 +4,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use weft_units::Nanos;
 
-/// The one sequence of random numbers that a run draws from, in the order of its events.
+/// The single sequence of random numbers of a run, drawn in the order of its events.
 #[derive(Debug)]
 pub(crate) struct Random(Pcg64Mcg);
 
@@ -21,17 +21,17 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A number in [0, 1).
+    /// Returns a number in [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with a probability.
+    /// Returns true with a probability.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         self.uniform() < probability
     }
 
-    /// An exponentially distributed time.
+    /// Returns an exponentially distributed time.
     pub(crate) fn exponential(&mut self, mean: Nanos) -> Nanos {
         Nanos((-(1.0 - self.uniform()).ln() * mean.0 as f64) as u64)
     }

@@ -1,4 +1,4 @@
-//! Running scenarios: one, or many on all processors.
+//! Running scenarios.
 
 pub use crate::run_error::RunError;
 
@@ -10,15 +10,15 @@ use crate::world;
 /// Runs a scenario with a seed.
 ///
 /// # Errors
-/// The scenario's parts do not fit together.
+/// The scenario's parts are inconsistent.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<Outcome, RunError> {
     simulate_observed(scenario, seed, NoObserver).map(|(outcome, _)| outcome)
 }
 
-/// The same, telling an observer of every packet; gives it back.
+/// Runs a scenario with a seed, and reports every packet to an observer; returns the observer.
 ///
 /// # Errors
-/// The scenario's parts do not fit together.
+/// The scenario's parts are inconsistent.
 pub fn simulate_observed<O: Observer>(
     scenario: &Scenario,
     seed: u64,

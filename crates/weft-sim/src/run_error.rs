@@ -1,27 +1,27 @@
-//! Why a scenario cannot run.
+//! Errors of a scenario as a whole.
 
 use thiserror::Error;
 
-/// Why a scenario cannot run, although its values are possible each by itself.
+/// The reason why a scenario cannot run although each of its values is valid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A name that no table has.
+    /// A name that is in no table.
     #[error("there is no {kind} named {given:?}; there are: {known}")]
     UnknownName {
-        /// What kind of thing.
+        /// The kind of object.
         kind: &'static str,
-        /// The name given.
+        /// The given name.
         given: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// A value that does not fit the others.
+    /// A value that is inconsistent with others.
     #[error("{what}; {hint}")]
     Impossible {
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Queue assignments: their rules, and the unfairness that they make.
+//! Queue assignments: their rules, and the resulting unfairness.
 
 use proptest::prelude::*;
 use weft_sim::assignment::{FlowFacts, NAMES, Occupancy, QueueAssignment, build};
@@ -13,7 +13,7 @@ fn flow(hash: u32) -> FlowFacts {
     FlowFacts { flow: StreamId(0), hash, weight: 1, before: None, core: CoreId(0) }
 }
 
-/// Queues that hold so many flows, each of weight 1.
+/// Returns queues with these numbers of flows, each of weight 1.
 fn holding(flows: &[u32]) -> Vec<Occupancy> {
     let queue = |flows: &u32| Occupancy {
         weight: u64::from(*flows),
@@ -36,10 +36,10 @@ fn random(state: &mut u64) -> u32 {
     ((z ^ (z >> 31)) >> 32) as u32
 }
 
-/// Flows arrive one by one and all stay: how many each queue has.
+/// Assigns flows that arrive one by one and stay; returns the number of flows per queue.
 fn place(name: &str, flows: u32, queues: u32, seed: u64) -> Vec<u32> {
     let mut assignment = assignment(name);
-    // Seeds are spread, or neighbouring ones would draw from one sequence.
+    // Seeds are spread; neighbouring ones would draw from the same sequence.
     let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
     let mut count = vec![0; queues as usize];
     for _ in 0..flows {
@@ -49,8 +49,8 @@ fn place(name: &str, flows: u32, queues: u32, seed: u64) -> Vec<u32> {
     count
 }
 
-/// Unfairness when used queues share the link equally and so do the flows of each: greatest difference between two flows over the fair
-/// share (NFM, Titan TR section 3).
+/// Returns the unfairness if used queues share the link equally and each queue's flows share its part: the greatest difference
+/// between two flows over the fair share (NFM, Titan TR section 3).
 fn unfairness(count: &[u32]) -> f64 {
     let used: Vec<f64> = count.iter().filter(|n| **n > 0).map(|n| f64::from(*n)).collect();
     let flows: f64 = used.iter().sum();
@@ -64,7 +64,7 @@ fn mean_unfairness(name: &str, flows: u32) -> f64 {
     (0..SEEDS).map(|seed| unfairness(&place(name, flows, 8, seed))).sum::<f64>() / SEEDS as f64
 }
 
-/// Balls in bins. Three flows by hand: two of them share with probability 3 * 8 * 7 / 8^3, and NFM is then 3/2 * (1 - 1/2).
+/// Balls in bins. By hand: of three flows, two share a queue with probability 3 * 8 * 7 / 8^3, and NFM is then 3/2 * (1 - 1/2).
 #[test]
 fn hash_is_as_unfair_as_balls_in_bins() {
     let exact = 0.75 * 168.0 / 512.0;
@@ -93,7 +93,7 @@ fn two_choices_are_fairer_than_one_and_less_fair_than_all() {
     }
 }
 
-/// Each queue is as likely as another as first candidate (all else empty) and as the one that remains when the first is full.
+/// Each queue is equally likely as the first candidate (all others empty) and as the remaining one when the first is full.
 #[test]
 fn both_choices_are_uniform_and_different() {
     const DRAWS: u32 = 80_000;
@@ -123,7 +123,7 @@ fn both_choices_are_uniform_and_different() {
 #[test]
 fn hash_scales_as_the_kernel() {
     let mut hash = assignment("hash");
-    // By hand: 8 queues take three bits from the top; 3 queues thirds of 2^32.
+    // Computed by hand: 8 queues take the three top bits; 3 queues thirds of 2^32.
     let cases = [(0, 8, 0), (0x1fff_ffff, 8, 0), (0x2000_0000, 8, 1), (u32::MAX, 8, 7), (0x5555_5555, 3, 0)];
     for (value, queues, expected) in cases.into_iter().chain([(0x5555_5556, 3, 1), (0xaaaa_aaab, 3, 2)]) {
         assert_eq!(
@@ -151,7 +151,7 @@ fn dqa_takes_the_first_empty_queue_or_the_first_of_the_lightest() {
     assert_eq!(queue(&[3, 2, 2], &[0, 1, 2]), 1);
     assert_eq!(queue(&[3, 2, 2], &[0, 2, 1]), 2, "in the order of the pool");
     assert_eq!(queue(&[3, 0, 2], &[0, 2]), 2, "of the pool only");
-    // By weight and not by flows.
+    // By weight, not by number of flows.
     let heavy = Occupancy { weight: 10, flows: 1, bytes: Bytes(1) };
     let light = Occupancy { weight: 3, flows: 3, bytes: Bytes(9) };
     assert_eq!(dqa.assign(&flow(0), &all(2), &[heavy, light]), TxQueueId(1));
@@ -167,7 +167,7 @@ fn overflow_has_one_queue_for_all_that_find_none_empty() {
 proptest! {
 
 
-    /// Flows come, and when they have nothing outstanding they leave their queue. As long as they only come, no two queues differ by
+    /// Flows arrive and leave their queue when they have nothing outstanding. While they only arrive, no two queues differ by
     /// more than one, so none is empty while another has two.
     #[test]
     fn dqa_leaves_no_queue_empty_while_another_has_two(queues in 1..20_u32, flows in 0..60_u32) {
@@ -180,7 +180,7 @@ proptest! {
         }
     }
 
-    /// The same with flows that leave: what arrives never joins another flow while a queue is empty.
+    /// The same with departures: an arriving flow never joins another flow while a queue is empty.
     #[test]
     fn dqa_and_overflow_never_pass_an_empty_queue_by(
         steps in proptest::collection::vec(proptest::option::of(0..8_usize), 1..200),
@@ -201,7 +201,7 @@ proptest! {
         }
     }
 
-    /// Whatever it is told, an assignment answers with one of the queues that are allowed.
+    /// An assignment always returns one of the allowed queues.
     #[test]
     fn every_answer_is_allowed(
         hashes in proptest::collection::vec(any::<u32>(), 1..20),

@@ -7,13 +7,13 @@ use weft_units::{BitsPerSec, Bytes, Nanos};
 
 const TEN_GIGABIT: BitsPerSec = BitsPerSec(10_000_000_000);
 
-/// A ring, always with more segments waiting for it.
+/// A ring with an endless supply of segments.
 struct Ring {
     queue: ByteQueue,
     segment: Bytes,
-    /// When each segment in the ring will have been sent.
+    /// Departure of each segment in the ring.
     sent: VecDeque<Nanos>,
-    /// When the wire is free, and how long it was in all while segments waited outside.
+    /// Time at which the wire is free, and its total idle time while segments waited outside.
     free: Nanos,
     starved: Nanos,
     now: Nanos,
@@ -42,7 +42,7 @@ impl Ring {
         }
     }
 
-    /// Completions every `interval`, for `span`.
+    /// Runs with completions every `interval`, for `span`.
     fn run(&mut self, interval: Nanos, span: Nanos) {
         let end = self.now + span;
         while self.now < end {
@@ -58,7 +58,8 @@ impl Ring {
 
 /// With rate r, completions every T and segments of S, a batch has at most rT + S bytes. After a completion the ring is filled to
 /// at most limit + S, which must last until the next one: a limit below rT - S starves the wire, and starvation raises it. The
-/// least slack over the hold time is limit + overrun - 2 batches, and the limit shrinks by it: it does not stay above 2(rT + S).
+/// least slack over the hold time is limit + overrun - 2 batches, and the limit shrinks by it, so it does not stay above 2(rT +
+/// S).
 #[test]
 fn the_dynamic_limit_converges_between_one_batch_and_two_and_does_not_starve() {
     for interval in [5, 20, 50, 100, 250].map(Nanos::from_micros) {
@@ -84,7 +85,7 @@ fn the_limit_grows_at_once_and_shrinks_after_the_hold_time() {
     ring.run(Nanos::from_micros(250), Nanos::from_millis(50));
     let grown = ring.queue.limit();
     assert!(grown >= TEN_GIGABIT.bytes_in(Nanos::from_micros(200)), "{grown} after 50 ms");
-    // Smaller batches need less, but that shows only when the hold time has passed since the last starvation.
+    // Smaller batches need less, but this shows only after the hold time since the last starvation.
     ring.run(Nanos::from_micros(25), Nanos::from_millis(900));
     assert_eq!(ring.queue.limit(), grown);
     ring.run(Nanos::from_micros(25), Nanos::from_millis(1200));
@@ -105,17 +106,17 @@ fn the_dynamic_limit_takes_the_steps_of_the_kernel() {
         queue.completed(Bytes(completed), Nanos::from_millis(at));
         assert_eq!(queue.limit(), Bytes(limit));
     };
-    // Over the limit of nothing, and empty: it grows by what was both queued and completed.
+    // Over a limit of 0 and empty: it grows by the bytes both queued and completed.
     step(&[1000], 1000, 1, 1000);
-    // 1000 over, and empty again; the overrun of an interval in which the limit changed does not count the next time.
+    // 1000 over, and empty again; the overrun of an interval with a changed limit does not count the next time.
     step(&[1000, 1000], 2000, 2, 3000);
     // 1000 over, but not empty.
     step(&[1000; 4], 1000, 3, 3000);
-    // Empty: 1000 that came and went since, and the overrun before.
+    // Empty: the 1000 queued and completed since, and the earlier overrun.
     step(&[1000], 4000, 4, 5000);
 }
 
-/// The part of the last segment that was within the limit is slack: without it, the same segments would have been queued.
+/// The part of the last segment within the limit is slack: without it, the same segments would have been queued.
 #[test]
 fn the_dynamic_limit_does_not_keep_part_of_a_segment() {
     let mut queue = ByteQueue::new(ByteQueueLimit::Dynamic);

@@ -21,12 +21,12 @@ impl Sender {
         Self { control, window: Window::INITIAL, now: Nanos::ZERO, delivered: 0, limited: true }
     }
 
-    /// An acknowledgement for `packets`, of which `marked` were marked, `after` the last one.
+    /// Acknowledges `packets`, `marked` of them marked, `after` the last acknowledgement.
     fn acknowledge(&mut self, packets: u32, marked: u32, rtt: Nanos, after: Nanos) {
         self.now += after;
         self.delivered += u64::from(packets);
         let in_flight = self.window.cwnd;
-        // What was in flight and is delivered has been replaced, but for this acknowledgement's packets.
+        // Delivered packets have been replaced in flight, except those of this acknowledgement.
         let sent = self.delivered + u64::from(in_flight.saturating_sub(packets));
         self.control.on_acknowledged(
             &Acknowledged {
@@ -52,7 +52,7 @@ impl Sender {
         }
     }
 
-    /// A round trip whose acknowledgements come `spacing` apart at its end.
+    /// A round trip with acknowledgements `spacing` apart at its end.
     fn burst(&mut self, rtt: Nanos, spacing: Nanos) {
         let packets = self.window.cwnd;
         let first = rtt.saturating_sub(Nanos(spacing.get() * u64::from(packets - 1)));
@@ -95,10 +95,10 @@ fn reno_doubles_in_slow_start_and_grows_by_one_per_round_after_it() {
         sender.round(RTT);
         assert_eq!(sender.window.cwnd, expected);
     }
-    // Slow start ends at the threshold: 27 packets lead up to it, the other 5 count for the next packet only.
+    // Slow start ends at the threshold: 27 packets lead to it, the other 5 count only towards the next packet.
     sender.round(RTT);
     assert_eq!(sender.window.cwnd, 59);
-    // One acknowledgement for many packets counts as many.
+    // One acknowledgement for many packets counts fully.
     sender.acknowledge(59 - 5, 0, RTT, RTT);
     assert_eq!(sender.window.cwnd, 60);
 }
@@ -113,7 +113,7 @@ fn growth_keeps_what_is_left_over() {
     }
 }
 
-/// A timeout forgets the maximum, so that beyond the threshold the window grows as it does before any loss.
+/// A timeout resets the maximum, so that beyond the threshold the window grows as before any loss.
 #[test]
 fn cubic_forgets_its_maximum_at_a_timeout() {
     let mut sender = cubic_after_loss(1000, RTT);
@@ -157,11 +157,11 @@ fn nothing_grows_while_the_window_is_not_what_limits() {
     }
 }
 
-/// A CUBIC sender that has just lost with this window.
+/// Returns a CUBIC sender after a loss at this window.
 fn cubic_after_loss(window: u32, rtt: Nanos) -> Sender {
     let mut sender = Sender::new(Cubic::default());
     sender.window = Window { cwnd: window, ssthresh: window / 2 };
-    // One round-trip time is known.
+    // One round-trip time is measured.
     sender.limited = false;
     sender.acknowledge(1, 0, rtt, rtt);
     sender.limited = true;
@@ -169,7 +169,7 @@ fn cubic_after_loss(window: u32, rtt: Nanos) -> Sender {
     sender
 }
 
-/// Greatest relative distance of the window from `C (t - K)^3 + W_max`, over `rounds`.
+/// Returns the greatest relative distance of the window from `C (t - K)^3 + W_max` over `rounds`.
 fn distance_from_cubic(sender: &mut Sender, max: f64, rtt: Nanos, rounds: u32) -> f64 {
     let start = sender.now;
     let inflection = ((max - f64::from(sender.window.cwnd)) / 0.4).cbrt();
@@ -190,7 +190,7 @@ fn cubic_follows_its_function_after_a_loss() {
     {
         let mut sender = cubic_after_loss(window, rtt);
         assert_eq!(sender.window.cwnd, window * 717 / 1024);
-        // To the inflection and as far beyond it.
+        // To the inflection and equally far beyond it.
         let rounds = 2.0 * (f64::from(window) * 0.3 / 0.4).cbrt() / rtt.as_secs_f64();
         let worst = distance_from_cubic(&mut sender, window.into(), rtt, rounds as u32);
         assert!(worst < 0.02, "{window} packets, {rtt}: off by {worst}");
@@ -208,7 +208,8 @@ fn cubic_makes_room_when_it_loses_early() {
     assert!(worst < 0.02, "off by {worst}");
 }
 
-/// With short round trips CUBIC is not slower than Reno's average (RFC 9438, section 4.3): 3 (1 - beta) / (1 + beta) packets per round.
+/// With short round trips CUBIC is at least as fast as Reno's average (RFC 9438, section 4.3): 3 (1 - beta) / (1 + beta) packets
+/// per round.
 #[test]
 fn cubic_is_as_fast_as_reno_over_short_round_trips() {
     let rtt = Nanos::from_millis(10);
@@ -234,7 +235,7 @@ fn hystart_ends_slow_start_when_round_trips_grow() {
         sender.burst(small, Nanos(10));
         assert_eq!(sender.window, Window { cwnd: 80, ssthresh: u32::MAX });
         sender.burst(large, Nanos(10));
-        // The first acknowledgement still belongs to the round before; after it eight samples and the one that decides.
+        // The first acknowledgement still belongs to the previous round; then eight samples and the deciding one follow.
         let found = sender.window.ssthresh;
         assert!((88..=90).contains(&found), "{found}");
         assert!(sender.window.cwnd >= found && sender.window.cwnd < 100, "{:?}", sender.window);
@@ -250,11 +251,11 @@ fn hystart_ends_slow_start_when_a_train_fills_the_pipe() {
         sender.burst(rtt, spacing);
         sender.window
     };
-    // 40 acknowledgements: 20 ms at 500 us, 31 ms at 800 us, of a pipe of 25 ms one way.
+    // 40 acknowledgements: 20 ms at 500 us, 31 ms at 800 us, for a one-way pipe of 25 ms.
     assert_eq!(run(Nanos::from_micros(500)), Window { cwnd: 80, ssthresh: u32::MAX });
     let window = run(Nanos::from_micros(800));
     assert!((70..76).contains(&window.ssthresh) && window.cwnd < 80, "{window:?}");
-    // Acknowledgements more than 2 ms apart are no train, however long they go on.
+    // Acknowledgements more than 2 ms apart never form a train.
     assert_eq!(run(Nanos::from_micros(2100)).ssthresh, u32::MAX);
 }
 
@@ -264,7 +265,7 @@ fn dctcp_finds_the_marked_fraction() {
         let mut control = Dctcp::default();
         let (mut window, mut delivered) = (Window { cwnd: 100, ssthresh: 50 }, 0);
         for round in 0..200 {
-            // 100 packets per window, acknowledged by twos; the marked ones last.
+            // 100 packets per window, acknowledged in pairs; the marked ones last.
             for pair in 0..50 {
                 delivered += 2;
                 let marked = if pair >= 50 - (50.0 * fraction) as u32 { 2 } else { 0 };
@@ -281,7 +282,7 @@ fn dctcp_finds_the_marked_fraction() {
                 };
                 control.on_acknowledged(&ack, &mut window);
             }
-            // alpha = F + (1 - F) (1 - g)^n, as F does not change; the kernel's arithmetic is good to 1/64.
+            // alpha = F + (1 - F) (1 - g)^n for constant F; the kernel's arithmetic is accurate to 1/64.
             let marked = (50.0 * fraction) as u32;
             let exact = f64::from(marked) / 50.0;
             let expected = exact + (1.0 - exact) * (15.0_f64 / 16.0).powi(round);
@@ -303,17 +304,17 @@ fn dctcp_shrinks_by_half_of_alpha_once_per_window() {
     sender.window = Window { cwnd: 100, ssthresh: 50 };
     sender.acknowledge(1, 1, RTT, RTT);
     assert_eq!(sender.window, Window { cwnd: 50, ssthresh: 50 }, "alpha is 1 before anything is known");
-    // The other 99 of that window change nothing, marked or not.
+    // The other 99 of that window have no effect, marked or not.
     (0..98).for_each(|i| sender.acknowledge(1, i % 2, RTT, Nanos(1)));
     assert_eq!(sender.window.cwnd, 50);
-    // Long without marks, alpha is nothing: a mark costs nothing, and between them it grows as Reno.
+    // After a long time without marks alpha is 0: a mark has no effect, and growth between marks is Reno's.
     let before = sender.window.cwnd;
     (0..150).for_each(|_| sender.round(RTT));
     assert!(sender.window.cwnd.abs_diff(before + 150) <= 1, "{:?}", sender.window);
     let before = sender.window.cwnd;
     sender.acknowledge(1, 1, RTT, RTT);
     assert_eq!(sender.window, Window { cwnd: before, ssthresh: before });
-    // A loss halves all the same.
+    // A loss still halves the window.
     sender.lose();
     assert_eq!(sender.window.cwnd, before / 2);
 }

@@ -1,11 +1,11 @@
-//! The link against closed forms, with schedulers that are too simple to be wrong.
+//! The link against closed forms, with trivially correct schedulers.
 
 use std::collections::VecDeque;
 use weft_sim::{Departure, Dequeue, Framing, Scheduler, VirtualLink};
 use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, Nanos, Packets, Weight};
 
-/// One queue per flow; the first that has something goes (`Priority`), or they take turns (`Turns`); a gap is kept after
-/// every packet (`gap`).
+/// One queue per flow. The first backlogged queue sends (`Priority`), or queues take turns (`Turns`); `gap` is kept after every
+/// packet.
 struct Simple {
     queues: Vec<VecDeque<(Bytes, u64)>>,
     turns: bool,
@@ -57,7 +57,7 @@ impl Scheduler for Simple {
     }
 }
 
-/// Runs `(time, flow, length)` arrivals to the end; handles count them.
+/// Runs `(time, flow, length)` arrivals to the end; handles number them.
 fn run(scheduler: Simple, rate: u64, framing: Framing, arrivals: &[(u64, u32, u64)]) -> Vec<Departure> {
     let mut link = VirtualLink::new(scheduler, BitsPerSec(rate), framing).expect("a rate");
     let mut departures = Vec::new();
@@ -85,7 +85,7 @@ fn back_to_back_at_the_rate() {
     }
 }
 
-/// At 3 Gb/s a byte takes 2 2/3 ns; after a pause nothing is carried over.
+/// At 3 Gb/s a byte takes 2 2/3 ns; no fraction is carried over a pause.
 #[test]
 fn a_pause_forgets_the_fraction() {
     let arrivals = [(0, 0, 1), (100, 0, 1), (200, 0, 1), (200, 0, 1)];
@@ -120,7 +120,7 @@ fn equal_classes_alternate() {
 
 #[test]
 fn a_decision_sees_every_arrival_up_to_its_time() {
-    // The low flow's packet and the high flow's arrive together: the high one goes, although it was offered later.
+    // The packets of the low and the high flow arrive together: the high one is sent first, although it was offered later.
     let arrivals = [(10, 1, 100), (10, 0, 100), (110, 1, 100), (110, 0, 100)];
     let departures = run(Simple::new(2, false, Nanos::ZERO), 8_000_000_000, Framing::NONE, &arrivals);
     let handles: Vec<_> = departures.iter().map(|d| d.handle).collect();

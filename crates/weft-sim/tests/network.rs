@@ -1,4 +1,4 @@
-//! The network against closed forms of queueing theory, a slow model, and what must hold for any traffic.
+//! The network against closed forms of queueing theory, a slow reference model, and invariants for any traffic.
 
 use proptest::prelude::*;
 use rand_distr::{Distribution, Exp1};
@@ -27,7 +27,7 @@ fn star(rate: u64, hosts: u32, switch: Switch) -> Fabric {
     Fabric::new(&network(Topology::Star, rate, 0, switch), hosts).expect("a possible network")
 }
 
-/// Frames of 1000 bytes, which occupy a link of this rate for 1000 ns with their framing of 24 bytes.
+/// The rate at which a frame of 1000 bytes occupies a link for 1000 ns, with its framing of 24 bytes.
 const EASY_RATE: u64 = 8_192_000_000;
 
 fn arrival(forward: Forward) -> Option<(u64, bool)> {
@@ -63,7 +63,7 @@ fn poisson_arrivals_wait_as_in_theory() {
 
 #[test]
 fn a_full_buffer_drops_and_takes_again_when_a_packet_has_left() {
-    // Alpha is so large that only the buffer's size counts: three frames, the one being sent included.
+    // Alpha is so large that only the buffer's size matters: three frames, including the one being sent.
     let switch = Switch { buffer: Bytes(3000), alpha: 1e9, ecn_threshold: None };
     let mut fabric = star(EASY_RATE, 2, switch);
     let mut send = |now| arrival(fabric.forward(SwitchId(0), HostId(1), 0, Bytes(1000), true, Nanos(now)));
@@ -83,7 +83,7 @@ fn congested_ports_share_the_buffer_by_alpha() {
         let switch = Switch { buffer: Bytes(buffer), alpha, ecn_threshold: None };
         let mut fabric = star(EASY_RATE, 6, switch);
         let mut now = 0;
-        // Each port gets a frame every 500 ns, twice what it sends.
+        // Each port gets a frame every 500 ns, twice its rate.
         for _ in 0..10_000 {
             now += 500;
             for to in 0..congested {
@@ -114,12 +114,12 @@ fn marks_begin_exactly_above_the_threshold() {
         let answer = fabric.forward(SwitchId(0), HostId(to), 0, Bytes(1000), capable, Nanos(now));
         arrival(answer).expect("there is room").1
     };
-    // Found in the port: 0, 1000, 2000, 3000 (not above), 4000 (above).
+    // Backlogs on arrival: 0, 1000, 2000, 3000 (not above), 4000 (above).
     let marks: Vec<bool> = (0..6).map(|_| send(1, true, 0)).collect();
     assert_eq!(marks, [false, false, false, false, true, true]);
     assert!(!send(1, false, 0), "not of an ECN-capable flow");
     assert!(!send(2, true, 0), "another port's packets do not count");
-    // Seven are held; four have left at 4000 ns and 3000 bytes are no reason; one byte more would be.
+    // Seven are held; four have left at 4000 ns, and 3000 bytes do not exceed the threshold; one more byte would.
     assert!(send(1, true, 3999));
     assert!(send(1, true, 4000), "8 - 4 are left");
     assert!(!send(1, true, 6000), "9 - 6 are left");
@@ -133,7 +133,7 @@ fn hosts_back_to_back_meet_after_the_delay() {
     assert!(fabric.balances(Nanos(5)).is_empty());
 }
 
-/// Across a dumbbell whose trunk is four times faster: three links' delays, a frame time on the trunk, one on the last link.
+/// Across a dumbbell with a four times faster trunk: three links' delays, a frame time on the trunk, one on the last link.
 #[test]
 fn a_path_takes_its_delays_and_frame_times() {
     let net = network(Topology::Dumbbell { left: 1 }, EASY_RATE, 4 * EASY_RATE, roomy());
@@ -209,14 +209,14 @@ struct Packet {
     number: u64,
 }
 
-/// Brings packets from hop to hop, in the order of time.
+/// Takes packets from hop to hop, in the order of time.
 struct Driver {
     fabric: Fabric,
     events: BinaryHeap<Reverse<(u64, u64, Hop, Packet)>>,
     injected: u64,
     delivered: Vec<(u64, Packet)>,
     dropped: u64,
-    /// Switches on the way, by packet number.
+    /// Switches on the path, by packet number.
     ways: BTreeMap<u64, Vec<u32>>,
 }
 
@@ -226,14 +226,14 @@ impl Driver {
         Self { fabric, events, injected: 0, delivered, dropped: 0, ways }
     }
 
-    /// The sending host's NIC has sent the packet at `now`.
+    /// Injects a packet that the sending host's NIC has sent at `now`.
     fn inject(&mut self, packet: Packet, now: u64) {
         let (at, hop) = self.fabric.leave_host(HostId(packet.from), Nanos(now));
         self.injected += 1;
         self.events.push(Reverse((at.0, self.injected, hop, packet)));
     }
 
-    /// One event; its time, or none when there is no event.
+    /// Handles one event; returns its time, or `None` without an event.
     fn step(&mut self) -> Option<u64> {
         let Reverse((now, order, hop, packet)) = self.events.pop()?;
         match hop {
@@ -283,8 +283,8 @@ fn topologies() -> impl Strategy<Value = (Topology, u32)> {
 }
 
 proptest! {
-    /// Whatever entered a port has left, was dropped or is held, at any time; at the end all packets are accounted for; no
-    /// switch holds more than its buffer; packets of a flow stay in order.
+    /// At any time, all packets that entered a port have left, were dropped or are held. At the end all packets are accounted
+    /// for, no switch exceeds its buffer, and packets of a flow stay in order.
     #[test]
     fn nothing_is_lost_unseen(
         (topology, hosts) in topologies(),
@@ -328,7 +328,7 @@ proptest! {
         }
     }
 
-    /// Every pair of hosts, by a way that is no longer than the shape demands; a flow keeps to one way.
+    /// Every pair of hosts is connected by a path no longer than the shape requires; a flow keeps to one path.
     #[test]
     fn all_hosts_reach_each_other((topology, hosts) in topologies(), hash in any::<u32>()) {
         let net = network(topology, 10_000_000_000, 10_000_000_000, roomy());
@@ -362,25 +362,25 @@ proptest! {
                 }
                 _ => prop_assert_eq!(&way, &[a, b]),
             }
-            // Packets come in pairs of a flow, which goes one way.
+            // Packets come in pairs of a flow, which uses one path.
             prop_assert_eq!(run.ways.get(&packet.number), run.ways.get(&(packet.number ^ 1)));
         }
     }
 }
 
-/// A port of the slow model: lengths in a queue, the first one being sent until `end`, in units of 1/rate nanoseconds.
+/// A port of the slow reference: lengths in a queue, the first being sent until `end`, in units of 1/rate nanoseconds.
 #[derive(Clone, Default)]
 struct SlowPort {
     queue: VecDeque<(usize, u64)>,
     end: u128,
 }
 
-/// A switch that goes from departure to departure, sums up what it holds whenever it is asked, and keeps exact time.
+/// A switch that simulates each departure, sums its content on demand, and keeps exact time.
 struct SlowSwitch {
     ports: Vec<SlowPort>,
     rate: u128,
     switch: Switch,
-    /// By packet: its departure and whether it was marked; none when dropped.
+    /// By packet: its departure and whether it was marked; `None` if dropped.
     answers: Vec<Option<(u64, bool)>>,
 }
 
@@ -391,7 +391,7 @@ impl SlowSwitch {
         }
     }
 
-    /// Departures up to and including `now`.
+    /// Processes departures up to and including `now`.
     fn advance(&mut self, now: u64) {
         loop {
             let due = |port: &&usize| {
@@ -423,7 +423,7 @@ impl SlowSwitch {
         let idle = self.ports[to].queue.is_empty();
         self.ports[to].queue.push_back((packet, len));
         if idle {
-            // The fraction of a nanosecond counts only when the link was busy until this very nanosecond.
+            // The fraction of a nanosecond counts only if the link was busy until exactly this nanosecond.
             if u128::from(now) > self.ports[to].end / self.rate {
                 self.ports[to].end = u128::from(now) * self.rate;
             }

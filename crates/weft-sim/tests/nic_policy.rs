@@ -1,4 +1,4 @@
-//! The policy tree as a NIC's scheduler against the same tree driven by hand.
+//! The policy tree as a NIC's scheduler, compared with the same tree driven directly.
 
 use proptest::prelude::*;
 use weft_sched::workload::{figure1_program, wfq_program};
@@ -28,7 +28,7 @@ fn weight(weight: u32) -> Weight {
     Weight::new(weight).expect("above zero")
 }
 
-/// The lane of a queue, spread over the tree.
+/// Returns the lane of a queue, spread over the tree.
 fn lane(queue: u32) -> LaneId {
     LaneId(queue * 7 % 64)
 }
@@ -36,7 +36,7 @@ fn lane(queue: u32) -> LaneId {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Queues have numbers of their own, by which the scheduler must translate in both directions; weights change on the way.
+    /// Queue numbers differ from flow numbers, so the scheduler must translate in both directions; weights change during the run.
     #[test]
     fn it_agrees_with_the_tree_driven_by_hand(
         steps in proptest::collection::vec((0..QUEUES, 0..10_u32, 1..9000_u64, any::<bool>(), 0..5000_u64), 1..400),
@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// How many of some turns each of two queues had.
+/// Counts each of two queues' turns.
 fn turns(scheduler: &mut PolicyScheduler, count: usize) -> [u32; 2] {
     let mut had = [0; 2];
     for _ in 0..count {
@@ -109,7 +109,7 @@ fn a_weight_counts_from_the_next_charge_on() {
     }
     assert_eq!(turns(&mut scheduler, 20), [10, 10]);
     scheduler.set_weight(TxQueueId(1), 4);
-    // One turn of each at the old tags, then 1:4.
+    // One turn each at the old tags, then 1:4.
     let [low, high] = turns(&mut scheduler, 50);
     assert!((9..=11).contains(&low) && (39..=41).contains(&high), "{low} {high}");
 }
@@ -161,7 +161,7 @@ fn flows_that_do_not_fit_are_refused() {
     with.activate(flow);
     let backlogged = QueueError::Tree(FlowError::Backlogged { given: flow });
     assert_eq!(PolicyScheduler::with_flows(with, vec![flow]).err(), Some(backlogged));
-    // A backlogged flow without a queue is never anyone's turn.
+    // A backlogged flow without a queue never gets a turn.
     let (mut with, flow) = tree();
     with.activate(flow);
     let mut scheduler = PolicyScheduler::new(with);

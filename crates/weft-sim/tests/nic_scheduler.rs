@@ -1,4 +1,4 @@
-//! NIC schedulers against slow and obvious ones, and what they promise.
+//! NIC schedulers against slow reference schedulers, and their guarantees.
 
 use proptest::prelude::*;
 use weft_sim::nic::scheduler::dcb::CLASS_CREDIT;
@@ -12,11 +12,11 @@ fn scheduler(kind: &SchedulerKind, queues: u32) -> Box<dyn NicScheduler> {
     build(kind, queues).expect("not the policy tree")
 }
 
-/// How a slow scheduler chooses.
+/// The rule of a slow scheduler.
 trait Rule {
-    /// A queue has something; it had nothing.
+    /// Handles a queue that becomes backlogged.
     fn activated(&mut self, _: usize) {}
-    /// Whose turn it is, given the active queues in the order of their activation or last turn.
+    /// Returns the queue of the next turn, given the active queues in the order of activation or last turn.
     fn choose(&mut self, active: &[usize]) -> usize;
     fn charge(&mut self, _: usize, _: i64, _: bool) {}
     fn set_weight(&mut self, _: usize, _: i64) {}
@@ -40,17 +40,17 @@ impl Rule for Strict {
     }
 }
 
-/// Deficit round robin between classes, in lists: `order` has the active classes, and round after round each one in it is looked at.
-/// A class per queue makes it that between queues.
+/// Deficit round robin between classes, in lists: `order` has the active classes, which are visited round after round. With a
+/// class per queue it is deficit round robin between queues.
 struct Rounds {
     classes: usize,
     quantum: i64,
     weight: Vec<i64>,
     credit: Vec<i64>,
     order: Vec<usize>,
-    /// The class that is being visited has had its credit.
+    /// Whether the visited class has received its credit.
     credited: bool,
-    /// How many queues of a class are active.
+    /// Number of active queues per class.
     members: Vec<usize>,
 }
 
@@ -113,7 +113,7 @@ impl Rule for Rounds {
     }
 }
 
-/// A slow scheduler: active queues in a list, and a rule.
+/// A slow scheduler: a list of active queues, and a rule.
 struct Slow<R> {
     active: Vec<usize>,
     rule: R,
@@ -133,7 +133,7 @@ impl<R: Rule> Slow<R> {
     }
 }
 
-/// What happens to queues.
+/// An event of the queues.
 #[derive(Clone, Debug)]
 enum Event {
     /// A queue gets this many packets of this size.
@@ -155,7 +155,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..300)
 }
 
-/// Runs both schedulers over the same packets and compares every turn.
+/// Runs both schedulers on the same packets and compares every turn.
 fn compare<R: Rule>(mut fast: Box<dyn NicScheduler>, rule: R, events: &[Event]) -> Result<(), TestCaseError> {
     let mut slow = Slow::new(rule);
     let mut held: Vec<Vec<u32>> = vec![Vec::new(); QUEUES];
@@ -229,8 +229,8 @@ proptest! {
         compare(scheduler(&kind, QUEUES as u32), Rounds::new(classes, CLASS_CREDIT.0 as i64), &events)?;
     }
 
-    /// Over any window of a run in which three queues always have something, what they sent over their weights differs by less
-    /// than one quantum and one packet of each.
+    /// Over any window with three constantly backlogged queues, their bytes over their weights differ by less than one quantum
+    /// and one packet of each.
     #[test]
     fn deficit_shares_by_weight_over_any_window(
         sizes in proptest::collection::vec(1..=9000_u64, 1..40),
@@ -263,7 +263,7 @@ proptest! {
     }
 }
 
-/// Turns of 100 bytes, and how many each queue had.
+/// Runs turns of 100 bytes; returns the number of each queue's turns.
 fn turns(deficit: &mut dyn NicScheduler, count: usize, len: u64) -> [u32; 2] {
     let mut had = [0; 2];
     for _ in 0..count {
@@ -280,7 +280,7 @@ fn a_weight_counts_from_the_next_round_on() {
     deficit.activate(TxQueueId(0), NOW);
     deficit.activate(TxQueueId(1), NOW);
     assert_eq!(turns(&mut *deficit, 20, 100), [10, 10]);
-    // In the middle of queue 0's visit: the credit of this visit stands, that of the next one is five times as large.
+    // During queue 0's visit: the credit of this visit stays, that of the next one is five times as large.
     assert_eq!(turns(&mut *deficit, 4, 100), [4, 0]);
     deficit.set_weight(TxQueueId(0), 5);
     assert_eq!(turns(&mut *deficit, 16, 100), [6, 10]);
@@ -300,7 +300,7 @@ fn an_emptied_queue_has_neither_credit_nor_debt() {
     assert_eq!(turns(&mut *deficit, 20, 100), [10, 10]);
 }
 
-/// A charge of a terabyte is worked off in rounds of one byte, at once.
+/// A charge of a terabyte is repaid in rounds of one byte, at once.
 #[test]
 fn a_small_quantum_costs_no_time() {
     let mut deficit = scheduler(&SchedulerKind::Deficit { quantum: Bytes(1) }, 2);

@@ -1,4 +1,4 @@
-//! Queueing disciplines on random sequences: conservation and order of all of them, shares against slow references.
+//! Queueing disciplines on random sequences: conservation and order for all, shares against slow references.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ use weft_units::{BitsPerSec, Bytes, Nanos};
 
 const GIGABIT: BitsPerSec = BitsPerSec(1_000_000_000);
 
-/// Segment number `id` of a flow, whose class and band follow from the flow.
+/// Returns segment number `id` of a flow, whose class and band follow from the flow.
 fn segment(id: u32, flow: u32, len: u32) -> Segment {
     let (class, band) = ((flow % 3) as u16, (flow % 4) as u8);
     let packets = len.div_ceil(1514) as u16;
@@ -24,7 +24,7 @@ fn boxed(qdisc: impl Qdisc + 'static) -> Box<dyn Qdisc> {
     Box::new(qdisc)
 }
 
-/// Every discipline that [`qdisc::build`] makes, and small ones that run into their limits.
+/// Every discipline that [`qdisc::build`] creates, and small ones that reach their limits.
 fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
     let quantum = Bytes(1514);
     let kinds = [
@@ -53,11 +53,11 @@ fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
     kinds.map(|(name, kind)| (name, qdisc::build(&kind, 3, 42))).into_iter().chain(limited).collect()
 }
 
-/// What a discipline must hold, as its caller sees it.
+/// The invariants of a discipline from its caller's view.
 #[derive(Default)]
 struct Accounting {
     held: BTreeMap<u32, Segment>,
-    /// By flow: the last segment that left. They are numbered in the order of arrival.
+    /// By flow: the last segment that left. Segments are numbered in the order of arrival.
     last: BTreeMap<u32, u32>,
     entered: u64,
     left: u64,
@@ -144,7 +144,7 @@ proptest! {
                     Step::Pass { nanos } => now += Nanos(nanos),
                 }
             }
-            // Asked at the times that it names, it gives all that it holds.
+            // Polled at the times that it returns, it releases all held segments.
             for _ in 0..10_000 {
                 match accounting.dequeue(name, &mut *qdisc, now) {
                     Dequeued::Segment(_) => {}
@@ -156,8 +156,8 @@ proptest! {
         }
     }
 
-    /// Against deficit round robin as Shreedhar and Varghese write it, with plain queues and a walk over all flows. The bound is one
-    /// quantum and one segment; the two agree even segment by segment.
+    /// Against deficit round robin as Shreedhar and Varghese describe it, with plain queues and a walk over all flows. The bound
+    /// is one quantum and one segment; the two agree segment by segment.
     #[test]
     fn drr_shares_as_its_slow_reference(
         lens in prop::collection::vec(prop::collection::vec(1_u32..=9000, 1..20), 2..6),
@@ -188,8 +188,8 @@ proptest! {
         }
     }
 
-    /// Flows of different slots that are always backlogged get, in units as SFQ charges them, the same within one quantum and one
-    /// segment, at any time; and what the slow reference gives them within the same.
+    /// Constantly backlogged flows of different slots get equal shares at any time, in SFQ's units of charge, within one quantum
+    /// and one segment. The slow reference's shares are within the same bound.
     #[test]
     fn sfq_shares_evenly_and_as_its_slow_reference(
         lens in prop::collection::vec(prop::collection::vec(1_u32..=65_536, 1..20), 2..6),
@@ -232,13 +232,13 @@ proptest! {
     }
 }
 
-/// Deficit round robin over flows that never run empty: their lengths repeat.
+/// Deficit round robin over constantly backlogged flows with repeating lengths.
 struct SlowDrr {
     quantum: i64,
     queues: Vec<VecDeque<u32>>,
     credit: Vec<i64>,
     turn: usize,
-    /// Whether a flow sends while it has any credit, and not only what its credit covers.
+    /// Whether a flow sends while it has any credit, instead of only within its credit.
     overdraws: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The rules of single queueing disciplines: rates against closed forms, and who goes or is dropped first.
+//! The rules of single queueing disciplines: rates against closed forms, and the order of sending and dropping.
 
 use weft_sim::qdisc::{self, Drr, FqCodel, Htb, Pfifo, Prio, Qdisc, Sfq, SfqParameters, Tbf};
 use weft_sim::scenario::config::QdiscKind;
@@ -21,8 +21,8 @@ fn boxed(qdisc: impl Qdisc + 'static) -> Box<dyn Qdisc> {
     Box::new(qdisc)
 }
 
-/// Bytes by class that leave from `now` on, in `span`, on a wire that is faster than the discipline; `backlogged` classes never
-/// run empty.
+/// Returns the bytes by class that leave from `now`, during `span`, on a wire faster than the discipline; `backlogged` classes
+/// are constantly backlogged.
 fn shaped(qdisc: &mut dyn Qdisc, backlogged: &[u16], len: u32, (mut now, span): (Nanos, Nanos)) -> Vec<u64> {
     let (mut id, mut dropped, end) = (0, Vec::new(), now + span);
     let mut bytes = vec![0; 4];
@@ -53,12 +53,12 @@ fn htb_guarantees_equal_rates_and_lends_what_is_not_used() {
         let classes: Vec<u16> = (0..active).collect();
         let bytes = shaped(&mut htb, &classes, len, (Nanos::ZERO, Nanos::from_secs(1)));
         let total: u64 = bytes.iter().sum();
-        // The rate of the whole for a second, a burst, and a segment on credit for each class.
+        // The rate of the whole for a second, a burst, and a segment of debt per class.
         let slack = 5 * u64::from(len) + 20_000;
         assert!(total.abs_diff(125_000_000) <= slack, "{active} of {len}: {total}");
         for share in &bytes[..usize::from(active)] {
             let fair = 125_000_000 / u64::from(active);
-            // What is lent goes by turns of at least a quantum.
+            // Borrowing alternates by turns of at least a quantum.
             assert!(share.abs_diff(fair) <= fair / 100 + 2 * 200_000, "{active} of {len}: {bytes:?}");
         }
     }
@@ -114,13 +114,13 @@ fn sfq_drops_from_the_longest_slot_and_forgets_debts_of_emptied_ones() {
     let mut sfq = Sfq::new(SfqParameters::new(Bytes(1514)), 7);
     sfq.enqueue(segment(0, 0, 60_000), Nanos::ZERO, &mut dropped);
     assert!(matches!(sfq.dequeue(Nanos::ZERO, &mut dropped), Dequeued::Segment(_)));
-    // Flow 0 owed 58 kB; as it was empty, it is first again. In a slot that stays backlogged flow 1 would send 39 segments first.
+    // Flow 0 had a debt of 58 kB; as it emptied, it is first again. In a backlogged slot flow 1 would send 39 segments first.
     sfq.enqueue(segment(1, 0, 1500), Nanos::ZERO, &mut dropped);
     sfq.enqueue(segment(2, 1, 1500), Nanos::ZERO, &mut dropped);
     assert_eq!(sfq.dequeue(Nanos::ZERO, &mut dropped), Dequeued::Segment(segment(1, 0, 1500)));
 }
 
-/// A queue that stands above the target: the first drop after an interval, later ones by `interval / sqrt(count)` (RFC 8289).
+/// A queue above the target: the first drop after an interval, later ones by `interval / sqrt(count)` (RFC 8289).
 #[test]
 fn codel_drops_by_its_control_law() {
     let mut qdisc = FqCodel::new(3);
@@ -136,7 +136,7 @@ fn codel_drops_by_its_control_law() {
         }
         drops.extend(dropped.iter().map(|_| now));
     }
-    // Above the target from 5 ms on.
+    // Above the target from 5 ms.
     let mut due = 105_100_000.0;
     assert!(drops.len() > 100, "{}", drops.len());
     for (count, drop) in (1..).zip(&drops) {
@@ -149,7 +149,7 @@ fn codel_drops_by_its_control_law() {
     }
 }
 
-/// Soon after a dropping state, the next one starts at its rate and not at one drop per interval.
+/// Soon after a dropping state, the next one starts at its rate instead of one drop per interval.
 #[test]
 fn codel_remembers_its_drop_rate() {
     let (mut qdisc, mut id, mut now, mut drops) = (FqCodel::new(3), 0, Nanos::ZERO, Vec::new());
@@ -184,7 +184,7 @@ fn fq_codel_drops_half_of_the_fattest_queue_from_its_head() {
         qdisc.enqueue(segment(id, flow, len), Nanos::ZERO, &mut dropped);
     }
     (6..10).for_each(|id| qdisc.enqueue(segment(id, 1, 1000), Nanos::ZERO, &mut dropped));
-    // Flow 1 holds 5000 bytes, flow 0 as many segments: 2500 bytes have to go.
+    // Flow 1 holds 5000 bytes, flow 0 as many segments: 2500 bytes must be dropped.
     let lost: Vec<_> = dropped.iter().map(|segment| segment.skb.0).collect();
     assert_eq!(lost, [5, 6, 7]);
 }
@@ -205,7 +205,7 @@ fn fq_codel_lets_a_flow_that_returns_wait_for_the_old_ones() {
     assert_eq!(leaves(&mut qdisc), 0, "it is an old one now, and flow 0 has credit");
 }
 
-/// Both wait for what may leave first, and neither holds back what need not wait.
+/// Both wait for the segment that may leave first, and neither delays a class that need not wait.
 #[test]
 fn a_class_that_must_wait_holds_back_no_other() {
     let slow = || boxed(Tbf::new(BitsPerSec(1_000_000), Bytes(1000), 10));
@@ -241,7 +241,7 @@ fn drr_gives_a_new_class_its_quantum_at_once() {
     assert_eq!(drr.dequeue(Nanos::ZERO, &mut Vec::new()), Dequeued::Segment(in_class(3, 1, 1500)));
 }
 
-/// What a class borrowed is not held against it: within its own rate it goes before another that borrows now.
+/// Borrowing is not charged to the borrower: within its own rate it precedes another class that borrows now.
 #[test]
 fn htb_does_not_charge_what_is_borrowed_to_the_borrower() {
     let mut htb = Htb::new(GIGABIT, (0..2).map(|_| boxed(Pfifo::new(100))));

@@ -1,4 +1,4 @@
-//! Traces read back by parsers that are not ours.
+//! Traces read back by third-party parsers.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcap::PcapReader;
@@ -170,7 +170,7 @@ fn tshark_finds_nothing_malformed() {
 
 #[test]
 fn errors_are_kept_until_the_end() {
-    /// Takes the first bytes only.
+    /// A sink that accepts only the first bytes.
     #[derive(Debug)]
     struct Full(usize);
     impl Write for Full {

@@ -22,7 +22,7 @@ fn titan_costs() -> Costs {
     Costs::read(&text, "costs").expect("it is right")
 }
 
-/// One bulk flow per entry of `counts`, between the two hosts of `Scenario::default`.
+/// Returns a scenario of `count` bulk flows between the two hosts of `Scenario::default`.
 fn bulk(count: u32) -> Scenario {
     let flows = vec![FlowGroup { name: "bulk".to_owned(), count, ..FlowGroup::default() }];
     Scenario {
@@ -105,7 +105,7 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
     host
 }
 
-/// A scenario of everything, from a seed.
+/// Returns a scenario with random values from a seed.
 fn random_scenario(seed: u64) -> Scenario {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut scenario =
@@ -165,7 +165,7 @@ fn nothing_is_lost_unseen_in_any_scenario() {
         packets += outcome.counters.packets;
         for core in outcome.cpu.iter().flatten() {
             let busy: f64 = core.iter().sum();
-            // A unit of work that began before the end is counted whole.
+            // A unit of work that started before the end is counted completely.
             assert!(busy <= outcome.measured.0 as f64 + 3e6, "seed {seed}: {busy}");
         }
     }
@@ -181,7 +181,7 @@ fn a_seed_makes_a_run_and_another_seed_another() {
     }
 }
 
-/// Changes when the model does; read the difference before taking it over.
+/// Changes with the model; examine the difference before accepting it.
 #[test]
 fn the_golden_run_stays_what_it_was() {
     let mut scenario = bulk(12);
@@ -202,7 +202,7 @@ fn bulk_flows_fill_the_link_with_payload() {
     }
 }
 
-/// Queues of one flow each with weights 1, 2 and 4: what a queue has is the weight of its flows.
+/// Queues of one flow each with weights 1, 2 and 4: a queue's weight is the sum of its flows' weights.
 #[test]
 fn queue_weights_divide_the_link() {
     let mut scenario = bulk(0);
@@ -238,7 +238,7 @@ fn dynamic_assignment_is_fair_where_queues_suffice_and_the_hash_is_not() {
     assert!(hashed > 0.5, "{hashed}");
 }
 
-/// A flow whose thread, queue and interrupts share a core touches its socket there only; each other arrangement has its price.
+/// A flow whose thread, queue and interrupts share a core touches its socket only there; every other arrangement has its cost.
 #[test]
 fn sockets_that_change_cores_cost_what_the_arrangement_says() {
     let busy = |steering: ReceiveSteering, pinned: bool, price: f64| {
@@ -262,8 +262,8 @@ fn sockets_that_change_cores_cost_what_the_arrangement_says() {
     assert!(any > 1.5 * hashed, "{any} {hashed}");
 }
 
-/// M/D/1: datagrams of Poisson arrivals wait for the wire by rho / (2 mu (1 - rho)) on average. They stand in the qdiscs and rings as long
-/// as they wait and are sent, so by Little's law the standing bytes tell the wait.
+/// M/D/1: datagrams of Poisson arrivals wait for the wire by rho / (2 mu (1 - rho)) on average. They are held in qdiscs and rings
+/// while they wait and are sent, so by Little's law the mean backlog gives the wait.
 #[test]
 fn poisson_datagrams_wait_for_the_wire_as_theory_says() {
     for rho in [0.5, 0.8] {
@@ -284,19 +284,19 @@ fn poisson_datagrams_wait_for_the_wire_as_theory_says() {
         let outcome = run(&scenario, 1);
         check_balances(&outcome, "udp");
         let arrivals = rho / wire;
-        // A packet leaves the ring when its transmission begins, and its memory one interrupt later, which is at once here.
+        // A packet leaves the ring at the start of its transmission, and its memory one interrupt later, which is immediate here.
         let waited = outcome.counters.backlog_bytes[0].0 as f64 / 1514.0 / arrivals;
         let expected = rho * wire / (2.0 * (1.0 - rho));
         assert!((waited / expected - 1.0).abs() < 0.05, "rho {rho}: {waited} against {expected}");
     }
 }
 
-/// Random loss p and a long round trip without queues: the rate of Reno that counts every packet is MSS / RTT x C / sqrt(p), with C of 1.31
-/// for losses that are independent (Mathis et al. 1997, table 1; Ott, Kemperman and Mathis 1996). The law knows no recovery, no timeouts
-/// and no whole packets: there is a loss in every 1 / (1.31 sqrt(p)) rounds, and at most two rounds of each are lost to them.
+/// Random loss p and a long round trip without queues: the rate of a Reno that counts every packet is MSS / RTT x C / sqrt(p),
+/// with C of 1.31 for independent losses (Mathis et al. 1997, table 1; Ott, Kemperman and Mathis 1996). The law ignores recovery,
+/// timeouts and whole packets: there is a loss in every 1 / (1.31 sqrt(p)) rounds, and each costs at most two rounds.
 #[test]
 fn reno_under_random_loss_follows_the_square_root_law() {
-    /// The error of a mean of four runs: their deviation is below 3 %.
+    /// The statistical error of a mean of four runs: their deviation is below 3 %.
     const CHANCE: f64 = 0.04;
     for (loss, seconds) in [(3e-4, 400), (1e-3, 200), (1e-2, 100)] {
         let mut scenario = bulk(1);
@@ -331,7 +331,7 @@ fn a_transfer_arrives_whole_under_loss() {
     }
 }
 
-/// DCTCP holds the switch's queue near its threshold; CUBIC fills the buffer.
+/// DCTCP keeps the switch's queue near its threshold; CUBIC fills the buffer.
 #[test]
 fn dctcp_keeps_the_queue_short() {
     let rtt = |control: &str, threshold| {
@@ -392,7 +392,7 @@ fn a_full_receive_ring_drops_and_counts() {
     assert!(outcome.flows.iter().map(|flow| flow.retransmitted).sum::<u64>() > 0);
 }
 
-/// Limits by destination hold each for what goes there, and what goes elsewhere is not limited (Loom, section 4: sibling limits).
+/// Limits by destination apply to their own destinations, and other traffic is not limited (Loom, section 4: sibling limits).
 #[test]
 fn limits_by_destination_hold_for_their_destinations_only() {
     let mut scenario = bulk(0);
@@ -424,7 +424,7 @@ fn limits_by_destination_hold_for_their_destinations_only() {
     assert!(to(3) > 7.5e9, "what goes elsewhere is not limited: {}", to(3));
 }
 
-/// A policy's conditions decide, and not the name of a class alone.
+/// A policy's conditions decide, not the name of a class alone.
 #[test]
 fn conditions_of_a_policy_are_tested() {
     let mut scenario = bulk(0);
@@ -450,7 +450,7 @@ fn conditions_of_a_policy_are_tested() {
     assert!((ratio / 3.0 - 1.0).abs() < 0.02, "{ratio}");
 }
 
-/// Under DCB a flow of a traffic class keeps to this class's queues: strict priority lets the urgent class's flows go first.
+/// Under DCB a flow of a traffic class uses only this class's queues: strict priority sends the urgent class's flows first.
 #[test]
 fn a_traffic_class_has_its_own_queues() {
     let mut scenario = bulk(0);

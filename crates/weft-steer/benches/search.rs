@@ -1,11 +1,11 @@
-//! The planner beside Dragonet's searches, on the workload of the slides, and alone with many flows.
+//! The planner against Dragonet's searches on the workload of the slides, and alone with many flows.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use weft_steer::policy::{Balance, PolicyFile};
 use weft_steer::search::{Options, Planner, SteeredFlowId, dragonet, workload};
 
-/// Dragonet's: queue 0 is the catch-all.
+/// Dragonet's options: queue 0 is only the catch-all.
 fn options() -> Options {
     Options { reserve_default: true, ..Options::default() }
 }

@@ -1,25 +1,25 @@
-//! Flows that are to be steered.
+//! Flows to be steered.
 
 use weft_packet::header_match::HeaderMatch;
 use weft_units::{BitsPerSec, FlowKey};
 
-/// A flow: packets that are received together. One five-tuple, or with wildcards what comes to a listening socket.
+/// A set of packets that one queue receives: one five-tuple, or with wildcards the packets for a listening socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// Its packets.
+    /// The packets.
     pub headers: HeaderMatch,
-    /// Its part of a queue's load, relative to other flows; 1 where nothing is said.
+    /// Relative share of a queue's load; 1 by default.
     pub weight: u32,
-    /// Its rate, where it is known.
+    /// The rate, if known.
     pub rate: Option<BitsPerSec>,
-    /// Its class's name, where it has one.
+    /// The class's name, if any.
     pub class: Option<String>,
-    /// The processor on which its application runs, where that is known.
+    /// The processor on which the flow's application runs, if known.
     pub core: Option<u32>,
 }
 
 impl Flow {
-    /// A flow of one five-tuple, weight 1.
+    /// Creates a flow of one five-tuple with weight 1.
     pub fn new(key: &FlowKey) -> Self {
         Self { headers: HeaderMatch::of_flow(key), weight: 1, rate: None, class: None, core: None }
     }

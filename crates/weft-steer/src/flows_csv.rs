@@ -1,6 +1,7 @@
-//! Lists of flows as tables: `proto,src,sport,dst,dport`, and optionally `weight,rate_bps,class,core`.
+//! Lists of flows as CSV: `proto,src,sport,dst,dport`, and optionally `weight,rate_bps,class,core`.
 //!
-//! Columns are found by their names in the first row, in any order. An empty field, or `*`, is a wildcard. Addresses may be prefixes.
+//! Columns are identified by their names in the first row, in any order. An empty field, or `*`, is a wildcard. Addresses may be
+//! prefixes.
 
 use crate::flow::Flow;
 use core::fmt;
@@ -11,34 +12,34 @@ use weft_packet::header_match::{Field, HeaderMatch};
 use weft_text::{printable, quoted};
 use weft_units::{BitsPerSec, Protocol};
 
-/// Most flows of a list: as many as planners are made for, many times over.
+/// The maximum number of flows in a list: far more than planners are made for.
 const FLOWS_MAX: usize = 10_000_000;
 
-/// What is wrong in a list of flows.
+/// An error in a list of flows.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{file}:{line}: {}{what}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
 pub struct FlowsError {
-    /// The file, or what the text is called.
+    /// The file, or another name of the text.
     pub file: String,
     /// Line, from 1.
     pub line: u64,
-    /// The column's name; empty when it is not about one.
+    /// The column's name; empty if the error concerns no single column.
     pub column: String,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do; may be empty.
+    /// The remedy; may be empty.
     pub hint: String,
 }
 
-/// What is wrong with one flow.
+/// An error in a single flow.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}{what}{}", InColumn(column), if hint.is_empty() { String::new() } else { format!("; {hint}") })]
 pub struct FlowError {
-    /// The column's name; empty when it is not about one.
+    /// The column's name; empty if the error concerns no single column.
     pub column: String,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do; may be empty.
+    /// The remedy; may be empty.
     pub hint: String,
 }
 
@@ -98,9 +99,9 @@ impl Column {
 /// The columns of a five-tuple, in their usual order.
 const FIVE_TUPLE: [Column; 5] = [Column::Proto, Column::Src, Column::Sport, Column::Dst, Column::Dport];
 
-/// What is wrong with a row before its file and line are known.
+/// An error in a row whose file and line are not yet known.
 struct RowError {
-    /// The column's name; empty when it is not about one.
+    /// The column's name; empty if the error concerns no single column.
     column: String,
     what: String,
     hint: &'static str,
@@ -111,12 +112,12 @@ impl RowError {
         Self { column: String::new(), what: what.into(), hint }
     }
 
-    /// The same in a column.
+    /// Returns the error for a column.
     fn of(self, column: &str) -> Self {
         Self { column: column.to_owned(), ..self }
     }
 
-    /// The error of a flow that is in no file.
+    /// Returns the error of a flow that is not in a file.
     fn alone(self) -> FlowError {
         FlowError { column: printable(&self.column), what: printable(&self.what), hint: self.hint.to_owned() }
     }
@@ -132,10 +133,10 @@ impl RowError {
     }
 }
 
-/// Reads a list of flows. `file` is what errors call the text.
+/// Reads a list of flows. `file` names the text in errors.
 ///
 /// # Errors
-/// The first that is wrong, with its line and column and what to do.
+/// The first error, with its line, its column and the remedy.
 pub fn read(text: &[u8], file: &str) -> Result<Vec<Flow>, FlowsError> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(text);
     let of_csv = |e: csv::Error| of_csv(&e).locate(file, place(&e));
@@ -157,10 +158,10 @@ pub fn read(text: &[u8], file: &str) -> Result<Vec<Flow>, FlowsError> {
     Ok(flows)
 }
 
-/// Reads one flow, written as a row of the columns `proto,src,sport,dst,dport`. `None` when nothing is written.
+/// Reads one flow, written as a row of the columns `proto,src,sport,dst,dport`. `None` for an empty text.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// The problem and the remedy.
 pub fn read_flow(text: &str) -> Result<Option<Flow>, FlowError> {
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
@@ -181,7 +182,7 @@ pub fn read_flow(text: &str) -> Result<Option<Flow>, FlowError> {
     flow(&FIVE_TUPLE, &record).map(Some).map_err(RowError::alone)
 }
 
-/// What the reader of tables says, in our words.
+/// Translates an error of the CSV reader.
 fn of_csv(error: &csv::Error) -> RowError {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => RowError::new(
@@ -197,7 +198,7 @@ fn place(error: &csv::Error) -> u64 {
     error.position().map_or(1, |position| position.line().max(1))
 }
 
-/// Which column each field is.
+/// Identifies the column of each field.
 fn columns(header: &StringRecord) -> Result<Vec<Column>, RowError> {
     const NAMES: &str = "the first row names the columns: proto,src,sport,dst,dport and, if wanted, weight,rate_bps,class,core";
     let mut columns = Vec::new();
@@ -284,7 +285,7 @@ fn port(text: &str) -> Result<u16, RowError> {
 }
 
 fn protocol(text: &str) -> Result<u8, RowError> {
-    // Numbers as IANA assigned them ("Protocol Numbers").
+    // Numbers assigned by IANA ("Protocol Numbers").
     match text.to_ascii_lowercase().as_str() {
         "tcp" => Ok(Protocol::TCP.0),
         "udp" => Ok(Protocol::UDP.0),
@@ -315,7 +316,7 @@ fn address(headers: HeaderMatch, field: Field, text: &str) -> Result<HeaderMatch
     Ok(with)
 }
 
-/// Any bytes as a list of flows: reading ends, with flows or an error of one line.
+/// Reads arbitrary bytes as a list of flows. Terminates with flows or a one-line error. A fuzz target.
 #[doc(hidden)]
 pub fn fuzz_flows(data: &[u8]) {
     match read(data, "fuzz") {

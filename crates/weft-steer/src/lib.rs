@@ -1,4 +1,14 @@
-//! Flow predicates and NIC models: which packets a filter takes, and where the NIC sends them.
+//! Receive steering: NIC models, policies, the search for a configuration, and the changes that apply it.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`nic`] | models of NICs, their configurations, and where a configuration sends packets |
+//! | [`predicate`] | boolean expressions over header fields |
+//! | [`flow`], [`flows_csv`] | flows to be steered, and their lists as CSV |
+//! | [`policy`] | cost functions over an assignment of flows to queues |
+//! | [`search`] | the planner, which finds a configuration of low cost |
+//! | [`change`] | ordered changes from one configuration to another |
+//! | [`emit`] | changes as commands of ethtool, tc and testpmd |
 #![forbid(unsafe_code)]
 
 pub mod change;

@@ -1,4 +1,4 @@
-//! Steering a packet does not allocate.
+//! Checks that steering a packet does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,16 +8,16 @@ use weft_steer::nic::{self, Steering, TableId};
 use weft_steer::{Action, Configuration, ContextId, RssContext, Rule};
 use weft_units::RxQueueId;
 
-/// The system's allocator, counting what is asked of it.
+/// The system's allocator with a counter.
 struct Counting;
 
 thread_local! {
-    /// Of this thread: the test harness's own threads allocate when they like.
+    /// Per thread: the test harness's own threads may allocate.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 fn count() {
-    // A thread that ends has no counter any more.
+    // A thread that is ending has no counter.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
@@ -25,8 +25,8 @@ fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
 
-// SAFETY: every method passes its arguments on to the system's allocator unchanged, which keeps the contract; counting
-// touches no memory that is handed out.
+// SAFETY: every method passes its arguments unchanged to the system's allocator, which keeps the contract. Counting touches no
+// allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A fork and an O-node, so that the walk has more than one target at times.
+/// A graph with a fork and an O-node, so that several targets are pending.
 const FORKS: &str = r#"
 nic forks "Forks"
 queues 8
@@ -61,7 +61,7 @@ node seven queue 7
 
 #[test]
 fn packets_are_steered_without_allocations() {
-    // Operand 1 of the O-node is never decided: it stays open while packets pass it.
+    // Operand 1 of the O-node is never decided, so it stays pending while packets pass it.
     let forks = FORKS.replace("port other -> filter", "port other -> filter, both operand 1 is true");
     let mut models: Vec<nic::Nic> =
         nic::shipped().iter().filter_map(|(name, _)| nic::shipped_model(name)).collect();

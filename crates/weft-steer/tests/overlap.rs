@@ -1,4 +1,4 @@
-//! Rules with wildcards on random NICs: every flow is received where the plan says, by a walk packet by packet.
+//! Rules with wildcards on random NICs: a packet-by-packet walk confirms each flow's planned queue.
 
 mod common;
 
@@ -13,7 +13,7 @@ use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile};
 use weft_steer::search::{Options, Planner, SteeredFlowId, workload};
 use weft_units::RxQueueId;
 
-/// Up to three tables, with all that can restrict them, before RSS or without.
+/// Random NICs with up to three tables with all kinds of restrictions, with and without RSS behind them.
 fn some_nic() -> impl Strategy<Value = Nic> {
     let table = (0u32..12, 0u8..4, any::<bool>(), any::<bool>(), any::<bool>(), 2u32..4);
     let tables = proptest::collection::vec(table, 0..4);
@@ -68,7 +68,7 @@ fn nodes(nic: &Nic) -> Vec<Node> {
     kinds.into_iter().enumerate().map(|(index, kind)| Node { name: format!("n{index}"), kind }).collect()
 }
 
-/// Flows out of few headers, some with wildcards, some equal: they overlap in all ways.
+/// Random flows over few headers, some with wildcards, some equal: they overlap in all ways.
 fn some_flow() -> impl Strategy<Value = Flow> {
     (0u32..3, 0u16..4, 0u16..6, 0u8..12, 0u8..3, 0u32..6, 1u32..4).prop_map(
         |(src, sport, dport, wild, class, core, weight)| {

@@ -1,4 +1,4 @@
-//! The planner against slow and obvious searches, and its rules against a walk over them packet by packet.
+//! The planner against slow reference searches, and its rules against a packet-by-packet walk.
 
 mod common;
 
@@ -57,14 +57,14 @@ fn the_slides_isolation() {
 
 #[test]
 fn a_full_table_shares_rules_before_it_gives_up() {
-    // 320 flows of 20 clients, 128 rules: each client's flows fit under one rule.
+    // 320 flows of 20 clients, 128 rules: one rule per client fits.
     let policy = Isolate { class: "hp".into(), queues: 4 };
     let mut plan = planner(workload::one_table_nic(10, 128), policy.clone(), DRAGONET);
     set(&mut plan, &workload::isolation());
     assert!(plan.cost().is_allowed(), "{}", plan.cost());
     let degraded = plan.plan().degraded;
     assert!(degraded.iter().any(|d| matches!(d, Degradation::Aggregated { .. })), "{degraded:?}");
-    // Without wildcards nothing can be shared: what has no rule stays on queue 0, and the plan says so.
+    // Without wildcards rules cannot be shared: flows without a rule stay on queue 0, and the plan reports it.
     let mut plan = planner(workload::exact_table_nic(10, 128), policy, DRAGONET);
     set(&mut plan, &workload::isolation());
     assert_eq!(plan.cost().violations, 192.0);
@@ -81,7 +81,7 @@ fn every_number_of_flows_around_the_table_s_size() {
         let mut planner = planner(workload::exact_table_nic(10, 128), Balance::default(), DRAGONET);
         let flows = set(&mut planner, &workload::slides(n));
         assert_eq!(planner.cost().violations, f64::from(n.saturating_sub(128)));
-        // One rule is freed, and is used again if there are flows without.
+        // The freed rule is reused if there are flows without one.
         let pinned =
             flows.keys().find(|id| matches!(planner.queue_of(**id), Some(Placement::Rule(_)))).copied();
         planner.remove(&[pinned.expect("pinned")]);
@@ -167,7 +167,7 @@ fn no_event_moves_more_than_may_be() {
         last = id;
     }
     assert!(limited, "a queue that changes its class has more than two flows");
-    // Later events go on with what is left.
+    // Later events continue with the remaining flows.
     for _ in 0..40 {
         planner.remove(&last);
         flows.remove(&last[0]);
@@ -229,7 +229,7 @@ fn formulas_are_searched_locally() {
     all.extend(ids.into_iter().zip(more));
     check(&planner, &all);
     assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());
-    // Two wishes at once: preferred queues, and among the others balance.
+    // Two goals at once: preferred queues, and balance among the others.
     let mut planner =
         self::planner(workload::both_nic(4, 100, 16), read("1 * balance + 2 * locality"), Options::default());
     let core = |(i, flow): (usize, Flow)| Flow { core: (i < 4).then_some(i as u32), ..flow };
@@ -260,7 +260,7 @@ fn a_listening_socket_takes_what_has_no_rule_and_no_more() {
     let mut planner = planner(workload::wildcard_nic(4, 8, 16), policy, Options::default());
     let all = set(&mut planner, &flows);
     assert!(planner.cost().is_allowed(), "{}", planner.cost());
-    // The same one after the other.
+    // The same flows, added one at a time.
     let mut later = self::planner(workload::wildcard_nic(4, 8, 16), Balance::default(), Options::default());
     let mut known = BTreeMap::new();
     for flow in flows.iter().rev() {
@@ -277,7 +277,7 @@ fn a_listening_socket_takes_what_has_no_rule_and_no_more() {
 
 #[test]
 fn a_listening_socket_comes_when_the_table_is_full() {
-    // Flows of the hash's queues do not need their rules as much.
+    // Flows that hash to allowed queues do not depend on their rules.
     let policy = Isolate { class: "hp".into(), queues: 2 };
     let mut plan = planner(workload::wildcard_nic(8, 16, 32), policy, Options::default());
     let mut flows = set(&mut plan, &workload::many(500));
@@ -288,7 +288,7 @@ fn a_listening_socket_comes_when_the_table_is_full() {
         "{:?}",
         plan.queue_of(id[0])
     );
-    // Where all rules are needed, it is spread or falls to queue 0, which the plan says.
+    // If all rules are needed, the flow is spread or sent to queue 0, and the plan reports it.
     for nic in [workload::wildcard_nic(4, 4, 32), workload::one_table_nic(4, 4)] {
         let policy = Isolate { class: "hp".into(), queues: 2 };
         let mut plan = planner(nic, policy, DRAGONET);
@@ -325,13 +325,13 @@ fn one_mask_is_that_of_most_flows() {
         "{degraded:?}"
     );
     assert_eq!(planner.cost().violations, 1.0);
-    // When the last of the others has gone, the table takes it.
+    // After the last of the others is removed, the table accepts it.
     let exact: Vec<SteeredFlowId> = planner.plan().placements.iter().map(|(id, _)| *id).take(10).collect();
     planner.remove(&exact);
     assert!(planner.cost().is_allowed() && planner.plan().degraded.is_empty());
 }
 
-/// Flows with classes, weights and processors out of few five-tuples.
+/// Random flows with classes, weights and processors over few five-tuples.
 fn some_flows(most: usize, weights: bool) -> impl Strategy<Value = Vec<Flow>> {
     let flow = (0u16..500, 0u8..3, 1u32..20, 0u32..4);
     proptest::collection::btree_map(0u16..500, flow, 1..=most).prop_map(move |flows| {

@@ -1,25 +1,25 @@
-//! Containment and intersection of match rows: what a policy compiler and a filter planner ask of them.
+//! Containment and intersection of match rows, for the policy compiler and the filter planner.
 
 use crate::classifier::{Match, PortRange, Prefix};
 
-/// What two rows have in common.
+/// The intersection of two rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Intersection {
     /// No packet passes both.
     Empty,
     /// The packets that pass both are those that pass this row.
     Row(Match),
-    /// Packets may pass both, but no single row says which: each tests another cgroup.
+    /// Some packets may pass both, but no single row describes them: the rows test different cgroups.
     NotARow,
 }
 
-/// The tests of one field in two rows, joined by `and`.
+/// The conjunction of two rows' tests of one field.
 enum Joined<T> {
     Never,
     Test(Option<T>),
 }
 
-/// Joins two optional tests; `meet` gives what both have in common.
+/// Joins two optional tests; `meet` returns the intersection of two tests.
 fn join<T: Copy>(a: Option<T>, b: Option<T>, meet: impl Fn(T, T) -> Option<T>) -> Joined<T> {
     match (a, b) {
         (Some(a), Some(b)) => meet(a, b).map_or(Joined::Never, |both| Joined::Test(Some(both))),
@@ -32,28 +32,28 @@ fn implied<T: Copy>(test: Option<T>, by: Option<T>, covers: impl Fn(T, T) -> boo
     test.is_none_or(|wide| by.is_some_and(|narrow| covers(wide, narrow)))
 }
 
-/// The one value that passes both tests of equality.
+/// Returns the value that passes both tests of equality.
 fn same<T: PartialEq>(a: T, b: T) -> Option<T> {
     (a == b).then_some(a)
 }
 
-/// The `(value, mask)` test that both hold, unless they differ in a bit that both look at.
+/// Returns the `(value, mask)` test that is the conjunction of both, or `None` if they require different values of a common bit.
 fn meet_marks(a: (u32, u32), b: (u32, u32)) -> Option<(u32, u32)> {
     ((a.0 ^ b.0) & a.1 & b.1 == 0).then_some((a.0 | b.0, a.1 | b.1))
 }
 
 impl PortRange {
-    /// The range that holds just `port`.
+    /// Returns the range of the one port `port`.
     pub const fn single(port: u16) -> Self {
         Self { first: port, last: port }
     }
 
-    /// Whether every port of `other` lies in this range.
+    /// Whether this range contains every port of `other`.
     pub const fn covers(&self, other: &Self) -> bool {
         self.first <= other.first && other.last <= self.last
     }
 
-    /// The ports that lie in both ranges.
+    /// Returns the ports in both ranges.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let (first, last) = (self.first.max(other.first), self.last.min(other.last));
         (first <= last).then_some(Self { first, last })
@@ -61,7 +61,7 @@ impl PortRange {
 }
 
 impl Match {
-    /// Whether the row looks at the five-tuple, so that only IP packets pass it.
+    /// Whether the row tests the five-tuple, so that only IP packets pass it.
     pub const fn tests_key(&self) -> bool {
         self.protocol.is_some()
             || self.src.is_some()
@@ -70,8 +70,8 @@ impl Match {
             || self.dport.is_some()
     }
 
-    /// Whether every packet that passes `other` passes this row. Sound, not complete: `true` is certain; `false` may
-    /// only mean that it was not seen (two cgroups of which one lies below the other are not known here).
+    /// Whether every packet that passes `other` passes this row. Sound but incomplete: `true` is certain, `false` may be wrong.
+    /// The hierarchy of cgroups is unknown here, so a cgroup below another one counts as unrelated.
     pub fn covers(&self, other: &Self) -> bool {
         implied(self.protocol, other.protocol, |a, b| a == b)
             && implied(self.src, other.src, |a, b| a.covers(&b))
@@ -83,8 +83,8 @@ impl Match {
             && implied(self.cgroup, other.cgroup, |a, b| a == b)
     }
 
-    /// The packets that pass both rows. A flow's addresses are of one family, so an IPv4 source and an IPv6 destination
-    /// have nothing in common.
+    /// Returns the packets that pass both rows. Both addresses of a flow belong to one family, so an IPv4 source and an IPv6
+    /// destination have an empty intersection.
     pub fn intersect(&self, other: &Self) -> Intersection {
         let meet_prefixes = |a: Prefix, b: Prefix| a.intersect(&b);
         let meet_ports = |a: PortRange, b: PortRange| a.intersect(&b);
@@ -130,7 +130,7 @@ mod tests {
     use proptest::prelude::*;
     use weft_units::{FlowKey, PacketMeta, Protocol};
 
-    /// Few values per field, so that random rows and packets meet often.
+    /// A prefix from a small set, so that random rows and packets often match.
     fn some_prefix() -> impl Strategy<Value = Prefix> {
         (0_u8..4, 28_u8..=32)
             .prop_map(|(low, len)| Prefix { addr: IpAddr::V4(Ipv4Addr::new(10, 0, 0, low)), len }.network())

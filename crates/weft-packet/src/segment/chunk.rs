@@ -1,4 +1,4 @@
-//! The headers of a chunk.
+//! Emission of a chunk: its rewritten headers and checksums.
 
 use super::sum::Sum;
 use super::{Cut, HEADER_MAX, SegmentError, SuperPacket};
@@ -6,9 +6,9 @@ use crate::headers::TcpFlags;
 use crate::vnet::{GsoType, NEEDS_CSUM, VnetHeader};
 use core::ops::Range;
 
-/// Where TCP's checksum is, in bytes from its header (RFC 9293, 3.1).
+/// Offset of TCP's checksum in its header (RFC 9293, 3.1).
 pub(super) const TCP_CHECKSUM: u16 = 16;
-/// Where UDP's checksum is, in bytes from its header (RFC 768).
+/// Offset of UDP's checksum in its header (RFC 768).
 pub(super) const UDP_CHECKSUM: u16 = 6;
 
 /// Field offsets within the IPv4 header (RFC 791, 3.1).
@@ -33,18 +33,18 @@ mod tcp {
 /// Offset of the length in the UDP header (RFC 768).
 const UDP_LENGTH: usize = 4;
 
-/// Who completes the checksum of a chunk of one segment.
+/// The party that completes the checksum of a chunk of one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Checksum {
-    /// The receiver: the sum of the pseudo-header stands in the field and `NEEDS_CSUM` is kept. Costs nothing.
+    /// The receiver: the field holds the sum of the pseudo-header, and `NEEDS_CSUM` stays set. Costs nothing.
     #[default]
     Partial,
-    /// We: the payload is read once.
+    /// The sender: the payload is read once.
     Full,
 }
 
-/// The headers of one chunk: its virtio-net header and its rewritten Ethernet, IP and transport headers. Reuse one for
-/// every chunk; it allocates nothing.
+/// The headers of one chunk: its virtio-net header and its rewritten Ethernet, IP and transport headers. Reuse one for every
+/// chunk, since it never allocates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkHeader {
     bytes: [u8; VnetHeader::LEN + HEADER_MAX],
@@ -58,12 +58,12 @@ impl Default for ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// The virtio-net header and, behind it, the headers of the frame: the first part of the `writev`.
+    /// The virtio-net header followed by the frame's headers: the first part of the `writev`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The headers of the frame, without the virtio-net header. Empty for a packet that is passed on unchanged.
+    /// The frame's headers without the virtio-net header. Empty for an unchanged packet.
     pub fn frame_headers(&self) -> &[u8] {
         &self.bytes[VnetHeader::LEN..self.len]
     }
@@ -73,7 +73,7 @@ impl ChunkHeader {
         self.bytes.first_chunk().map(VnetHeader::parse).unwrap_or_default()
     }
 
-    /// Takes over `headers`, at most [`HEADER_MAX`] bytes, and gives them for rewriting.
+    /// Copies `headers`, at most [`HEADER_MAX`] bytes, and returns them for rewriting.
     fn load(&mut self, headers: &[u8]) -> &mut [u8] {
         debug_assert!(headers.len() <= HEADER_MAX, "checked by the caller");
         let len = headers.len().min(HEADER_MAX);
@@ -88,17 +88,17 @@ impl ChunkHeader {
     }
 }
 
-/// The big-endian word at `at`, which the caller knows to lie within.
+/// Reads the big-endian word at `at`, which the caller has checked.
 fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Writes the big-endian word at `at`, which the caller knows to lie within.
+/// Writes the big-endian word at `at`, which the caller has checked.
 fn set_word(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// A packet that is not cut: passed on as it is, or with its checksum completed.
+/// Emits a packet that is not cut: unchanged, or with its checksum completed.
 pub(super) fn emit_whole(
     packet: &SuperPacket,
     frame: &[u8],
@@ -125,8 +125,8 @@ pub(super) fn emit_whole(
     Ok(at + 2..frame.len())
 }
 
-/// A chunk of a super-packet. The caller has checked that the segments exist and that `frame` is the parsed one, so every
-/// offset of `packet` lies within.
+/// Emits a chunk of a super-packet. The caller has checked that the segments exist and that `frame` is the parsed one, so every
+/// offset of `packet` lies within it.
 pub(super) fn emit_cut(
     packet: &SuperPacket,
     frame: &[u8],
@@ -150,7 +150,7 @@ pub(super) fn emit_cut(
             rewrite_tcp(packet, headers, skipped, first == 0, is_last);
             TCP_CHECKSUM
         }
-        // Length of the datagram, or of all of them where the chunk is cut further on.
+        // Length of the datagram, or of all datagrams if the chunk is cut further.
         Cut::Udp | Cut::Whole => {
             set_word(headers, usize::from(packet.l4) + UDP_LENGTH, l4_len as u16);
             UDP_CHECKSUM
@@ -164,7 +164,7 @@ pub(super) fn emit_cut(
 
     let complete = count == 1 && checksum == Checksum::Full;
     if complete {
-        // Transport headers have an even length, so that the payload continues the sum at an even offset.
+        // Transport headers have an even length, so the payload continues the sum at an even offset.
         let sum = Sum::default().bytes(&headers[usize::from(packet.l4)..]).bytes(&frame[start..end]);
         set_word(headers, at, sum.checksum_not_zero());
     }
@@ -172,10 +172,10 @@ pub(super) fn emit_cut(
     Ok(start..end)
 }
 
-/// The virtio-net header of a chunk.
+/// Returns the virtio-net header of a chunk.
 fn chunk_vnet(packet: &SuperPacket, first: u32, count: u32, complete: bool) -> VnetHeader {
     let mut vnet = packet.vnet;
-    // CWR, which the ECN bit stands for, leaves with the first segment.
+    // The ECN bit stands for CWR, which leaves with the first segment.
     vnet.ecn &= first == 0;
     if count == 1 {
         vnet.gso = GsoType::None;
@@ -191,13 +191,13 @@ fn chunk_vnet(packet: &SuperPacket, first: u32, count: u32, complete: bool) -> V
     vnet
 }
 
-/// Lengths, IPv4 identification and IPv4 header checksum. `l4_len` counts the transport header and the payload.
+/// Rewrites lengths, IPv4 identification and IPv4 header checksum. `l4_len` counts the transport header and the payload.
 ///
-/// The identification grows by one per segment also where "don't fragment" is set: virtio has no word for the kernel's
-/// `SKB_GSO_TCP_FIXEDID`, and the field then has no meaning (RFC 6864, 4.1).
+/// The identification grows by one per segment even if "don't fragment" is set. virtio has no equivalent of the kernel's
+/// `SKB_GSO_TCP_FIXEDID`, and the field has no meaning then (RFC 6864, 4.1).
 fn rewrite_network(packet: &SuperPacket, headers: &mut [u8], l4_len: usize, first: u32) {
     let (l3, l4) = (usize::from(packet.l3), usize::from(packet.l4));
-    // At most the length of the super-packet's IP packet, which was checked to fit.
+    // At most the length of the super-packet's IP packet, which was checked.
     let ip_len = (l4 - l3 + l4_len) as u16;
     let header = &mut headers[l3..l4];
     if packet.ipv6 {
@@ -212,7 +212,7 @@ fn rewrite_network(packet: &SuperPacket, headers: &mut [u8], l4_len: usize, firs
     set_word(header, ipv4::CHECKSUM, sum);
 }
 
-/// Sequence number and flags (`tcp_gso_segment`). The urgent pointer stays as it is, as in the kernel.
+/// Rewrites the sequence number and flags (`tcp_gso_segment`). The urgent pointer is unchanged, as in the kernel.
 fn rewrite_tcp(packet: &SuperPacket, headers: &mut [u8], skipped: usize, is_first: bool, is_last: bool) {
     let header = &mut headers[usize::from(packet.l4)..];
     let at = tcp::SEQUENCE;

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071).
 
-/// A ones' complement sum under way.
+/// A ones' complement sum before folding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum(u64);
 
@@ -10,15 +10,15 @@ impl Sum {
         Self(self.0 + word as u64)
     }
 
-    /// Takes a 16-bit word away: its complement is its negative (RFC 1624).
+    /// Subtracts a 16-bit word by adding its complement (RFC 1624).
     pub(super) const fn minus(self, word: u16) -> Self {
         self.word(!word)
     }
 
-    /// Adds bytes that begin at an even offset of what is summed.
+    /// Adds bytes that begin at an even offset of the summed data.
     ///
-    /// Four bytes are added at a time: ones' complement addition may be done in any width and folded at the end (RFC 1071,
-    /// 2(C)). 64 bits overflow after 2^32 additions, far beyond a packet.
+    /// Adds four bytes at a time: ones' complement addition may use any width and be folded at the end (RFC 1071, 2(C)). 64 bits
+    /// overflow after 2^32 additions, far beyond a packet.
     pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<4>();
         for word in words {
@@ -34,7 +34,7 @@ impl Sum {
         self
     }
 
-    /// The sum folded to 16 bits, not complemented: what stands in the field of an open checksum.
+    /// Returns the sum folded to 16 bits, not complemented: the content of an open checksum's field.
     pub(super) const fn folded(self) -> u16 {
         let mut sum = self.0;
         while sum >> 16 != 0 {
@@ -43,13 +43,13 @@ impl Sum {
         sum as u16
     }
 
-    /// The checksum: the complement of the folded sum.
+    /// Returns the checksum: the complement of the folded sum.
     pub(super) const fn checksum(self) -> u16 {
         !self.folded()
     }
 
-    /// The checksum as transport headers carry it: 0 means "none" in UDP, so its other form is written (RFC 768; the
-    /// kernel does so for every protocol, `CSUM_MANGLED_0`).
+    /// Returns the checksum for a transport header. In UDP, 0 means "no checksum", so 0xffff replaces it (RFC 768; the kernel
+    /// does so for every protocol, `CSUM_MANGLED_0`).
     pub(super) const fn checksum_not_zero(self) -> u16 {
         match self.checksum() {
             0 => 0xffff,

@@ -6,16 +6,16 @@ use etherparse::{
     Ipv6Header, Ipv6RawExtHeader, PacketBuilder, TcpHeader, UdpHeader,
 };
 
-/// What goes below the transport header.
+/// The headers below the transport header.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Below {
     /// VLAN tags, outermost first.
     pub(crate) vlans: Vec<u16>,
-    /// IPv6 rather than IPv4.
+    /// Whether the packet is IPv6 instead of IPv4.
     pub(crate) v6: bool,
     /// Words of IPv4 options, or length field of an IPv6 destination options header.
     pub(crate) options: Option<u8>,
-    /// Fragment offset in 8 bytes, and whether more fragments follow.
+    /// Fragment offset in units of 8 bytes, and whether more fragments follow.
     pub(crate) fragment: Option<(u16, bool)>,
     /// IPv4 identification.
     pub(crate) id: u16,
@@ -28,7 +28,7 @@ pub(crate) struct Below {
 pub(crate) enum Transport {
     Tcp(TcpHeader),
     Udp(u16, u16),
-    /// Nothing that etherparse builds: protocol number and bytes.
+    /// A protocol that etherparse does not build: its number and bytes.
     Raw(u8, Vec<u8>),
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn folded(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Checks the IP and transport checksums of a whole frame against etherparse; 0 and 0xffff are the same number.
+/// Checks the IP and transport checksums of a complete frame against etherparse; 0 and 0xffff are the same number.
 #[track_caller]
 pub(crate) fn check_sums(frame: &[u8]) {
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};

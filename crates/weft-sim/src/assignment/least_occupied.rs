@@ -3,9 +3,9 @@
 use super::{FlowFacts, Occupancy, QueueAssignment, occupancy_of};
 use weft_units::TxQueueId;
 
-/// Titan's dynamic queue assignment (TR, section 4.1), as its kernel scans queues (`net/core/dev.c` and
-/// `lib/dynamic_queue_assignment.c` of its fork): in the order given, the first that is empty; if none is, the first of the least
-/// weight.
+/// Titan's dynamic queue assignment (TR, section 4.1). It scans queues as Titan's kernel does (`net/core/dev.c` and
+/// `lib/dynamic_queue_assignment.c` of its fork): the first empty queue in the given order, otherwise the first queue of the
+/// least weight.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LeastOccupied;
 

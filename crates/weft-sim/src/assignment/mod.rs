@@ -1,6 +1,6 @@
-//! Queue assignment: which transmit queue a flow's segments take.
+//! Queue assignment: the choice of a flow's transmit queue.
 //!
-//! A new one is a file with one type that implements [`QueueAssignment`], and a line in [`build`].
+//! To add one, write a file with a type that implements [`QueueAssignment`], and a line in [`build`].
 
 pub mod hash;
 pub mod least_occupied;
@@ -17,10 +17,10 @@ pub use overflow::Overflow;
 pub use round_robin::RoundRobin;
 pub use two_choices::TwoChoices;
 
-/// The names that [`build`] knows.
+/// The names known to [`build`].
 pub const NAMES: &[&str] = &["hash", "dqa", "overflow", "round-robin", "two-choices"];
 
-/// The queue assignment of that name, for one host; none if there is no such.
+/// Returns the queue assignment with a name, for one host; `None` for an unknown name.
 pub fn build(name: &str) -> Option<Box<dyn QueueAssignment>> {
     match name {
         "hash" => Some(Box::new(Hash)),
@@ -32,43 +32,43 @@ pub fn build(name: &str) -> Option<Box<dyn QueueAssignment>> {
     }
 }
 
-/// What is known of a flow that needs a queue.
+/// The properties of a flow that needs a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowFacts {
-    /// Which.
+    /// The flow's stream.
     pub flow: StreamId,
     /// Hash of its addresses and ports, fixed for the flow (`skb_get_hash`).
     pub hash: u32,
     /// Its weight.
     pub weight: u32,
-    /// The queue that it had before, where it had one.
+    /// The previous queue, if any.
     pub before: Option<TxQueueId>,
-    /// The core that sends.
+    /// The sending core.
     pub core: CoreId,
 }
 
-/// How full a queue is, qdisc and ring together.
+/// The occupancy of a queue, qdisc and ring together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Occupancy {
-    /// Sum of the weights of the flows that have something outstanding (Titan, ATC 2017, section 3.1).
+    /// Sum of the weights of active flows (Titan, ATC 2017, section 3.1).
     pub weight: u64,
-    /// Flows that have something outstanding.
+    /// Number of flows with outstanding segments.
     pub flows: u32,
     /// Outstanding bytes.
     pub bytes: Bytes,
 }
 
-/// A way to assign flows to queues.
+/// A method of assigning flows to queues.
 pub trait QueueAssignment: Send {
-    /// The queue for the segments of a flow of which nothing is outstanding, out of `allowed` (never empty: the queues of the
-    /// core's XPS pool, or all). `occupancy` is that of all queues, by [`TxQueueId`].
+    /// Returns the queue for the segments of a flow without outstanding segments. `allowed` is never empty: the queues of the
+    /// core's XPS pool, or all queues. `occupancy` covers all queues, by [`TxQueueId`].
     fn assign(&mut self, flow: &FlowFacts, allowed: &[TxQueueId], occupancy: &[Occupancy]) -> TxQueueId;
 
-    /// Whether a flow is assigned anew whenever nothing of it is outstanding (dynamic), or once and for all (hash).
+    /// Whether a flow is assigned again after its outstanding segments have left (dynamic), or only once (hash).
     fn is_dynamic(&self) -> bool;
 }
 
-/// How full a queue is; a queue beyond the table is empty.
+/// Returns the occupancy of a queue; a queue beyond the table is empty.
 fn occupancy_of(queue: TxQueueId, occupancy: &[Occupancy]) -> Occupancy {
     occupancy.get(queue.index()).copied().unwrap_or_default()
 }

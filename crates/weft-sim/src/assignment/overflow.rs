@@ -1,10 +1,10 @@
-//! Overflow assignment: one queue takes what finds no empty one.
+//! Overflow assignment: one queue takes all flows that find no empty queue.
 
 use super::{FlowFacts, Occupancy, QueueAssignment, occupancy_of};
 use weft_units::TxQueueId;
 
-/// `overflowq` of Titan's kernel: in the order given, the first queue without flows; if there is none, the last queue. All but the last
-/// then have one flow each.
+/// `overflowq` of Titan's kernel: the first queue without flows in the given order, otherwise the last queue. Every queue except
+/// the last then has at most one flow.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Overflow;
 

@@ -3,8 +3,8 @@
 use super::{FlowFacts, Occupancy, QueueAssignment};
 use weft_units::TxQueueId;
 
-/// Each new flow gets the queue after that of the flow before it, and keeps it: flows are spread evenly as long as all live equally
-/// long, whatever their hashes. With several pools of queues (XPS) the pools share one counter.
+/// Each new flow gets the queue after that of the previous flow, and keeps it. Flows with equal lifetimes are spread evenly,
+/// regardless of their hashes. With several pools of queues (XPS), the pools share one counter.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RoundRobin {
     assigned: usize,

@@ -5,19 +5,19 @@ use super::hystart::HyStart;
 use super::{Acknowledged, CongestionControl, Window};
 use weft_units::Nanos;
 
-/// What is left of the window after a loss, in 1024ths (`beta`): 0.7.
+/// The remaining part of the window after a loss, in 1024ths (`beta`): 0.7.
 const BETA: u64 = 717;
 
 /// Unit of [`BETA`] (`BICTCP_BETA_SCALE`).
 const BETA_SCALE: u64 = 1024;
 
-/// `cube_rtt_scale`, from `bic_scale` of 41: ten times that is C in 1024ths, 0.4 packets per cubed second.
+/// `cube_rtt_scale`, from a `bic_scale` of 41: ten times that is C in 1024ths, 0.4 packets per cubed second.
 const CUBE_SCALE: u64 = 41 * 10;
 
 /// Times are in 2^-10 s (`BICTCP_HZ`), C is in 2^-10: the shift of a product of C and a cubed time.
 const CUBE_SHIFT: u32 = 10 + 3 * 10;
 
-/// Slope of the Reno-friendly window in eighths of acknowledgements by window (`beta_scale`): 8(1 + beta) / 3(1 - beta).
+/// Slope of the Reno-friendly window, in eighths of acknowledged packets per window (`beta_scale`): 8(1 + beta) / 3(1 - beta).
 const FRIENDLY_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 
 /// A jiffy: the kernel's clock for CUBIC, here at 1000 Hz.
@@ -29,29 +29,29 @@ const HZ: u64 = 1000;
 /// An epoch: from the first growth after a loss to the next loss.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began, jiffies.
+    /// Its start, in jiffies.
     start: u64,
-    /// Time from its begin to the inflection, 2^-10 s (`bic_K`), and the window there (`bic_origin_point`).
+    /// The time from its start to the inflection, in 2^-10 s (`bic_K`), and the window there (`bic_origin_point`).
     inflection: u64,
     origin: u64,
-    /// Packets acknowledged towards the next packet of the Reno-friendly window, and that window.
+    /// Packets acknowledged towards the next increment of the Reno-friendly window, and that window.
     acknowledged: u64,
     friendly: u64,
 }
 
-/// CUBIC. Not there: what `TX_START` does with the epoch after an idle time, since a sender does not tell.
+/// CUBIC. The reaction of `TX_START` to an idle time is missing, since a sender does not report its restart.
 #[derive(Clone, Copy, Debug)]
 pub struct Cubic {
     increase: AdditiveIncrease,
     hystart: HyStart,
     epoch: Option<Epoch>,
-    /// Window before the last loss, less where flows make room for new ones (`last_max_cwnd`).
+    /// The window before the last loss, reduced when flows make room for new ones (`last_max_cwnd`).
     last_max: u64,
-    /// Packets acknowledged for a packet of growth (`cnt`), and the window and jiffy for which it was computed.
+    /// Packets to acknowledge for an increment of one packet (`cnt`), and the window and the jiffy of its computation.
     per_packet: u64,
     last_window: u64,
     last_time: u64,
-    /// Least round-trip time.
+    /// The least round-trip time.
     least_rtt: Option<Nanos>,
 }
 
@@ -70,7 +70,7 @@ impl Default for Cubic {
     }
 }
 
-/// The greatest number whose cube is at most `value`; the kernel's `cubic_root` is within 0.2 % of it.
+/// Returns the greatest number whose cube is at most `value`; the kernel's `cubic_root` is within 0.2 % of it.
 fn cube_root(value: u64) -> u64 {
     (0..22).rev().fold(0_u64, |root, bit| {
         let next = root | 1 << bit;
@@ -79,11 +79,11 @@ fn cube_root(value: u64) -> u64 {
 }
 
 impl Cubic {
-    /// `cubictcp_acked`: keeps the least round-trip time and asks HyStart.
+    /// `cubictcp_acked`: updates the least round-trip time and consults HyStart.
     fn measure(&mut self, ack: &Acknowledged, window: &mut Window) {
         let Some(rtt) = ack.rtt else { return };
         let jiffies = ack.now.get() / JIFFY;
-        // Round trips right after a recovery tell of its queue.
+        // Round trips right after a recovery still measure its queue.
         if self.epoch.is_some_and(|epoch| jiffies.saturating_sub(epoch.start) < HZ) {
             return;
         }
@@ -95,7 +95,7 @@ impl Cubic {
         }
     }
 
-    /// Where the cubic function is a round trip from now (first half of `bictcp_update`).
+    /// Returns the value of the cubic function one round trip from now (first half of `bictcp_update`).
     fn target(&self, epoch: &Epoch, jiffies: u64) -> u64 {
         let round_trip = self.least_rtt.unwrap_or(Nanos::ZERO).get().div_ceil(JIFFY);
         let time = ((jiffies.saturating_sub(epoch.start) + round_trip) << 10) / HZ;
@@ -109,7 +109,7 @@ impl Cubic {
         }
     }
 
-    /// `bictcp_update`: how many packets must be acknowledged for the window to grow by one.
+    /// `bictcp_update`: computes the number of acknowledged packets per increment of the window.
     fn update(&mut self, window: u64, packets: u64, now: Nanos) {
         let jiffies = now.get() / JIFFY;
         if let Some(epoch) = &mut self.epoch {
@@ -119,7 +119,7 @@ impl Cubic {
             }
         }
         let mut epoch = self.epoch.unwrap_or_else(|| self.new_epoch(window, packets, jiffies));
-        // The cubic part changes once per jiffy at most; a new epoch is always computed.
+        // The cubic part changes at most once per jiffy; a new epoch is always computed.
         if self.epoch.is_none() || jiffies != self.last_time {
             (self.last_window, self.last_time) = (window, jiffies);
             let target = self.target(&epoch, jiffies);
@@ -151,7 +151,7 @@ impl Cubic {
         Epoch { start: jiffies, inflection, origin, acknowledged: packets, friendly: window }
     }
 
-    /// `cubictcp_recalc_ssthresh`. With fast convergence: a flow that lost before it was back where it lost last time makes room.
+    /// `cubictcp_recalc_ssthresh`, with fast convergence: a flow that loses below its previous maximum makes room.
     fn reduce(&mut self, window: &mut Window) {
         let cwnd = u64::from(window.cwnd);
         self.last_max =
@@ -164,7 +164,7 @@ impl Cubic {
 
 impl CongestionControl for Cubic {
     fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut Window) {
-        // In this order: `tcp_clean_rtx_queue` calls `pkts_acked` before `tcp_cong_control` grows the window.
+        // The kernel's order: `tcp_clean_rtx_queue` calls `pkts_acked` before `tcp_cong_control` grows the window.
         self.measure(ack, window);
         if !ack.window_limited {
             return;
@@ -185,7 +185,7 @@ impl CongestionControl for Cubic {
     fn on_timeout(&mut self, _: Nanos, window: &mut Window) {
         self.reduce(window);
         window.cwnd = 1;
-        // `cubictcp_state` forgets everything, the least round-trip time too.
+        // `cubictcp_state` resets everything, including the least round-trip time.
         *self = Self::default();
     }
 }

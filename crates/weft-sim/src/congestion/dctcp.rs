@@ -1,13 +1,13 @@
-//! DCTCP: the window shrinks by how much is marked (RFC 8257, `net/ipv4/tcp_dctcp.c`).
+//! DCTCP: the window shrinks in proportion to the marked fraction (RFC 8257, `net/ipv4/tcp_dctcp.c`).
 
 use super::growth::SSTHRESH_MIN;
 use super::{Acknowledged, CongestionControl, Reno, Window};
 use weft_units::Nanos;
 
-/// Alpha of 1 (`DCTCP_MAX_ALPHA`).
+/// An alpha of 1 (`DCTCP_MAX_ALPHA`).
 const MAX_ALPHA: u32 = 1024;
 
-/// g is 2 to the minus this: 1/16 (RFC 8257, section 4.2; `dctcp_shift_g`).
+/// g as a shift: 2^-4 = 1/16 (RFC 8257, section 4.2; `dctcp_shift_g`).
 const GAIN_SHIFT: u32 = 4;
 
 /// DCTCP. Alpha starts at 1 (`dctcp_alpha_on_init`), so the first mark halves the window.
@@ -16,12 +16,12 @@ pub struct Dctcp {
     reno: Reno,
     /// Estimate of the marked fraction, in 1024ths.
     alpha: u32,
-    /// Packets acknowledged in this window of observation, and how many of them were marked.
+    /// Packets acknowledged in this window of observation, and the number of marked ones among them.
     delivered: u64,
     marked: u64,
-    /// The window of observation is over when this many are delivered (`next_seq`); none before the first acknowledgement.
+    /// The number of delivered packets that ends the window of observation (`next_seq`); `None` before the first acknowledgement.
     next: Option<u64>,
-    /// After a reduction the window neither shrinks nor grows until this many are delivered (`high_seq` in state CWR).
+    /// After a reduction, the window stays constant until this number of packets is delivered (`high_seq` in state CWR).
     reduced_until: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// The estimate of the marked fraction, 0 to 1.
+    /// Returns the estimate of the marked fraction, 0 to 1.
     pub fn alpha(&self) -> f64 {
         f64::from(self.alpha) / f64::from(MAX_ALPHA)
     }
@@ -51,7 +51,7 @@ impl Dctcp {
         if ack.delivered < *self.next.get_or_insert(ack.sent) {
             return;
         }
-        // Where the shift gives nothing, all of it goes (`min_not_zero`), so that alpha reaches zero without marks.
+        // If the shift yields 0, alpha is cleared (`min_not_zero`), so that it reaches zero without marks.
         self.alpha -= match self.alpha >> GAIN_SHIFT {
             0 => self.alpha,
             part => part,

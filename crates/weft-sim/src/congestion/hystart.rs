@@ -1,44 +1,44 @@
-//! HyStart: leaving slow start before it loses packets (Ha and Rhee 2011), as `tcp_cubic` does it.
+//! HyStart: ends slow start before it loses packets (Ha and Rhee 2011), as `tcp_cubic` does.
 
 use super::{Acknowledged, Window};
 use weft_units::Nanos;
 
-/// Below this window, packets, slow start goes on (`hystart_low_window`).
+/// The least window at which slow start may end, in packets (`hystart_low_window`).
 const LOW_WINDOW: u32 = 16;
 
-/// Round-trip times that the least of a round is taken from before it counts (`HYSTART_MIN_SAMPLES`).
+/// The number of round-trip times in a round before their minimum is used (`HYSTART_MIN_SAMPLES`).
 const SAMPLES: u32 = 8;
 
-/// Bounds of the rise that counts as delay increase (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
+/// Bounds of a rise in delay that ends slow start (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
 const DELAY_MIN: Nanos = Nanos::from_millis(4);
 const DELAY_MAX: Nanos = Nanos::from_millis(16);
 
-/// Acknowledgements this close together belong to one train (`hystart_ack_delta`).
+/// The maximum gap between acknowledgements of one train (`hystart_ack_delta`).
 const TRAIN_SPACING: Nanos = Nanos::from_millis(2);
 
 /// A round of slow start.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     start: Nanos,
-    /// When the train's last acknowledgement came.
+    /// Arrival of the train's last acknowledgement.
     last: Nanos,
-    /// It is over when more than this has been delivered (`end_seq`).
+    /// The round ends when more than this number of packets is delivered (`end_seq`).
     end: u64,
-    /// Least round-trip time in it.
+    /// The least round-trip time of the round.
     rtt: Nanos,
     samples: u32,
 }
 
-/// The two detectors.
+/// The two detectors: the train's length and the delay increase.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct HyStart {
     round: Option<Round>,
-    /// Whether slow start was ended already; not again before a timeout.
+    /// Whether slow start was ended; it is not ended again before a timeout.
     found: bool,
 }
 
 impl HyStart {
-    /// Looks at a round-trip time in slow start (`hystart_update`) and sets the threshold to the window where slow start has to end.
+    /// Evaluates a round-trip time in slow start (`hystart_update`), and sets the threshold to the window if slow start must end.
     /// `least` is the connection's least round-trip time.
     pub(super) fn on_sample(&mut self, ack: &Acknowledged, rtt: Nanos, least: Nanos, window: &mut Window) {
         if self.found {
@@ -54,8 +54,8 @@ impl HyStart {
         }
         if ack.now.saturating_sub(round.last) <= TRAIN_SPACING {
             round.last = ack.now;
-            // A train longer than half the least round-trip time: the one-way pipe is full. Linux before 5.6; later kernels add
-            // what GRO may hold back, which depends on the pacing rate.
+            // A train longer than half the least round-trip time: the one-way pipe is full. This is the rule of Linux before 5.6;
+            // later kernels add GRO's possible delay, which depends on the pacing rate.
             self.found |= ack.now.saturating_sub(round.start).get() > least.get() / 2;
         }
         round.rtt = round.rtt.min(rtt);

@@ -1,6 +1,6 @@
-//! Congestion control of TCP senders, as the kernel's `tcp_congestion_ops` has it.
+//! Congestion control of TCP senders, after the kernel's `tcp_congestion_ops`.
 //!
-//! A new one is a file with one type that implements [`CongestionControl`], and a line in [`build`].
+//! To add one, write a file with a type that implements [`CongestionControl`], and a line in [`build`].
 
 pub mod cubic;
 pub mod dctcp;
@@ -14,10 +14,10 @@ pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use reno::Reno;
 
-/// The names that [`build`] knows.
+/// The names known to [`build`].
 pub const NAMES: &[&str] = &["reno", "cubic", "dctcp"];
 
-/// The congestion control of that name (`net.ipv4.tcp_congestion_control`), for one sender; none if there is no such.
+/// Returns the congestion control with a name (`net.ipv4.tcp_congestion_control`), for one sender; `None` for an unknown name.
 pub fn build(name: &str) -> Option<Box<dyn CongestionControl>> {
     match name {
         "reno" => Some(Box::new(Reno::default())),
@@ -30,14 +30,14 @@ pub fn build(name: &str) -> Option<Box<dyn CongestionControl>> {
 /// A sender's window, in packets of one MSS, as `tp->snd_cwnd` and `tp->snd_ssthresh` are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Congestion window.
+    /// The congestion window.
     pub cwnd: u32,
-    /// Slow start threshold; [`u32::MAX`] until it is known.
+    /// The slow start threshold; [`u32::MAX`] until the first loss.
     pub ssthresh: u32,
 }
 
 impl Window {
-    /// Initial window of ten packets (RFC 6928; `TCP_INIT_CWND`).
+    /// The initial window of ten packets (RFC 6928; `TCP_INIT_CWND`).
     pub const INITIAL: Self = Self { cwnd: 10, ssthresh: u32::MAX };
 
     /// Whether the window is still below the threshold.
@@ -46,38 +46,38 @@ impl Window {
     }
 }
 
-/// What one acknowledgement says.
+/// The content of one acknowledgement, with the sender's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acknowledged {
-    /// When it is processed.
+    /// The time of processing.
     pub now: Nanos,
     /// Packets newly acknowledged.
     pub packets: u32,
-    /// Of these, packets that were marked with congestion experienced.
+    /// Packets among them that were marked with congestion experienced.
     pub marked: u32,
-    /// Round-trip time of the newest of them, where it was not sent twice.
+    /// Round-trip time of the newest of them, if it was not retransmitted.
     pub rtt: Option<Nanos>,
     /// Smoothed round-trip time, after this sample.
     pub smoothed_rtt: Nanos,
     /// Packets in flight before this acknowledgement.
     pub in_flight: u32,
-    /// Packets sent in all so far; a round is over when all that had been sent at its start is acknowledged.
+    /// Total number of packets sent; a round ends when all packets sent before its start are acknowledged.
     pub sent: u64,
-    /// Packets acknowledged in all, with this one.
+    /// Total number of packets acknowledged, including these.
     pub delivered: u64,
-    /// Whether the window was what limited the sender (`tcp_is_cwnd_limited`); it must not grow otherwise.
+    /// Whether the window limited the sender (`tcp_is_cwnd_limited`); otherwise it must not grow.
     pub window_limited: bool,
 }
 
 /// A congestion control.
 pub trait CongestionControl: Send {
-    /// Grows the window, or, with marks, shrinks it. Not called during recovery.
+    /// Grows the window, or shrinks it after marks. Not called during recovery.
     fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut Window);
 
-    /// Loss was found for the first time in this window: sets threshold and window.
+    /// Sets threshold and window after the first loss in a window.
     fn on_loss(&mut self, now: Nanos, window: &mut Window);
 
-    /// The retransmission timer fired: sets the threshold; the window becomes one packet.
+    /// Sets the threshold after a retransmission timeout; the window becomes one packet.
     fn on_timeout(&mut self, now: Nanos, window: &mut Window);
 
     /// Whether packets carry ECN-capable transport, so that switches mark instead of dropping.

@@ -1,11 +1,12 @@
-//! Reno in whole packets, as the kernel's `tcp_reno_*` has it (RFC 5681, RFC 6582).
+//! Reno in whole packets, after the kernel's `tcp_reno_*` (RFC 5681, RFC 6582).
 
 use super::growth::{AdditiveIncrease, SSTHRESH_MIN, slow_start};
 use super::{Acknowledged, CongestionControl, Window};
 use weft_units::Nanos;
 
-/// Slow start, one packet per round trip after it, and half of the window on loss. The kernel halves the congestion window and not the
-/// packets in flight (`tcp_reno_ssthresh`); it gets there over a round trip (RFC 6937), here the window is set at once.
+/// Slow start, then one packet per round trip, and half of the window on loss. The kernel halves the congestion window, not the
+/// packets in flight (`tcp_reno_ssthresh`). It reaches the new window over a round trip (RFC 6937); here the window is set at
+/// once.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Reno {
     increase: AdditiveIncrease,

@@ -1,4 +1,4 @@
-//! Applications: what writes to and reads from the streams of a flow.
+//! Applications: the writers and readers of a flow's streams.
 
 use super::cpu::Placement;
 use super::tcp_sender::Unwritten;
@@ -10,16 +10,16 @@ use crate::scenario::Traffic;
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos};
 
-/// What an application does to one of its streams.
+/// An application's action on one of its streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// It has more to write.
+    /// Writes more bytes.
     Write(Unwritten),
-    /// It begins another connection and writes so many bytes.
+    /// Opens another connection and writes this number of bytes.
     Connect(Bytes),
-    /// Its thread sends a datagram.
+    /// Makes its thread send a datagram.
     SendDatagram,
-    /// The flow has reached its end.
+    /// Reports the end of the flow.
     End,
 }
 
@@ -31,18 +31,18 @@ pub(crate) struct Application {
     traffic: Traffic,
     pub(crate) placement: Placement,
     running: bool,
-    /// When the flow began.
+    /// Start of the flow.
     began: Nanos,
     pub(crate) completion: Option<Nanos>,
     pub(crate) requests: Latencies,
-    /// Begin of each request or transfer that is not answered yet.
+    /// Start of each unanswered request or transfer.
     asked: VecDeque<Nanos>,
-    /// Requests that the server has answered.
+    /// Number of requests answered by the server.
     served: u64,
-    /// Answers that the client has read.
+    /// Number of answers read by the client.
     answered: u64,
     datagrams: u64,
-    /// Fraction of a nanosecond by which the next datagram is late.
+    /// Fraction of a nanosecond carried over to the next datagram.
     late: f64,
 }
 
@@ -69,12 +69,12 @@ impl Application {
         self.running
     }
 
-    /// Whether the flow has an end that it has not reached.
+    /// Whether the flow has an end and has not reached it.
     pub(crate) const fn has_end(&self) -> bool {
         matches!(self.traffic, Traffic::Transfer { .. })
     }
 
-    /// The flow begins: returns what it does to its forward stream.
+    /// Starts the flow, and returns the action on its forward stream.
     pub(crate) fn start(&mut self, now: Nanos, random: &mut Random, agenda: &mut Agenda) -> Option<Action> {
         self.running = true;
         self.began = now;
@@ -89,12 +89,12 @@ impl Application {
         }
     }
 
-    /// The flow has ended, or is ended.
+    /// Ends the flow, either at its own end or from outside.
     pub(crate) const fn stop(&mut self) {
         self.running = false;
     }
 
-    /// The application wakes by itself: the next datagram, request or transfer.
+    /// Handles the application's own timer: the next datagram, request or transfer.
     pub(crate) fn wake(&mut self, now: Nanos, random: &mut Random, agenda: &mut Agenda) -> Option<Action> {
         if !self.running {
             return None;
@@ -130,7 +130,7 @@ impl Application {
         agenda.push(until, Event::Application { stream: self.flow.forward() });
     }
 
-    /// All that was written to a stream has arrived: a flow with an end is complete, a short transfer is answered.
+    /// Handles the arrival of all bytes written to a stream: a flow with an end is complete, a short transfer is answered.
     pub(crate) fn all_arrived(&mut self, stream: StreamId, now: Nanos) -> Option<Action> {
         if !stream.is_forward() || !self.running {
             return None;
@@ -154,8 +154,8 @@ impl Application {
         self.requests.samples.push(now.saturating_sub(asked));
     }
 
-    /// A thread has read `read` bytes in all from a stream: a server answers whole requests, a client takes whole answers. Returns
-    /// what is done to the stream's reverse.
+    /// Handles a thread's read up to `read` bytes of a stream in total: a server answers whole requests, a client counts whole
+    /// answers. Returns the action on the stream's reverse.
     pub(crate) fn has_read(
         &mut self,
         stream: StreamId,
@@ -184,7 +184,7 @@ impl Application {
         None
     }
 
-    /// The number and size of the next datagram; none where there are no datagrams.
+    /// Returns the number and size of the next datagram; `None` for other traffic.
     pub(crate) const fn next_datagram(&mut self) -> Option<(u64, Bytes)> {
         let Traffic::Udp { size, .. } = self.traffic else { return None };
         let number = self.datagrams;
@@ -192,7 +192,7 @@ impl Application {
         Some((number, size))
     }
 
-    /// Takes the latencies of requests that ended at `begin` or later.
+    /// Returns the latencies of requests that ended at `begin` or later.
     pub(crate) fn take_requests(&mut self, begin: Nanos) -> Latencies {
         let all = std::mem::take(&mut self.requests);
         let kept = all.at.iter().zip(&all.samples).filter(|(at, _)| **at >= begin);

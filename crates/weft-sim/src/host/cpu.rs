@@ -1,7 +1,27 @@
-//! The processors of a host: softirqs before threads, one unit of work at a time.
+//! The processors of a host: softirqs and threads, one unit of work at a time per core.
 //!
-//! A unit of work (a NAPI poll, a flow's turn in the TSQ tasklet, a write of an application) is done at the event that begins it;
-//! [`Work`] runs ahead by what the work costs and stamps what the work sends. The core is busy until then.
+//! A unit of work is a NAPI poll, the qdisc run of a transmit queue, a stream's turn in the TSQ tasklet, or a thread's task. Its
+//! path:
+//!
+//! 1. A part raises work on a core (`raise_poll`, `raise_net_tx`, `raise_tasklet`, `ready`) and wakes the core, which puts one
+//!    [`Event::Processor`] on the agenda for the time at which the core is free.
+//! 2. `begin` picks the next unit in the order of `handle_softirqs`: transmission, polls, tasklets, then threads. A thread that
+//!    has been ready for [`SOFTIRQ_TIME`] goes first.
+//! 3. The world performs the unit at the event's time. `charge` and its relatives advance [`Work`] by the cost of each operation,
+//!    and the packets that the unit sends are stamped with that time.
+//! 4. `end` marks the core as busy until then, and schedules its next unit.
+//!
+//! Rules that must hold:
+//!
+//! * A core has at most one pending event, and never two units at a time.
+//! * State changes at the event's time; only timestamps run ahead. Parts that compare times must use [`Work::event_time`] for the
+//!   agenda and [`Work::now`] for the packets.
+//! * The processors own cores, queues of work and cost counters. Sockets and locks belong to other parts, which pass in their
+//!   last core.
+//!
+//! Rare branches and their measures: a lock moved between cores, and the wait for it, are charged to [`Category::Lock`]; a moved
+//! socket to [`Category::TcpIp`]. A thread that preempts softirqs, and a thread that moves to another core, change only the order
+//! of work and have no counter.
 
 use crate::cost::{Category, Contention, Costs, Operation, PerCategory, PerOperation};
 use crate::event::{Agenda, Event};
@@ -10,52 +30,52 @@ use crate::packet::Way;
 use std::collections::VecDeque;
 use weft_units::{Nanos, TxQueueId};
 
-/// Longest time for which softirqs keep a ready thread waiting (`MAX_SOFTIRQ_TIME`, kernel/softirq.c: 2 ms; then ksoftirqd competes
+/// The maximum time for which softirqs delay a ready thread (`MAX_SOFTIRQ_TIME`, kernel/softirq.c: 2 ms; then ksoftirqd competes
 /// as a thread).
 const SOFTIRQ_TIME: Nanos = Nanos(2_000_000);
 
-/// A unit of work under way: where, and how far the core's time has come.
+/// The current unit of work: its host and core, and the core's advancing time.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) host: HostId,
     pub(crate) core: CoreId,
-    /// The event that does it.
+    /// The time of the unit's event.
     event_time: Nanos,
     at: f64,
 }
 
 impl Work {
-    /// The core's time now.
+    /// Returns the core's time.
     #[inline]
     pub(crate) fn now(&self) -> Nanos {
         Nanos(self.at as u64)
     }
 
-    /// The time of the event that does the work, which is before what the work costs and what kept the core busy.
+    /// Returns the time of the unit's event: before the costs of the unit and before the core's earlier work ends.
     #[inline]
     pub(crate) const fn event_time(&self) -> Nanos {
         self.event_time
     }
 }
 
-/// What a core does next.
+/// A core's next unit of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     /// `NET_TX_SOFTIRQ`: runs a transmit queue's qdisc.
     RunQdisc(TxQueueId),
     /// `NET_RX_SOFTIRQ`: polls a queue pair.
     Poll(RxQueueId),
-    /// The TSQ tasklet, which has streams.
+    /// The TSQ tasklet, which has queued streams.
     Tasklet,
     Thread(Task),
 }
 
-/// What a thread does next.
+/// A task of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Task {
-    /// Writes what its stream's application has.
+    /// Writes the bytes of its stream's application.
     Write { stream: StreamId },
-    /// Reads what has come for its stream.
+    /// Reads the received bytes of its stream.
     Read { stream: StreamId },
     /// Sends a datagram.
     Datagram { stream: StreamId },
@@ -65,21 +85,21 @@ pub(crate) enum Task {
     PingDone { probe: ProbeId, asked: Nanos },
 }
 
-/// Where a thread may run.
+/// The cores on which a thread may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Placement {
-    /// On its own core only.
+    /// Its own core only.
     Pinned,
-    /// On the least busy core when its own is not free.
+    /// The least busy core if its own is not free.
     Free,
 }
 
 /// A processor.
 #[derive(Default, Debug)]
 struct Core {
-    /// Busy until then.
+    /// Busy until this time.
     free: Nanos,
-    /// An [`Event::Processor`] is pending.
+    /// Whether an [`Event::Processor`] is pending.
     pending: bool,
     /// Transmit queues whose byte queue limit has room again (raised by `netdev_tx_completed_queue`).
     net_tx: VecDeque<TxQueueId>,
@@ -87,13 +107,13 @@ struct Core {
     polls: VecDeque<RxQueueId>,
     /// Streams in the TSQ tasklet.
     tasklet: VecDeque<StreamId>,
-    /// Threads that are ready.
+    /// Ready threads.
     ready: VecDeque<Task>,
-    /// When softirqs last left the core to a thread.
+    /// The last time at which no thread waited for softirqs, or a thread ran.
     thread_ran: Nanos,
-    /// Units of each operation done in the measured part.
+    /// Units of each operation in the measured part.
     done: PerOperation,
-    /// Time by category beside that of operations, nanoseconds, in the measured part.
+    /// Time by category apart from operations, in nanoseconds, in the measured part.
     extra: PerCategory,
 }
 
@@ -103,8 +123,8 @@ impl Core {
         !(self.net_tx.is_empty() && self.polls.is_empty() && self.tasklet.is_empty() && self.ready.is_empty())
     }
 
-    /// Takes the next unit of work, in the order of `handle_softirqs`: what a poll raises runs after the poll, transmission before
-    /// tasklets.
+    /// Returns the next unit of work, in the order of `handle_softirqs`: work raised by a poll runs after the poll, transmission
+    /// before tasklets.
     #[inline]
     fn next_unit(&mut self, now: Nanos) -> Option<Unit> {
         let thread_waits = !self.ready.is_empty();
@@ -134,11 +154,11 @@ impl Core {
 pub(crate) struct Processors {
     host: HostId,
     cores: Table<CoreId, Core>,
-    /// Nanoseconds of a unit of each operation.
+    /// Nanoseconds per unit of each operation.
     unit_ns: PerOperation,
     contention: Contention,
     numa_nodes: u32,
-    /// Flows with data that are active at this host; widens the working set of copies.
+    /// Number of active flows with data at this host; they enlarge the working set of copies.
     active_flows: u32,
 }
 
@@ -159,7 +179,7 @@ impl Processors {
         self.cores.len() as u32
     }
 
-    /// A flow becomes active at this host.
+    /// Counts a flow that becomes active at this host.
     pub(crate) const fn flow_starts(&mut self) {
         self.active_flows += 1;
     }
@@ -168,7 +188,7 @@ impl Processors {
         self.active_flows -= 1;
     }
 
-    /// Lets a core take up work at `at`, or as soon as it is free.
+    /// Makes a core start its work at `at`, or as soon as it is free.
     #[inline]
     pub(crate) fn wake(&mut self, core: CoreId, at: Nanos, agenda: &mut Agenda) {
         let state = &mut self.cores[core];
@@ -178,14 +198,14 @@ impl Processors {
         }
     }
 
-    /// A thread becomes ready.
+    /// Queues a task of a ready thread.
     #[inline]
     pub(crate) fn ready(&mut self, core: CoreId, task: Task, at: Nanos, agenda: &mut Agenda) {
         self.cores[core].ready.push_back(task);
         self.wake(core, at, agenda);
     }
 
-    /// A thread wakes up: it is ready on a core of its choice, which is charged for the wake-up before it runs.
+    /// Wakes a thread: queues its task on a core of its choice, which is charged for the wake-up first.
     pub(crate) fn wake_thread(
         &mut self,
         (own, placement): (CoreId, Placement),
@@ -209,7 +229,7 @@ impl Processors {
         self.cores.ids().min_by_key(load).unwrap_or(own)
     }
 
-    /// The thread that runs has more to do, after the others that are ready.
+    /// Queues the running thread's next task, after the other ready threads.
     #[inline]
     pub(crate) fn continue_thread(&mut self, work: &Work, task: Task) {
         self.cores[work.core].ready.push_back(task);
@@ -230,19 +250,19 @@ impl Processors {
         self.cores[core].tasklet.push_back(stream);
     }
 
-    /// Takes the next stream from the tasklet of the core that works.
+    /// Returns the next stream in the tasklet of the working core.
     #[inline]
     pub(crate) fn next_in_tasklet(&mut self, work: &Work) -> Option<StreamId> {
         self.cores[work.core].tasklet.pop_front()
     }
 
-    /// Whether a core would take up work at `now`, and no event for it is pending.
+    /// Whether a core would start work at `now` and has no pending event.
     #[inline]
     pub(crate) fn is_idle(&self, core: CoreId, now: Nanos) -> bool {
         !self.cores[core].pending && self.cores[core].free <= now
     }
 
-    /// Begins a core's next unit of work.
+    /// Starts a core's next unit of work.
     #[inline]
     pub(crate) fn begin(&mut self, core: CoreId, now: Nanos) -> (Option<Unit>, Work) {
         let state = &mut self.cores[core];
@@ -251,7 +271,7 @@ impl Processors {
         (state.next_unit(now), work)
     }
 
-    /// Ends a unit of work; the next one, if there is one, follows at once.
+    /// Ends a unit of work, and schedules the next one at once if there is any.
     #[inline]
     pub(crate) fn end(&mut self, work: &Work, agenda: &mut Agenda) {
         let state = &mut self.cores[work.core];
@@ -262,33 +282,33 @@ impl Processors {
         }
     }
 
-    /// Begins work that an event does at once on a core, on top of what the core is busy with.
+    /// Starts work that an event performs directly on a core, after the core's current work.
     #[inline]
     pub(crate) fn at_once(&self, core: CoreId, now: Nanos) -> Work {
         Work { host: self.host, core, event_time: now, at: now.max(self.cores[core].free).0 as f64 }
     }
 
-    /// Ends such work.
+    /// Ends work started by [`at_once`](Self::at_once).
     #[inline]
     pub(crate) fn end_at_once(&mut self, work: &Work) {
         self.cores[work.core].free = work.now();
     }
 
-    /// Charges `units` of an operation. What is done is counted, and turned into categories at the end.
+    /// Charges `units` of an operation. Units are counted, and converted into categories at the end.
     #[inline]
     pub(crate) fn charge(&mut self, operation: Operation, units: f64, work: &mut Work) {
         self.cores[work.core].done[operation as usize] += units;
         work.at += self.unit_ns[operation as usize] * units;
     }
 
-    /// Charges time of one category.
+    /// Charges time to one category.
     #[inline]
     pub(crate) fn charge_time(&mut self, category: Category, nanos: f64, work: &mut Work) {
         self.cores[work.core].extra[category as usize] += nanos;
         work.at += nanos;
     }
 
-    /// Charges a core for the registers that it has written beside its units of work.
+    /// Charges a core for register writes apart from its units of work.
     pub(crate) fn charge_registers(&mut self, core: CoreId, written: u32) {
         let state = &mut self.cores[core];
         state.done[Operation::RegisterWrite as usize] += f64::from(written);
@@ -296,7 +316,7 @@ impl Processors {
         state.free += Nanos(nanos as u64);
     }
 
-    /// Touches a sending side's socket, whose cache lines come from the core that did so last.
+    /// Charges the transfer of a sending socket's cache lines if another core touched it last.
     #[inline]
     pub(crate) fn touch_socket(&mut self, last: &mut Option<CoreId>, work: &mut Work) {
         let nanos = self.contention.socket_transfer_ns;
@@ -306,7 +326,7 @@ impl Processors {
         }
     }
 
-    /// Takes a lock: spins until its holder is done, and moves its cache line from the core that had it last.
+    /// Takes a lock: spins until its holder releases it, and charges the cache line's transfer from the last holder's core.
     #[inline]
     pub(crate) fn take_lock(&mut self, last: &mut Option<CoreId>, unlocked: Nanos, work: &mut Work) {
         let spin = unlocked.saturating_sub(work.now());
@@ -319,8 +339,8 @@ impl Processors {
         }
     }
 
-    /// Charges a copy of `bytes`, dearer the more of it misses the last-level cache: with the flows that are active on the host,
-    /// and when the NIC, whose node the data is on, is not the core's.
+    /// Charges a copy of `bytes`. The cost grows with the share that misses the last-level cache: with the number of active flows
+    /// on the host, and if the NIC, whose node holds the data, is on another node.
     pub(crate) fn charge_copy(&mut self, operation: Operation, bytes: u64, work: &mut Work) {
         let contention = &self.contention;
         let flows = f64::from(self.active_flows.saturating_sub(1));
@@ -332,7 +352,7 @@ impl Processors {
         self.charge(operation, bytes as f64 * factor, work);
     }
 
-    /// Forgets the work done so far: the measured part begins.
+    /// Resets the counters at the start of the measured part.
     pub(crate) fn begin_measuring(&mut self) {
         for core in self.cores.iter_mut() {
             core.done = [0.0; Operation::COUNT];
@@ -340,7 +360,7 @@ impl Processors {
         }
     }
 
-    /// Work by core and category, nanoseconds, in the measured part.
+    /// Returns the work by core and category in the measured part, in nanoseconds.
     pub(crate) fn work_done(&self, costs: &Costs) -> Vec<PerCategory> {
         let of_core = |core: &Core| {
             let mut work = core.extra;

@@ -1,7 +1,7 @@
 //! A host: the parts of its stack and its NIC, each with its own state.
 //!
-//! A part knows no other part's state and not the world. Its methods get the time, random numbers, the agenda and what else they
-//! need as arguments, put later events on the agenda, and return what the next part is to do. `world` passes that on.
+//! A part knows neither another part's state nor the world. Its methods receive the time, random numbers and the agenda as
+//! arguments, put later events on the agenda, and return the next part's input. `world` passes that on.
 
 pub(crate) mod application;
 pub(crate) mod cpu;
@@ -19,19 +19,19 @@ use qdisc::QdiscLayer;
 use tcp_sender::Tasklet;
 use weft_units::Bytes;
 
-/// Settings of a host that several parts go by.
+/// Settings used by several parts of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) tasklet: Tasklet,
-    /// Bytes that an application writes at a time.
+    /// Number of bytes that an application writes at a time.
     pub(crate) write_size: u64,
-    /// Most that a socket holds of what is not sent yet.
+    /// The maximum number of unsent bytes in a socket.
     pub(crate) send_buffer: Bytes,
-    /// The NIC steers a stream to the receive queue beside the transmit queue that its reverse was sent from last.
+    /// Whether the NIC steers a stream to the receive queue paired with the transmit queue last used by its reverse stream.
     pub(crate) learns_queues: bool,
 }
 
-/// The parts that a host has once. Sockets and applications are per stream and flow.
+/// The parts that a host has once. Sockets belong to streams, applications to flows.
 pub(crate) struct Host {
     pub(crate) settings: Settings,
     pub(crate) cpu: Processors,
@@ -43,7 +43,7 @@ pub(crate) struct Host {
 impl Host {
     /// The parts that hold packets, in the order in which packets pass them.
     pub(crate) fn stages(&self) -> [&dyn Stage; 3] {
-        // All fields by name, so that a new part does not compile until somebody decides whether it holds packets.
+        // All fields by name: a new part does not compile before someone decides whether it holds packets.
         let Self { settings: _, cpu: _, qdiscs, transmit, receive } = self;
         [qdiscs, transmit, receive]
     }

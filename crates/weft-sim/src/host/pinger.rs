@@ -1,4 +1,4 @@
-//! Probes: small messages that are answered at once, and how long that takes.
+//! Probes: small messages with an immediate answer, and their round-trip times.
 
 use super::cpu::Task;
 use crate::event::{Agenda, Event};
@@ -9,40 +9,40 @@ use crate::random::Random;
 use crate::scenario::Probe;
 use weft_units::Nanos;
 
-/// When a pinger asks again.
+/// The trigger of a pinger's next request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Loop {
-    /// At its own times (ping).
+    /// Its own interval (ping).
     Open,
-    /// After the answer (sockperf ping-pong).
+    /// The answer (sockperf ping-pong).
     Closed,
 }
 
-/// Where messages are handled.
+/// The handler of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Handler {
-    /// In the kernel (ICMP).
+    /// The kernel (ICMP).
     Kernel,
-    /// By a thread, which wakes up.
+    /// A thread, which has to be woken.
     Thread,
 }
 
-/// What is done about a message that has come through the stack.
+/// The reaction to a message that passed the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handling {
-    /// The kernel answers.
+    /// The kernel sends the answer.
     Answer,
-    /// The kernel has the answer.
+    /// The kernel receives the answer.
     Done,
-    /// This task becomes ready at the end of the stream that sends it.
+    /// The task becomes ready at the stream's sending end.
     Wake { end: StreamId, task: Task },
 }
 
-/// What sends the messages of a probe of the scenario, at both ends.
+/// Both ends of a probe in the scenario.
 #[derive(Debug)]
 pub(crate) struct Pinger {
     probe: ProbeId,
-    /// The stream to the host that answers; the next one is the way back.
+    /// The stream to the answering host; the next one is its reverse.
     stream: StreamId,
     size: u32,
     interval: Nanos,
@@ -64,18 +64,18 @@ impl Pinger {
         }
     }
 
-    /// The stream to the host that answers.
+    /// Returns the stream to the answering host.
     pub(crate) const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Its turn to ask: returns what its thread does.
+    /// Returns its thread's task at a request.
     pub(crate) const fn ask(&self, now: Nanos) -> Task {
         Task::Ping { probe: self.probe, way: Way::Request, asked: now }
     }
 
-    /// Sets the next turn of a pinger that asks at its own times: between half and one and a half of the interval, so that it does not
-    /// fall into step with what it measures.
+    /// Schedules the next request of an open-loop pinger: after half to one and a half intervals, so that it does not synchronise
+    /// with the measured traffic.
     pub(crate) fn set_next_turn(&self, now: Nanos, random: &mut Random, agenda: &mut Agenda) {
         if self.repetition == Loop::Open {
             let jitter = (random.uniform() + 0.5) * self.interval.0 as f64;
@@ -83,7 +83,7 @@ impl Pinger {
         }
     }
 
-    /// The message of a way.
+    /// Returns the message in a direction.
     pub(crate) const fn message(&self, way: Way, asked: Nanos) -> Outgoing {
         let stream = match way {
             Way::Request => self.stream,
@@ -92,7 +92,7 @@ impl Pinger {
         Outgoing::single(stream, Body::Ping { probe: self.probe, way, asked }, self.size)
     }
 
-    /// A message has come through the stack.
+    /// Handles a message that passed the stack.
     pub(crate) const fn on_message(&self, way: Way, asked: Nanos) -> Handling {
         let probe = self.probe;
         match (self.handler, way) {
@@ -108,7 +108,7 @@ impl Pinger {
         }
     }
 
-    /// The answer is with the asker at `now`; rounds that began before `begin` are not measured.
+    /// Handles an answer that reached the asker at `now`; rounds that started before `begin` are not measured.
     pub(crate) fn done(&mut self, asked: Nanos, now: Nanos, begin: Nanos, agenda: &mut Agenda) {
         if asked >= begin {
             self.latencies.at.push(now);

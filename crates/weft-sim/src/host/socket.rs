@@ -1,33 +1,33 @@
-//! Streams, and the sockets that send them.
+//! Streams and their sending sockets.
 
 use crate::ids::{CoreId, FlowNumber, HostId};
 use weft_units::TxQueueId;
 
-/// The facts of a stream, which never change: one direction of a connection, a stream of datagrams, or of a probe.
+/// The constant properties of a stream: one direction of a connection, of datagrams, or of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    /// Host that sends.
+    /// The sending host.
     pub(crate) from: HostId,
-    /// Host that receives.
+    /// The receiving host.
     pub(crate) to: HostId,
-    /// Core of the application at the sending side.
+    /// The core of the sending application.
     pub(crate) core: CoreId,
     pub(crate) class: u16,
     pub(crate) band: u8,
     pub(crate) weight: u32,
     pub(crate) hash: u32,
-    /// The NIC's traffic class, whose queues alone it uses.
+    /// The NIC's traffic class; the stream only uses the queues of this class.
     pub(crate) traffic_class: Option<u32>,
-    /// The flow whose data it carries; none for acknowledgements only and probes.
+    /// The flow whose data it carries; `None` for probes and for streams of acknowledgements only.
     pub(crate) flow: Option<FlowNumber>,
 }
 
-/// The sending side's socket of a stream, as far as the layers below TCP know it.
+/// The part of a sending socket that the layers below TCP use.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Socket {
-    /// Its transmit queue, where it has one.
+    /// Its transmit queue, once assigned.
     pub(crate) queue: Option<TxQueueId>,
-    /// Segments in qdisc and ring.
+    /// Number of segments in qdisc and ring.
     pub(crate) outstanding: u32,
     /// Truesize of segments in qdisc and ring (`sk_wmem_alloc`).
     pub(crate) charged: u64,

@@ -1,4 +1,4 @@
-//! The receiving side of a stream: what has arrived, acknowledgements, and what the application has not read.
+//! The receiving side of a stream: received data, acknowledgements, and unread data.
 
 use crate::event::{Agenda, Event};
 use crate::host::nic::Merged;
@@ -6,47 +6,47 @@ use crate::ids::StreamId;
 use crate::packet::Ack;
 use weft_units::{Bytes, Nanos};
 
-/// Longest delay of an acknowledgement (`TCP_DELACK_MIN`).
+/// The maximum delay of an acknowledgement (`TCP_DELACK_MIN`).
 pub(crate) const DELAYED_ACK: Nanos = Nanos(40_000_000);
-/// What an application reads at a time (iperf3's default block).
+/// Number of bytes that an application reads at a time (iperf3's default block).
 const READ_SIZE: u64 = 128 * 1024;
-/// Packets that are acknowledged at once (RFC 5681, section 4.2).
+/// Number of packets per immediate acknowledgement (RFC 5681, section 4.2).
 const ACK_EVERY: u32 = 2;
 
-/// Whether to acknowledge now.
+/// The time of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acknowledge {
     Now,
-    /// Later, or with what comes next.
+    /// Delayed, or combined with a later one.
     Later,
 }
 
-/// What became of received data.
+/// The result of received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Received {
-    /// Packets that arrived after a later one.
+    /// Number of packets that arrived after a later one.
     pub(crate) reordered: u32,
-    /// The reading thread is to be woken.
+    /// Whether to wake the reading thread.
     pub(crate) wakes_reader: bool,
     pub(crate) acknowledge: Acknowledge,
 }
 
-/// What became of a datagram.
+/// The result of a received datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReceivedDatagram {
     pub(crate) reordered: u32,
-    /// The socket's buffer had no room for it.
+    /// Whether the socket's buffer had no room for it.
     pub(crate) refused: bool,
-    /// The reading thread is to be woken.
+    /// Whether to wake the reading thread.
     pub(crate) wakes_reader: bool,
 }
 
-/// What a thread that has read does next.
+/// The continuation after a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HasRead {
-    /// There is more to read; otherwise it sleeps.
+    /// Whether more data is available; otherwise the thread sleeps.
     pub(crate) reads_on: bool,
-    /// The window has opened, so the sender is told.
+    /// Whether the window has opened, so that the sender must be told.
     pub(crate) acknowledge: Acknowledge,
 }
 
@@ -54,25 +54,25 @@ pub(crate) struct HasRead {
 #[derive(Debug)]
 pub(crate) struct TcpReceiver {
     stream: StreamId,
-    /// Payload bytes that may wait to be read.
+    /// The maximum number of unread payload bytes.
     window: Bytes,
-    /// One more than the highest packet number received.
+    /// One more than the greatest packet number received.
     next: u64,
     packets: u64,
     bytes: u64,
     marked: u32,
-    /// When the newest packet's segment was made.
+    /// Creation time of the newest packet's segment.
     created: Nanos,
     /// Packets since the last acknowledgement.
     unacknowledged: u32,
-    /// An [`Event::DelayedAck`] is pending.
+    /// Whether an [`Event::DelayedAck`] is pending.
     ack_pending: bool,
-    /// Bytes that the application has not read, and has read.
+    /// Bytes unread, and bytes read.
     unread: u64,
     read: u64,
-    /// The application's thread is awake.
+    /// Whether the application's thread is awake.
     reading: bool,
-    /// The window that the sender knows.
+    /// The window last advertised to the sender.
     advertised: u32,
 }
 
@@ -95,20 +95,20 @@ impl TcpReceiver {
         }
     }
 
-    /// Payload bytes received.
+    /// Returns the number of received payload bytes.
     #[inline]
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that the application has read.
+    /// Returns the number of bytes read by the application.
     #[inline]
     pub(crate) const fn read_bytes(&self) -> u64 {
         self.read
     }
 
-    /// Takes merged packets of a stream in which `written` bytes have been written so far. A packet that was taken for lost and sent
-    /// again although it had arrived is no new data.
+    /// Handles merged packets of a stream in which `written` bytes have been written so far. A retransmission of a packet that
+    /// had arrived contains no new data.
     #[inline]
     pub(crate) fn on_data(&mut self, data: &Merged, written: u64) -> Received {
         let fresh = u64::from(data.payload).min(written.saturating_sub(self.bytes));
@@ -136,7 +136,7 @@ impl TcpReceiver {
         wakes
     }
 
-    /// Sees that what has arrived by `now` is acknowledged after a delay.
+    /// Schedules a delayed acknowledgement of the data that arrived by `now`.
     #[inline]
     pub(crate) fn delay_ack(&mut self, now: Nanos, agenda: &mut Agenda) {
         if !std::mem::replace(&mut self.ack_pending, true) {
@@ -144,13 +144,13 @@ impl TcpReceiver {
         }
     }
 
-    /// The delay is over: whether something is not acknowledged yet.
+    /// Ends the delay; returns whether unacknowledged data remains.
     pub(crate) const fn end_delay(&mut self) -> bool {
         self.ack_pending = false;
         self.unacknowledged > 0
     }
 
-    /// Makes an acknowledgement.
+    /// Builds an acknowledgement.
     #[inline]
     pub(crate) fn acknowledge(&mut self) -> Ack {
         self.unacknowledged = 0;
@@ -165,7 +165,7 @@ impl TcpReceiver {
         }
     }
 
-    /// The application reads; returns how many bytes.
+    /// Reads on behalf of the application; returns the number of bytes.
     #[inline]
     pub(crate) fn read(&mut self) -> u64 {
         let bytes = self.unread.min(READ_SIZE);
@@ -174,7 +174,7 @@ impl TcpReceiver {
         bytes
     }
 
-    /// The read is done.
+    /// Ends a read.
     #[inline]
     pub(crate) const fn end_read(&mut self) -> HasRead {
         let room = self.window.0.saturating_sub(self.unread);
@@ -187,8 +187,8 @@ impl TcpReceiver {
         }
     }
 
-    /// Takes a datagram. The socket's buffer is bounded like TCP's window; what does not fit is dropped there, and counted as not
-    /// received.
+    /// Handles a datagram. The socket's buffer is bounded like TCP's window; a datagram that does not fit is dropped there and
+    /// does not count as received.
     pub(crate) fn on_datagram(&mut self, number: u64, payload: u32) -> ReceivedDatagram {
         let reordered = u32::from(number < self.next);
         self.next = self.next.max(number + 1);

@@ -1,4 +1,4 @@
-//! Shapes of networks: which switches and ports there are, and which port leads where.
+//! Shapes of networks: switches, their ports, and the target of each port.
 
 use super::{Hop, Port, Switch, SwitchId, impossible};
 use crate::ids::{HostId, Table};
@@ -7,28 +7,28 @@ use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
 use weft_units::{BitsPerSec, Bytes};
 
-/// Most ports that a network may have; a guard against a mistyped number of spines, not a limit of the model.
+/// The maximum number of ports; a guard against a mistyped number of spines, not a limit of the model.
 const PORTS_MAX: u64 = 1 << 20;
 
-/// Where a host is connected.
+/// The attachment of a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attachment {
     pub(super) switch: u32,
-    /// The switch's output port to it.
+    /// The switch's output port to the host.
     port: u32,
 }
 
-/// Where a switch sends packets for hosts at other switches.
+/// The output ports of a switch for hosts at other switches.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Away {
-    /// One of `count` ports from `first` on, by the flow's hash.
+    /// One of `count` ports from `first`, selected by the flow's hash.
     Up { first: u32, count: u32 },
-    /// The port of the host's own switch; the first one's is `first`.
+    /// The port to the host's own switch; `first` is the port to the first switch.
     Down { first: u32 },
 }
 
 impl Away {
-    /// The output port of `switch`, whose own this is, for a packet to a host that is attached so.
+    /// Returns the output port of `switch`, which has this `Away`, for a packet to a host with this attachment.
     #[inline]
     pub(super) fn route(self, switch: SwitchId, attachment: Attachment, hash: u32) -> u32 {
         if attachment.switch == switch.0 {
@@ -41,8 +41,8 @@ impl Away {
     }
 }
 
-/// One of `count` by a hash, of which every bit matters: multiplicative hashing with 2^32 over the golden ratio (Knuth,
-/// volume 3, section 6.4), so that the choice differs from that of receive queues by the same hash modulo their number.
+/// Selects one of `count` by a hash. Multiplicative hashing with 2^32 over the golden ratio (Knuth, volume 3, section 6.4) uses
+/// every bit, so the choice is independent of the receive queue, which is the same hash modulo the number of queues.
 #[inline]
 fn spread(hash: u32, count: u32) -> u32 {
     let mixed = hash.wrapping_mul(0x9E37_79B9);
@@ -50,7 +50,7 @@ fn spread(hash: u32, count: u32) -> u32 {
     ((u64::from(mixed) * u64::from(count)) >> 32) as u32
 }
 
-/// The parts of a network.
+/// The switches and ports of a network.
 pub(super) struct Layout {
     pub(super) switches: Table<SwitchId, Switch>,
     pub(super) ports: Vec<Port>,
@@ -58,7 +58,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The parts of `network`'s shape, for so many hosts.
+    /// Builds the shape of `network` for `hosts` hosts.
     pub(super) fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
         let mut layout = Self { switches: Table::new(), ports: Vec::new(), attachments: Table::new() };
         let wanted = u64::from(hosts);
@@ -89,8 +89,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Leaves first, then spines. Host h is at leaf h * leaves / hosts, rounded down: neighbours stay together, and the
-    /// leaves' numbers of hosts differ by at most one.
+    /// Builds leaves, then spines. Host h is at leaf h * leaves / hosts, rounded down: neighbours stay together, and the numbers
+    /// of hosts per leaf differ by at most one.
     fn leaf_spine(
         &mut self,
         network: &Network,
@@ -122,7 +122,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Adds a switch with a port to each of these hosts, which must follow those added before, and one to each of the other
+    /// Adds a switch with a port to each of these hosts, which must follow those added before, and a port to each of the other
     /// switches.
     fn add_switch(
         &mut self,
@@ -154,7 +154,7 @@ fn wire(rate: BitsPerSec, name: &str) -> Result<LinkTransmitter, RunError> {
     LinkTransmitter::new(rate).ok_or_else(refused)
 }
 
-/// That the network is not too large.
+/// Checks that the network is not too large.
 fn within(ports: u64) -> Result<(), RunError> {
     if ports > PORTS_MAX {
         let what = format!("a network with {ports} switch ports is too large");
@@ -167,7 +167,7 @@ fn within(ports: u64) -> Result<(), RunError> {
 mod tests {
     use super::*;
 
-    /// Consecutive hashes, the worst that flow numbers could be, use every spine about equally.
+    /// Consecutive hashes, the worst case of flow numbers, must use all spines about equally.
     #[test]
     fn hashes_spread_over_spines() {
         for count in [1, 2, 3, 4, 7, 16] {

@@ -1,11 +1,11 @@
 //! The network between hosts: links, switches with shared buffers, routes.
 //!
-//! Output ports are first in, first out, so the time at which a packet leaves is known when it arrives: [`Fabric`] needs an
-//! event per hop and none per departure. It has no clock and no events of its own; the caller brings each packet to the hop
-//! that the last answer named, at the time that it named.
+//! Output ports are first in, first out, so a packet's departure is known on its arrival. [`Fabric`] therefore needs one event
+//! per hop and none per departure. It has no clock and no events of its own. The caller takes each packet to the hop in the last
+//! answer, at the time in that answer.
 //!
-//! Does not: lose packets at random ([`Network::loss`] is the caller's), or model the sending NIC's link, whose end of
-//! transmission is what [`Fabric::leave_host`] is told.
+//! Not done here: losing packets at random ([`Network::loss`] is the caller's), and modelling the sending NIC's link, whose end
+//! of transmission is an argument of [`Fabric::leave_host`].
 
 mod layout;
 mod port;
@@ -23,7 +23,7 @@ use weft_units::{Bytes, Nanos};
 
 pub use crate::ids::SwitchId;
 
-/// What stands at the far end of a link.
+/// The far end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Hop {
     /// The host with this index.
@@ -32,14 +32,14 @@ pub enum Hop {
     Switch(SwitchId),
 }
 
-/// What a switch made of a packet.
+/// The result of a packet's arrival at a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forward {
-    /// It had no room for it.
+    /// The switch had no room for it.
     Dropped,
     /// It is in the queue of an output port.
     Queued {
-        /// When its last bit will have arrived at the next hop.
+        /// Arrival of its last bit at the next hop.
         arrives: Nanos,
         /// The next hop.
         at: Hop,
@@ -48,43 +48,42 @@ pub enum Forward {
     },
 }
 
-/// A switch: which of the ports are its own, and its buffer.
+/// A switch: its range of ports, and its buffer.
 #[derive(Clone, Debug)]
 struct Switch {
-    /// Its ports lie side by side, those to hosts first.
+    /// Its first port; its ports are consecutive, those to hosts first.
     first: u32,
     /// One past its last port.
     end: u32,
-    /// Where packets for hosts at other switches leave.
+    /// Output ports for hosts at other switches.
     away: layout::Away,
-    /// Bytes in the buffer, as of when each port was last drained; what really is there may be less, never more.
+    /// Bytes in the buffer, as of the last drain of each port; an upper bound on the actual number.
     used: Bytes,
 }
 
 /// The network: a pure state machine.
 ///
-/// Store and forward: a packet is at a hop when its last bit has arrived. Every link has the delay [`Network::delay`], those
-/// between switches too. Packets occupy links with Ethernet's framing ([`Framing::ETHERNET`]) and buffers without it. A
-/// packet holds its place in the buffer until its last bit has left the port.
+/// Store and forward: a packet is at a hop after the arrival of its last bit. Every link has the delay [`Network::delay`],
+/// including those between switches. Packets occupy links with Ethernet's framing ([`Framing::ETHERNET`]) and buffers without it.
+/// A packet occupies the buffer until its last bit has left the port.
 #[derive(Clone, Debug)]
 pub struct Fabric {
     switches: Table<SwitchId, Switch>,
     ports: Vec<Port>,
-    /// By host: where it is connected. Empty when hosts are back to back.
+    /// The attachment of each host. Empty for hosts back to back.
     attachments: Table<HostId, Attachment>,
     delay: Nanos,
     buffer: Bytes,
     alpha: f64,
-    /// A port that holds more marks; the largest value where nothing is marked.
+    /// The backlog above which a port marks; the largest value if nothing is marked.
     mark_above: Bytes,
 }
 
 impl Fabric {
-    /// The network for `hosts` hosts, with nothing in it.
+    /// Creates an empty network for `hosts` hosts.
     ///
     /// # Errors
-    /// A shape without hosts at some switch or with more than a million ports, a rate of zero, no buffer, or an `alpha` that
-    /// is not a positive number.
+    /// A switch without hosts, more than a million ports, a rate of zero, no buffer, or an `alpha` that is not a positive number.
     pub fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
         if network.rate.0 == 0 {
             return Err(impossible("links of rate zero carry nothing".to_owned(), "give `network.rate`"));
@@ -113,10 +112,10 @@ impl Fabric {
         })
     }
 
-    /// The NIC of `host` has sent the last bit of a packet at `now`: when and where it arrives.
+    /// Returns the arrival time and the next hop of a packet whose last bit left the NIC of `host` at `now`.
     ///
     /// # Panics
-    /// `host` is not below the number of hosts.
+    /// If `host` is not below the number of hosts.
     #[inline]
     pub fn leave_host(&self, host: HostId, now: Nanos) -> (Nanos, Hop) {
         let at = if self.attachments.len() == 0 {
@@ -128,15 +127,15 @@ impl Fabric {
         (now + self.delay, at)
     }
 
-    /// A frame of `len` bytes (without preamble, check sequence and gap) for host `to` arrives at `switch` at `now`. `hash`
-    /// is that of its flow and chooses the spine. Calls for one switch come in the order of time.
+    /// Handles a frame of `len` bytes (without preamble, check sequence and gap) for host `to` that arrives at `switch` at `now`.
+    /// `hash` belongs to its flow and selects the spine. Calls for one switch are in the order of time.
     ///
-    /// A port takes a packet while it holds less than `alpha` times what is free of the buffer (Choudhury and Hahne 1998,
-    /// section II) and the packet fits into what is free. It marks packets of ECN-capable flows when it holds more than the
-    /// threshold on arrival, the arriving packet not counted (Alizadeh et al., DCTCP, SIGCOMM 2010, section 3.1).
+    /// A port accepts a packet while it holds less than `alpha` times the free part of the buffer (Choudhury and Hahne 1998,
+    /// section II), if the packet fits into the free part. It marks packets of ECN-capable flows if it holds more than the
+    /// threshold on arrival, without the arriving packet (Alizadeh et al., DCTCP, SIGCOMM 2010, section 3.1).
     ///
     /// # Panics
-    /// `switch` was not named by a [`Hop`], or `to` is not below the number of hosts.
+    /// If `switch` is not the switch of a returned [`Hop`], or `to` is not below the number of hosts.
     pub fn forward(
         &mut self,
         switch: SwitchId,
@@ -159,8 +158,8 @@ impl Fabric {
         };
         let held = port.holds();
         if !admits(held, state.used) {
-            // What other ports have sent since they were last looked at makes room. Asking them only now is exact: more
-            // room never turns a yes into a no.
+            // Packets that other ports have sent since their last drain free buffer space. Draining them only now is exact: more
+            // space never turns an acceptance into a drop.
             for port in &mut self.ports[state.first as usize..state.end as usize] {
                 state.used -= port.drain(now);
             }
@@ -176,22 +175,22 @@ impl Fabric {
         Forward::Queued { arrives: departs + self.delay, at: port.far_end(), marked }
     }
 
-    /// How many switches there are; their identities count from 0.
+    /// The number of switches; their identities start at 0.
     pub fn switches(&self) -> u32 {
         self.switches.len() as u32
     }
 
-    /// Bytes that a switch's ports hold at `now`, which is not before its last packet's arrival.
+    /// Returns the bytes in a switch's ports at `now`, which is not before its last packet's arrival.
     ///
     /// # Panics
-    /// `switch` was not named by a [`Hop`].
+    /// If `switch` is not the switch of a returned [`Hop`].
     pub fn occupancy(&self, switch: SwitchId, now: Nanos) -> Bytes {
         let state = &self.switches[switch];
         self.ports[state.first as usize..state.end as usize].iter().map(|port| port.held(now).bytes).sum()
     }
 
-    /// The balances of all output ports at `now`, which is not before the last packet's arrival. What links carry is in no
-    /// port's balance: it has left one and not entered the next.
+    /// Returns the balances of all output ports at `now`, which is not before the last packet's arrival. Packets on links are in
+    /// no port's balance: they have left one and not entered the next.
     pub fn balances(&self, now: Nanos) -> Vec<StageBalance> {
         let switches = self.switches.iter().enumerate();
         let ports = switches.flat_map(|(s, switch)| {

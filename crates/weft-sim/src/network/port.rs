@@ -6,10 +6,10 @@ use crate::outcome::{Amount, StageBalance};
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos, Packets};
 
-/// A packet that has not been seen to leave yet.
+/// A packet in the port, or one whose departure has not been processed.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// When its last bit leaves.
+    /// Departure of its last bit.
     departs: Nanos,
     len: Bytes,
 }
@@ -18,12 +18,12 @@ struct Waiting {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     wire: LinkTransmitter,
-    /// What is queued, by departure; entries whose time has come go when the port is drained.
+    /// Queued packets by departure; draining the port removes those in the past.
     ring: VecDeque<Waiting>,
     /// Sum of the ring's bytes.
     backlog: Bytes,
     far_end: Hop,
-    /// What came, whether or not it was dropped.
+    /// All arrived packets, including dropped ones.
     pub(super) entered: Amount,
     left: Amount,
     dropped: Amount,
@@ -39,12 +39,12 @@ impl Port {
         self.far_end
     }
 
-    /// Bytes held, as of the last [`drain`](Self::drain).
+    /// Returns the bytes held as of the last [`drain`](Self::drain).
     pub(super) const fn holds(&self) -> Bytes {
         self.backlog
     }
 
-    /// Takes out what has left up to and including `now`, and gives its bytes.
+    /// Removes packets that left up to and including `now`; returns their bytes.
     #[inline]
     pub(super) fn drain(&mut self, now: Nanos) -> Bytes {
         let mut freed = Bytes::ZERO;
@@ -60,7 +60,7 @@ impl Port {
         freed
     }
 
-    /// Queues a packet that occupies the link with `wire` bytes, and gives its departure.
+    /// Queues a packet that occupies the link with `wire` bytes; returns its departure.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Nanos, len: Bytes, wire: Bytes) -> Nanos {
         let departs = self.wire.transmit(now, wire);
@@ -75,12 +75,12 @@ impl Port {
         self.dropped.bytes += len;
     }
 
-    /// What it holds at `now`, packet by packet.
+    /// Counts the held packets at `now` one by one.
     pub(super) fn held(&self, now: Nanos) -> Amount {
         amount(self.ring.iter().filter(|waiting| waiting.departs > now))
     }
 
-    /// The balance at `now`. The ring's entries count as held or as left, by their time.
+    /// Returns the balance at `now`. The ring's entries count as held or as left, by their time.
     pub(super) fn balance(&self, name: String, now: Nanos) -> StageBalance {
         let gone = amount(self.ring.iter().filter(|waiting| waiting.departs <= now));
         let left = Amount { packets: self.left.packets + gone.packets, bytes: self.left.bytes + gone.bytes };

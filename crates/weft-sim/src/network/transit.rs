@@ -1,4 +1,4 @@
-//! Packets on their way through the network, and those that links lose.
+//! Packets in transit through the network, and random losses on links.
 
 use super::{Fabric, Forward, Hop};
 use crate::event::{Agenda, Event};
@@ -8,17 +8,17 @@ use crate::packet::Packet;
 use crate::random::Random;
 use weft_units::Nanos;
 
-/// What became of a packet at a hop.
+/// The result of a packet's passage through a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Passage {
-    /// It is on its way to a switch; an event will tell.
+    /// It is in transit to a switch; an event will report its arrival.
     UnderWay,
-    /// It will be at a host.
+    /// It will arrive at a host.
     Arrives {
-        /// Which.
+        /// The host.
         host: HostId,
         packet: Packet,
-        /// When.
+        /// The time of arrival.
         at: Nanos,
     },
     /// A link lost it.
@@ -27,7 +27,7 @@ pub(crate) enum Passage {
     Dropped(Packet),
 }
 
-/// The facts of a stream that switches look at.
+/// The properties of a stream that switches use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) to: HostId,
@@ -35,13 +35,13 @@ pub(crate) struct Header {
     pub(crate) ecn_capable: bool,
 }
 
-/// The network with the packets in it.
+/// The network with its packets.
 #[derive(Debug)]
 pub(crate) struct Transit {
     fabric: Fabric,
-    /// Packets on their way to a switch.
+    /// Packets in transit to a switch.
     packets: Pool<PacketId, Packet>,
-    /// Probability that a link loses a packet.
+    /// Probability of a loss per packet and link.
     loss: f64,
     lost: Amount,
 }
@@ -51,7 +51,7 @@ impl Transit {
         Self { fabric, packets: Pool::new(), loss, lost: Amount::ZERO }
     }
 
-    /// A packet leaves a host's wire at `departure`.
+    /// Handles a packet that leaves a host's wire at `departure`.
     #[inline]
     pub(crate) fn leave_host(
         &mut self,
@@ -75,13 +75,13 @@ impl Transit {
         }
     }
 
-    /// A packet that is on its way to a switch.
+    /// Returns a packet in transit to a switch.
     #[inline]
     pub(crate) fn packet(&self, id: PacketId) -> &Packet {
         &self.packets[id]
     }
 
-    /// A packet reaches a switch.
+    /// Handles a packet that reaches a switch.
     #[inline]
     pub(crate) fn at_switch(
         &mut self,
@@ -115,8 +115,8 @@ impl Transit {
         }
     }
 
-    /// The balances of the network, which hosts have sent `sent` into and received `arrived` from, and of its switches' ports.
-    /// `to_hosts` is what is still on the wires to hosts.
+    /// Returns the balances of the network and of its switches' ports. Hosts have sent `sent` into the network and received
+    /// `arrived` from it; `to_hosts` is still on the wires to hosts.
     pub(crate) fn balances(
         &self,
         sent: Amount,

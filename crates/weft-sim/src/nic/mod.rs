@@ -1,3 +1,3 @@
-//! The multiqueue NIC.
+//! The scheduling of a multiqueue NIC.
 
 pub mod scheduler;

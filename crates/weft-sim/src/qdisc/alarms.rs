@@ -1,8 +1,8 @@
-//! One alarm per class, and which rings first.
+//! One alarm per class, and the earliest of them.
 
 use weft_units::Nanos;
 
-/// A tournament tree over a fixed number of alarms: setting one takes O(log n), the first is at the root.
+/// A tournament tree over a fixed number of alarms: setting one takes O(log n), the earliest is at the root.
 #[derive(Clone, Debug)]
 pub(super) struct Alarms {
     /// Nodes from the root at 1; the leaves are the second half.
@@ -10,12 +10,12 @@ pub(super) struct Alarms {
 }
 
 impl Alarms {
-    /// `count` alarms, none set.
+    /// Creates `count` alarms, none set.
     pub(super) fn new(count: usize) -> Self {
         Self { earliest: vec![Nanos::MAX; 2 * count.next_power_of_two()] }
     }
 
-    /// Sets an alarm; [`Nanos::MAX`] switches it off.
+    /// Sets an alarm; [`Nanos::MAX`] clears it.
     pub(super) fn set(&mut self, which: usize, time: Nanos) {
         let mut node = self.earliest.len() / 2 + which;
         self.earliest[node] = time;
@@ -25,7 +25,7 @@ impl Alarms {
         }
     }
 
-    /// The first: its time and which it is. Its time is [`Nanos::MAX`] when none is set.
+    /// Returns the time and index of the earliest alarm; the time is [`Nanos::MAX`] if none is set.
     pub(super) fn first(&self) -> (Nanos, usize) {
         let leaves = self.earliest.len() / 2;
         let time = self.earliest[1];

@@ -2,14 +2,14 @@
 
 use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Nanos};
 
-/// Units of a bucket's level in a byte: bits times nanoseconds per second, so that refilling by rate times time is exact.
+/// Units of a bucket's level per byte: bits times nanoseconds per second, so that a refill of rate times time is exact.
 const BYTE: i128 = BIT_NANOS_PER_BYTE as i128;
 
-/// Longest debt, in time at the bucket's rate: `mbuffer` of `sch_htb`, 60 s.
+/// The maximum debt, as a time at the bucket's rate: `mbuffer` of `sch_htb`, 60 s.
 const LONGEST_DEBT: i128 = 60 * 1_000_000_000;
 
-/// A token bucket whose level may become negative. The kernel counts in nanoseconds at the bucket's rate (`psched_l2t_ns`); this
-/// counts in fractions of a byte, which is the same rule without its rounding.
+/// A token bucket whose level may be negative. The kernel counts in nanoseconds at the bucket's rate (`psched_l2t_ns`). This one
+/// counts in fractions of a byte, which is the same rule without rounding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     rate: i128,
@@ -19,7 +19,7 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full one.
+    /// Creates a full bucket.
     pub(super) fn new(rate: BitsPerSec, burst: Bytes) -> Self {
         let burst = i128::from(burst.get()) * BYTE;
         Self { rate: rate.get().into(), burst, level: burst, at: Nanos::ZERO }
@@ -29,17 +29,17 @@ impl TokenBucket {
         (self.level + self.rate * i128::from(now.saturating_sub(self.at).get())).min(self.burst)
     }
 
-    /// Whether it owes nothing.
+    /// Whether the level is not negative.
     pub(super) fn is_solvent(&self, now: Nanos) -> bool {
         self.level(now) >= 0
     }
 
-    /// When it will owe nothing (now, if so already).
+    /// Returns the time at which the level is not negative; `now` if it already is not.
     pub(super) fn solvent_at(&self, now: Nanos) -> Nanos {
         self.reaches(0, now)
     }
 
-    /// When it will hold `bytes`, or be full.
+    /// Returns the time at which the bucket holds `bytes` or is full.
     pub(super) fn holds_at(&self, bytes: Bytes, now: Nanos) -> Nanos {
         self.reaches((i128::from(bytes.get()) * BYTE).min(self.burst), now)
     }
@@ -53,7 +53,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes `bytes` out, into debt if need be.
+    /// Removes `bytes`, into debt if necessary.
     pub(super) fn charge(&mut self, bytes: Bytes, now: Nanos) {
         let floor = 1 - self.rate * LONGEST_DEBT;
         self.level = (self.level(now) - i128::from(bytes.get()) * BYTE).max(floor.min(0));

@@ -1,38 +1,38 @@
-//! Controlled delay: when the head of a queue is to be dropped (RFC 8289).
+//! Controlled delay: the decision to drop the head of a queue (RFC 8289).
 
 use crate::segment::Segment;
 use weft_units::{Bytes, Nanos};
 
-/// Delay that a standing queue may cause (RFC 8289, section 4.4; `codel_params_init`).
+/// The permitted delay of a standing queue (RFC 8289, section 4.4; `codel_params_init`).
 pub(super) const TARGET: Nanos = Nanos::from_millis(5);
 
-/// How long the delay must be above it (RFC 8289, section 4.3; `codel_params_init`).
+/// The time for which the delay must exceed it before a drop (RFC 8289, section 4.3; `codel_params_init`).
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// A queue with no more than this is never dropped from (`codel_params::mtu`: `psched_mtu` of an Ethernet device).
+/// The backlog up to which a queue is never dropped from (`codel_params::mtu`: `psched_mtu` of an Ethernet device).
 const MTU: Bytes = Bytes(1514);
 
 /// A segment taken from the head of a queue.
 pub(super) struct Head {
-    /// It.
+    /// The segment.
     pub(super) segment: Segment,
-    /// When it was enqueued.
+    /// Time of its enqueueing.
     pub(super) at: Nanos,
-    /// Bytes that are held without it. In the kernel's `fq_codel` those of all queues together.
+    /// Bytes held without it. In the kernel's `fq_codel`, those of all queues together.
     pub(super) rest: Bytes,
 }
 
-/// The state of one queue (`codel_vars`). The control law takes the square root itself; the kernel approximates its reciprocal in 16
-/// bits by Newton steps.
+/// The state of one queue (`codel_vars`). The control law computes the square root itself; the kernel approximates its reciprocal
+/// in 16 bits by Newton steps.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Codel {
-    /// Drops in this dropping state, and at the start of it.
+    /// Drops in this dropping state, and at its start.
     count: u32,
     last_count: u32,
     dropping: bool,
-    /// When the delay will have been above the target for an interval.
+    /// Time at which the delay will have exceeded the target for an interval.
     first_above: Option<Nanos>,
-    /// When the next drop is due.
+    /// Time of the next drop.
     drop_next: Nanos,
 }
 
@@ -43,7 +43,7 @@ impl Codel {
         from + Nanos(step as u64)
     }
 
-    /// Raises the drop rate after drops for want of room (`fq_codel_drop`).
+    /// Raises the drop rate after drops for lack of space (`fq_codel_drop`).
     pub(super) fn dropped_for_room(&mut self, segments: u32) {
         self.count = self.count.saturating_add(segments);
     }
@@ -64,7 +64,7 @@ impl Codel {
         }
     }
 
-    /// The segment that leaves a queue whose heads `pop` takes (`codel_dequeue`).
+    /// Returns the next segment of a queue; `pop` removes its head (`codel_dequeue`).
     pub(super) fn dequeue(
         &mut self,
         now: Nanos,
@@ -76,7 +76,7 @@ impl Codel {
         if head.is_none() || (self.dropping && !drop) {
             self.dropping = false;
         } else if self.dropping {
-            // A long queue may need drops so fast that several are due.
+            // A long queue may need a drop rate at which several drops are due.
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
                 dropped.extend(head.map(|head| head.segment));
@@ -92,7 +92,7 @@ impl Codel {
             head = pop();
             self.should_drop(head.as_ref(), now);
             self.dropping = true;
-            // Soon after the last dropping state, its drop rate is a good one to start with.
+            // Soon after the last dropping state, its drop rate is a good start.
             let delta = self.count.wrapping_sub(self.last_count);
             let recent = now.saturating_sub(self.drop_next) < Nanos(16 * INTERVAL.get());
             self.count = if delta > 1 && recent { delta } else { 1 };

@@ -8,28 +8,28 @@ use weft_units::{Bytes, Nanos};
 /// A class.
 struct Class {
     child: Box<dyn Qdisc>,
-    /// The child's next segment, taken out to learn its length as `qdisc_peek_dequeued` does. It leaves next even if the child
-    /// gets a more urgent one meanwhile.
+    /// The child's next segment, removed to learn its length, as in `qdisc_peek_dequeued`. It leaves next even if the child
+    /// receives a more urgent one in the meantime.
     peeked: Option<Segment>,
-    /// What it may still send in this round, bytes.
+    /// The remaining bytes of this round.
     deficit: u64,
     /// Whether it is in the round.
     active: bool,
 }
 
-/// Deficit round robin (Shreedhar and Varghese 1995) between classes, as `drr_enqueue` and `drr_dequeue` of the kernel do it: a class
-/// that becomes active goes to the end of the round with one quantum. A class that empties forgets its deficit.
+/// Deficit round robin (Shreedhar and Varghese 1995) between classes, as in the kernel's `drr_enqueue` and `drr_dequeue`. A class
+/// that becomes active joins the end of the round with one quantum. A class that empties loses its deficit.
 pub struct Drr {
     classes: Vec<Class>,
-    /// Classes that have something, the one whose turn it is first.
+    /// Backlogged classes, the one with the current turn first.
     active: VecDeque<u16>,
     quantum: u64,
     backlog: Backlog,
 }
 
 impl Drr {
-    /// A class per child, all with the same quantum (0 counts as 1); a segment's class beyond the last child counts as the last.
-    /// Without a child, all segments are dropped. At most 65536 children are used.
+    /// Creates a class per child, all with the same quantum (0 counts as 1). A segment's class beyond the last child counts as
+    /// the last. Without a child, all segments are dropped. At most 65536 children are used.
     pub fn new(quantum: Bytes, children: impl IntoIterator<Item = Box<dyn Qdisc>>) -> Self {
         let class = |child| Class { child, peeked: None, deficit: 0, active: false };
         let classes: Vec<_> = children.into_iter().map(class).take(1 << 16).collect();
@@ -37,7 +37,7 @@ impl Drr {
         Self { classes, active, quantum: quantum.get().max(1), backlog: Backlog::default() }
     }
 
-    /// The class whose turn it is may send its next segment, gets its quantum, or leaves the round.
+    /// Lets the class with the current turn send its next segment, refills its quantum, or removes it from the round.
     fn turn(&mut self, front: u16, now: Nanos, dropped: &mut Vec<Segment>) -> Turn {
         let class = &mut self.classes[usize::from(front)];
         let segment = match class.peeked.map_or_else(|| class.child.dequeue(now, dropped), Dequeued::Segment)
@@ -69,7 +69,7 @@ impl Drr {
     }
 }
 
-/// What a class does with its turn.
+/// The result of a class's turn.
 enum Turn {
     Sends(Segment),
     Passed,
@@ -97,7 +97,7 @@ impl Qdisc for Drr {
     fn dequeue(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued {
         let before = dropped.len();
         let mut answer = Dequeued::Empty;
-        // How many classes in a row must wait; when all do, so does the whole.
+        // Number of consecutive classes that must wait; if all must, so must the whole.
         let (mut waiting, mut earliest) = (0, Nanos::MAX);
         while let Some(&front) = self.active.front() {
             match self.turn(front, now, dropped) {

@@ -8,39 +8,39 @@ use crate::segment::{Backlog, Dequeued, Segment};
 use std::collections::VecDeque;
 use weft_units::Nanos;
 
-/// Queues (`fq_codel_init`; RFC 8290, section 5.2.5).
+/// Number of queues (`fq_codel_init`; RFC 8290, section 5.2.5).
 pub const FLOWS: u16 = 1024;
 
-/// Most segments in all (`fq_codel_init`; RFC 8290, section 5.2.3).
+/// The maximum number of segments in total (`fq_codel_init`; RFC 8290, section 5.2.3).
 pub const LIMIT: u32 = 10_240;
 
 /// Credit of a queue per round, bytes: `psched_mtu` of an Ethernet device (RFC 8290, section 5.2.4).
 pub const QUANTUM: u32 = 1514;
 
-/// Most segments that are dropped at once when the limit is exceeded (`drop_batch_size`).
+/// The maximum number of segments dropped at once when the limit is exceeded (`drop_batch_size`).
 const DROP_BATCH: u32 = 64;
 
-/// No queue yet.
+/// The absence of a queue.
 const NONE: u16 = u16::MAX;
 
 /// A queue.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     list: List,
-    /// Bytes that it may still send in this round.
+    /// The remaining bytes of this round.
     deficit: i64,
     /// Whether it is in one of the two lists.
     listed: bool,
     codel: Codel,
 }
 
-/// Flows are hashed to queues that take turns, new ones before old ones, and CoDel drops at each queue's head. Memory is not limited,
-/// and nothing is marked: a [`Segment`] does not say whether it may be.
+/// Flows are hashed to queues that take turns, new ones before old ones, and CoDel drops at each queue's head. Memory is not
+/// limited. Nothing is marked, because a [`Segment`] does not state its ECN capability.
 #[derive(Clone, Debug)]
 pub struct FqCodel {
     perturbation: u64,
     limit: u32,
-    /// By hash: its queue, once it has had something. A queue keeps its CoDel state when it is empty.
+    /// By hash: its queue, after its first segment. An empty queue keeps its CoDel state.
     table: Vec<u16>,
     flows: Vec<Flow>,
     new: VecDeque<u16>,
@@ -50,12 +50,12 @@ pub struct FqCodel {
 }
 
 impl FqCodel {
-    /// With the kernel's defaults, and a hash that depends on `perturbation`.
+    /// Creates one with the kernel's defaults, and a hash that depends on `perturbation`.
     pub fn new(perturbation: u64) -> Self {
         Self::with_limit(LIMIT, perturbation)
     }
 
-    /// Holds at most `limit` segments.
+    /// Creates one that holds at most `limit` segments.
     pub fn with_limit(limit: u32, perturbation: u64) -> Self {
         Self {
             perturbation,
@@ -69,7 +69,7 @@ impl FqCodel {
         }
     }
 
-    /// The queue of a segment's flow.
+    /// Returns the queue of a segment's flow.
     fn queue_of(&mut self, segment: &Segment) -> u16 {
         let hash = mix(self.perturbation, segment.flow.0) % u64::from(FLOWS);
         let entry = &mut self.table[hash as usize];
@@ -80,8 +80,8 @@ impl FqCodel {
         *entry
     }
 
-    /// Drops from the head of the queue with most bytes until half of them are gone, or a batch (`fq_codel_drop`). The search is
-    /// linear, as the kernel's, and pays for up to a batch of segments.
+    /// Drops from the head of the queue with the most bytes until half of them or a batch are dropped (`fq_codel_drop`). The
+    /// linear search, as in the kernel, is amortised over a batch of segments.
     fn drop_fattest(&mut self, dropped: &mut Vec<Segment>) {
         let holding = self.flows.iter_mut().filter(|flow| flow.list.backlog.segments > 0);
         let Some(flow) =
@@ -143,7 +143,7 @@ impl Qdisc for FqCodel {
                 return Dequeued::Segment(segment);
             }
             list.pop_front();
-            // A new queue that empties passes through the old ones once, so that it cannot starve them.
+            // A new queue that empties passes through the old ones once, to prevent starvation of the old ones.
             if is_new && !self.old.is_empty() {
                 self.old.push_back(index);
             } else {

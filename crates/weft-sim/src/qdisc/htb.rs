@@ -6,10 +6,10 @@ use super::bucket::TokenBucket;
 use crate::segment::{Backlog, Dequeued, Segment};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// Bytes of the largest packet that `tc` assumes for a burst (`htb_parse_class_opt` of iproute2).
+/// The maximum packet length that `tc` assumes for a burst (`htb_parse_class_opt` of iproute2).
 const BURST_MTU: u64 = 1600;
 
-/// Ticks per second by which `tc` computes a burst: `get_hz` of iproute2 reads those of high-resolution timers.
+/// Ticks per second for `tc`'s computation of a burst: `get_hz` of iproute2 returns those of high-resolution timers.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Quotient of rate and quantum (`r2q`), and the bounds of a quantum (`htb_change_class`).
@@ -17,23 +17,23 @@ const RATE_TO_QUANTUM: u64 = 10;
 const QUANTUM_MIN: u64 = 1000;
 const QUANTUM_MAX: u64 = 200_000;
 
-/// What a class may do (`htb_cmode`).
+/// The permission of a class to send (`htb_cmode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    /// It has nothing.
+    /// It has no segments.
     Idle,
-    /// It may send at its own rate.
+    /// It may send within its own rate.
     CanSend,
-    /// It has used up its rate and may send at that of the whole.
+    /// Its rate is used up; it may borrow from the rate of the whole.
     MayBorrow,
-    /// It has used up its ceiling.
+    /// Its ceiling is used up.
     CannotSend,
-    /// What it has must wait.
+    /// Its segments must wait in the child.
     ChildWaits,
 }
 
 impl Mode {
-    /// The row of classes that take turns (`row[level]`); none for those that may not send.
+    /// Returns the row of classes in which it takes turns (`row[level]`); `None` if it may not send.
     const fn row(self) -> Option<usize> {
         match self {
             Self::CanSend => Some(0),
@@ -48,15 +48,15 @@ struct Class {
     child: Box<dyn Qdisc>,
     rate: TokenBucket,
     ceiling: TokenBucket,
-    /// Bytes that it may still send in a turn, by row.
+    /// Remaining bytes of a turn, by row.
     deficit: [i64; 2],
     mode: Mode,
 }
 
-/// A set of classes that take turns in the order of their numbers.
+/// A set of classes that take turns in numeric order.
 struct Row {
     words: Vec<u64>,
-    /// Whose turn it is, or the next one that is in the set.
+    /// The class with the current turn, or the next one in the set.
     turn: usize,
 }
 
@@ -73,7 +73,7 @@ impl Row {
         self.words[class / 64] &= !(1 << (class % 64));
     }
 
-    /// The member whose turn it is; looks at one word per 64 classes.
+    /// Returns the member with the current turn; examines one word per 64 classes.
     fn current(&self) -> Option<usize> {
         let from = self.turn / 64;
         let later = !0 << (self.turn % 64);
@@ -86,24 +86,25 @@ impl Row {
     }
 }
 
-/// Classes with equal guaranteed rates, which may borrow from each other up to the rate of the whole: in `tc`'s terms a class with
-/// rate and ceiling of the whole, below it one per traffic class with an equal part of the rate and the same ceiling.
+/// Classes with equal guaranteed rates, which may borrow from each other up to the rate of the whole. In `tc`'s terms: a root
+/// class with rate and ceiling of the whole, and a child per traffic class with an equal part of the rate and the same ceiling.
 ///
-/// As in `htb_dequeue`, classes within their own rate go first and take turns; then those that borrow, when the whole owes nothing.
-/// A segment is charged after it has left, so a bucket may owe; that is what holds the rate with segments larger than the burst.
+/// As in `htb_dequeue`, classes within their own rate come first and take turns. Borrowing classes come next, if the whole has no
+/// debt. A segment is charged after it has left, so a bucket may go into debt. This keeps the rate even with segments larger than
+/// the burst.
 pub struct Htb {
     classes: Vec<Class>,
     whole: TokenBucket,
     rows: [Row; 2],
-    /// By class: when its mode changes for time alone.
+    /// By class: the time at which its mode changes without further segments.
     alarms: Alarms,
     quantum: i64,
     backlog: Backlog,
 }
 
 impl Htb {
-    /// A class per child, together at `rate`; a segment's class beyond the last child counts as the last. Without a child, all
-    /// segments are dropped.
+    /// Creates a class per child, together at `rate`. A segment's class beyond the last child counts as the last. Without a
+    /// child, all segments are dropped.
     pub fn new(rate: BitsPerSec, children: impl IntoIterator<Item = Box<dyn Qdisc>>) -> Self {
         let children: Vec<_> = children.into_iter().collect();
         let share = BitsPerSec(rate.get() / children.len().max(1) as u64);
@@ -127,7 +128,7 @@ impl Htb {
         }
     }
 
-    /// Finds a class's mode anew (`htb_class_mode`) and when it changes.
+    /// Recomputes a class's mode (`htb_class_mode`) and the time of its next change.
     fn refresh(&mut self, class: usize, now: Nanos) {
         let entry = &self.classes[class];
         let (mode, change) = if entry.child.backlog().segments == 0 {
@@ -151,7 +152,7 @@ impl Htb {
         self.alarms.set(class, change);
     }
 
-    /// Lets a class of a row send (`htb_dequeue_tree`) and charges it (`htb_charge_class`).
+    /// Lets a class of a row send (`htb_dequeue_tree`), and charges it (`htb_charge_class`).
     fn serve(&mut self, row: usize, class: usize, now: Nanos, dropped: &mut Vec<Segment>) -> Option<Segment> {
         let entry = &mut self.classes[class];
         let segment = match entry.child.dequeue(now, dropped) {
@@ -181,7 +182,7 @@ impl Htb {
         Some(segment)
     }
 
-    /// The next segment, or when to ask again.
+    /// Returns the next segment, or the time of the next attempt.
     fn choose(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued {
         loop {
             let (alarm, class) = self.alarms.first();
@@ -203,7 +204,7 @@ impl Htb {
             }
             return match borrower {
                 Some(_) => Dequeued::Wait(alarm.min(self.whole.solvent_at(now))),
-                // Without an alarm, nothing waits but classes that have no rate at all.
+                // Without an alarm, only classes with a rate of zero can wait.
                 None if alarm == Nanos::MAX && self.classes.iter().all(|class| class.mode == Mode::Idle) => {
                     Dequeued::Empty
                 }

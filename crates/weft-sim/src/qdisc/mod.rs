@@ -1,6 +1,6 @@
-//! Queueing disciplines, one per transmit queue, as the kernel's `net/sched` has them.
+//! Queueing disciplines, one per transmit queue, after the kernel's `net/sched`.
 //!
-//! A new one is a file with one type that implements [`Qdisc`], and a line in [`build`].
+//! To add one, write a file with a type that implements [`Qdisc`], and a line in [`build`].
 
 mod alarms;
 mod bucket;
@@ -31,31 +31,31 @@ pub use tbf::Tbf;
 
 /// A queueing discipline between the stack and a NIC queue's ring.
 pub trait Qdisc: Send {
-    /// Takes a segment. What is dropped for want of room, this segment or another, is pushed to `dropped`.
+    /// Takes a segment. Segments dropped for lack of space, this one or others, are pushed to `dropped`.
     fn enqueue(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>);
 
-    /// The segment that leaves next. What is dropped on the way (CoDel) is pushed to `dropped`.
+    /// Returns the next segment. Segments dropped on the way (CoDel) are pushed to `dropped`.
     fn dequeue(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued;
 
-    /// What is held, as it counts itself.
+    /// Returns the discipline's own count of its backlog.
     fn backlog(&self) -> Backlog;
 
-    /// Shows every segment that is held, each once, as it lies in the queues: the balance compares this with what came and went, so
+    /// Visits every held segment once, by walking the queues. The balance compares this with the counters of passing segments, so
     /// no counter may take part.
     fn walk(&self, visit: &mut dyn FnMut(&Segment));
 }
 
-/// Segments that SFQ holds under [`QdiscKind::PrioSfq`]: what Titan's kernel was set to.
+/// Limit of the SFQ under [`QdiscKind::PrioSfq`], in segments: the setting of Titan's kernel.
 pub const PRIO_SFQ_LIMIT: u32 = 250;
 
-/// Segments that each SFQ holds under [`QdiscKind::DrrPrioSfq`]: what the Loom paper sets.
+/// Limit of each SFQ under [`QdiscKind::DrrPrioSfq`], in segments: the setting of the Loom paper.
 pub const DRR_PRIO_SFQ_LIMIT: u32 = 32_768;
 
 /// Priority bands of a class under [`QdiscKind::DrrPrioSfq`]: the default of `tc`'s `prio`.
 pub const DRR_PRIO_SFQ_BANDS: usize = 3;
 
-/// Makes the queueing discipline of one transmit queue. `classes` is the number of the scenario's classes (0 counts as 1; a
-/// segment of a class beyond belongs to the last one), `seed` the perturbation of hashes.
+/// Creates the queueing discipline of one transmit queue. `classes` is the number of the scenario's classes (0 counts as 1; a
+/// segment of a class beyond belongs to the last one). `seed` perturbs hashes.
 pub fn build(kind: &QdiscKind, classes: u16, seed: u64) -> Box<dyn Qdisc> {
     let classes = classes.max(1);
     match *kind {
@@ -80,13 +80,13 @@ pub fn build(kind: &QdiscKind, classes: u16, seed: u64) -> Box<dyn Qdisc> {
     }
 }
 
-/// A strict band for urgent segments (band 0) above what all others share.
+/// Returns a strict band for urgent segments (band 0) above a discipline for all others.
 fn below_urgent(others: Box<dyn Qdisc>) -> Box<dyn Qdisc> {
     Box::new(Prio::new([Box::new(Pfifo::new(pfifo::DEFAULT_LIMIT)) as Box<dyn Qdisc>, others]))
 }
 
-/// Priority bands, each with SFQ, of one class. As many flows have slots as hash buckets, since the default of 128 would refuse
-/// the first segment of a 129th flow although thousands of segments fit.
+/// Returns priority bands, each with SFQ, of one class. The number of slots equals that of hash buckets: the default of 128 would
+/// refuse the first segment of a 129th flow although thousands of segments fit.
 fn loom_class(quantum: Bytes, seed: u64) -> Box<dyn Qdisc> {
     let parameters = SfqParameters {
         limit: DRR_PRIO_SFQ_LIMIT,

@@ -5,8 +5,7 @@ use crate::segment::{Backlog, Dequeued, Segment};
 use std::collections::VecDeque;
 use weft_units::Nanos;
 
-/// Segments that it holds by default: the transmit queue length of an Ethernet device (`DEFAULT_TX_QUEUE_LEN`), as
-/// `fifo_init` has it.
+/// The default limit in segments: the transmit queue length of an Ethernet device (`DEFAULT_TX_QUEUE_LEN`), as in `fifo_init`.
 pub const DEFAULT_LIMIT: u32 = 1000;
 
 /// A FIFO that drops what arrives when it is full.
@@ -18,7 +17,7 @@ pub struct Pfifo {
 }
 
 impl Pfifo {
-    /// Holds at most `limit` segments.
+    /// Creates one that holds at most `limit` segments.
     pub const fn new(limit: u32) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -27,7 +26,7 @@ impl Pfifo {
         }
     }
 
-    /// The segment that leaves next.
+    /// Returns the next segment without removing it.
     pub fn front(&self) -> Option<&Segment> {
         self.queue.front()
     }

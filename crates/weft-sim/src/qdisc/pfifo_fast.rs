@@ -5,14 +5,14 @@ use crate::segment::{Backlog, Dequeued, Segment};
 use std::collections::VecDeque;
 use weft_units::Nanos;
 
-/// Segments in all bands together: `tx_queue_len` of an Ethernet device (`DEFAULT_TX_QUEUE_LEN`).
+/// Limit in segments of all bands together: `tx_queue_len` of an Ethernet device (`DEFAULT_TX_QUEUE_LEN`).
 pub const DEFAULT_LIMIT: u32 = 1000;
 
-/// Bands (`PFIFO_FAST_BANDS`).
+/// Number of bands (`PFIFO_FAST_BANDS`).
 const BANDS: usize = 3;
 
-/// Three bands. The limit is for all of them together, as `pfifo_fast_enqueue` had it before Linux 4.16; later kernels give each
-/// band an array of `tx_queue_len`.
+/// Three bands with a common limit, as in `pfifo_fast_enqueue` before Linux 4.16. Later kernels give each band an array of
+/// `tx_queue_len`.
 #[derive(Clone, Debug)]
 pub struct PfifoFast {
     bands: [VecDeque<Segment>; BANDS],
@@ -21,7 +21,7 @@ pub struct PfifoFast {
 }
 
 impl PfifoFast {
-    /// Holds at most `limit` segments.
+    /// Creates one that holds at most `limit` segments.
     pub fn new(limit: u32) -> Self {
         Self { bands: Default::default(), limit, backlog: Backlog::default() }
     }

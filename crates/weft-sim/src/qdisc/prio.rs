@@ -1,18 +1,18 @@
-//! Strict priority bands, each with a queueing discipline of its own (`prio`).
+//! Strict priority bands, each with its own queueing discipline (`prio`).
 
 use super::Qdisc;
 use crate::segment::{Backlog, Dequeued, Segment};
 use weft_units::Nanos;
 
-/// Strict bands, the first the most urgent (`prio_dequeue`). A band that must wait lets the later ones go first.
+/// Strict bands, the first the most urgent (`prio_dequeue`). While a band must wait, later bands may send.
 pub struct Prio {
     bands: Vec<Box<dyn Qdisc>>,
     backlog: Backlog,
 }
 
 impl Prio {
-    /// One band per child, the most urgent first; a segment's band beyond the last child counts as the last. Without a child, all
-    /// segments are dropped.
+    /// Creates a band per child, the most urgent first. A segment's band beyond the last child counts as the last. Without a
+    /// child, all segments are dropped.
     pub fn new(children: impl IntoIterator<Item = Box<dyn Qdisc>>) -> Self {
         Self { bands: children.into_iter().collect(), backlog: Backlog::default() }
     }

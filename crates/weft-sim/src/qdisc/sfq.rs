@@ -1,4 +1,4 @@
-//! Stochastic fair queueing, as the kernel's `sch_sfq` does it.
+//! Stochastic fair queueing, after the kernel's `sch_sfq`.
 
 use super::Qdisc;
 use super::hash::mix;
@@ -7,44 +7,44 @@ use crate::segment::{Backlog, Dequeued, Segment, StreamId};
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos};
 
-/// Hash buckets (`SFQ_DEFAULT_HASH_DIVISOR`).
+/// The default number of hash buckets (`SFQ_DEFAULT_HASH_DIVISOR`).
 pub const DEFAULT_DIVISOR: u16 = 1024;
 
-/// Slots, and so flows at a time (`SFQ_DEFAULT_FLOWS`).
+/// The default number of slots, and so of simultaneous flows (`SFQ_DEFAULT_FLOWS`).
 pub const DEFAULT_FLOWS: u16 = 128;
 
-/// Most segments of one slot, and by default of all (`SFQ_MAX_DEPTH`).
+/// The maximum number of segments in one slot, and by default in total (`SFQ_MAX_DEPTH`).
 pub const MAX_DEPTH: u16 = 127;
 
-/// Quantum where none is given: `psched_mtu` of an Ethernet device, bytes.
+/// The default quantum: `psched_mtu` of an Ethernet device, in bytes.
 pub const DEFAULT_QUANTUM: u64 = 1514;
 
-/// Credits count in units of this many bytes, rounded up per segment (`SFQ_ALLOT_SHIFT`).
+/// Unit of credits in bytes, rounded up per segment (`SFQ_ALLOT_SHIFT`).
 const ALLOT_UNIT: u64 = 8;
 
-/// Most slots (`SFQ_MAX_FLOWS`).
+/// The maximum number of slots (`SFQ_MAX_FLOWS`).
 const MAX_FLOWS: u16 = u16::MAX - MAX_DEPTH;
 
-/// No slot (`SFQ_EMPTY_SLOT`).
+/// The absence of a slot (`SFQ_EMPTY_SLOT`).
 const NONE: u16 = u16::MAX;
 
-/// What can be set (`tc_sfq_qopt_v1`).
+/// Parameters of the discipline (`tc_sfq_qopt_v1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SfqParameters {
-    /// Credit of a slot per round. Below the MTU it works, but takes many rounds per segment.
+    /// Credit of a slot per round. A value below the MTU works, but needs many rounds per segment.
     pub quantum: Bytes,
-    /// Most segments in all, at least 1.
+    /// The maximum number of segments in total, at least 1.
     pub limit: u32,
-    /// Most segments of one slot, 1 to [`MAX_DEPTH`].
+    /// The maximum number of segments of one slot, 1 to [`MAX_DEPTH`].
     pub depth: u16,
-    /// Most slots in use at a time; what belongs to one more is dropped.
+    /// The maximum number of slots in use; segments of a further flow are dropped.
     pub flows: u16,
-    /// Hash buckets, at least 1.
+    /// Number of hash buckets, at least 1.
     pub divisor: u16,
 }
 
 impl SfqParameters {
-    /// The kernel's defaults (`sfq_init`) with this quantum.
+    /// Returns the kernel's defaults (`sfq_init`) with this quantum.
     pub const fn new(quantum: Bytes) -> Self {
         let (depth, flows, divisor) = (MAX_DEPTH, DEFAULT_FLOWS, DEFAULT_DIVISOR);
         Self { quantum, limit: MAX_DEPTH as u32, depth, flows, divisor }
@@ -55,18 +55,18 @@ impl SfqParameters {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     list: List,
-    /// Credit that is left in this round, in [`ALLOT_UNIT`]s.
+    /// Remaining credit of this round, in [`ALLOT_UNIT`]s.
     allot: i64,
     bucket: u16,
-    /// Neighbours among the slots that hold as many segments.
+    /// Neighbours among the slots with the same number of segments.
     previous: u16,
     next: u16,
 }
 
-/// Stochastic fair queueing. Flows are hashed into buckets, and the buckets that have something take turns with a deficit:
-/// a slot sends while its `allot` is positive, so it may overdraw by most of a segment and waits for it later. Two details of
-/// `sfq_dequeue` matter: `allot` counts units of eight bytes, each segment rounded up, and a slot that empties is forgotten, with
-/// what it owes. A flow whose queue keeps running empty gets a fresh quantum each time.
+/// Stochastic fair queueing. Flows are hashed into buckets, and backlogged buckets take turns by deficit. A slot sends while its
+/// `allot` is positive, so it may overdraw by almost a segment, and waits for it later. Two details of `sfq_dequeue` matter.
+/// `allot` counts units of eight bytes, rounded up per segment. A slot that empties is released with its debt, so a flow whose
+/// queue often empties gets a new quantum each time.
 #[derive(Clone, Debug)]
 pub struct Sfq {
     parameters: SfqParameters,
@@ -77,22 +77,22 @@ pub struct Sfq {
     table: Vec<u16>,
     slots: Vec<Slot>,
     free: Vec<u16>,
-    /// The slots in the round, the one whose turn it is first.
+    /// The slots in the round, the one with the current turn first.
     round: VecDeque<u16>,
-    /// By number of segments: a chain of the slots that hold as many (`dep`).
+    /// By number of segments: a chain of the slots with this number (`dep`).
     by_depth: Vec<u16>,
-    /// Segments of the longest slot.
+    /// Number of segments of the longest slot.
     deepest: u16,
     store: Store,
     backlog: Backlog,
 }
 
 impl Sfq {
-    /// An empty one; parameters out of range are brought into it. Its hash depends on `perturbation`, which does not change.
+    /// Creates an empty one; parameters are clamped to their ranges. Its hash depends on `perturbation`, which does not change.
     pub fn new(parameters: SfqParameters, perturbation: u64) -> Self {
         let depth = parameters.depth.clamp(1, MAX_DEPTH);
         let flows = parameters.flows.clamp(1, MAX_FLOWS);
-        // What no slot could hold is no limit (`sfq_change`).
+        // A limit beyond the capacity of all slots has no effect (`sfq_change`).
         let limit = parameters.limit.clamp(1, u32::from(depth) * u32::from(flows));
         let divisor = parameters.divisor.max(1);
         let quantum = parameters.quantum.get().div_ceil(ALLOT_UNIT).clamp(1, u32::MAX.into());
@@ -111,13 +111,13 @@ impl Sfq {
         }
     }
 
-    /// The hash bucket of a flow; flows of one bucket are one to this discipline.
+    /// Returns the hash bucket of a flow; the discipline treats flows of one bucket as one.
     pub fn bucket(&self, flow: StreamId) -> u16 {
         let bucket = mix(self.perturbation, flow.0) % u64::from(self.parameters.divisor);
         u16::try_from(bucket).expect("the divisor has 16 bits")
     }
 
-    /// The slot of a bucket, a new one if it has none; none when all are taken.
+    /// Returns the slot of a bucket, a new one if necessary; `None` if all are in use.
     fn slot_of(&mut self, bucket: u16) -> Option<u16> {
         let slot = self.table[usize::from(bucket)];
         if slot != NONE {
@@ -129,7 +129,7 @@ impl Sfq {
             slot
         } else if self.slots.len() < usize::from(self.parameters.flows) {
             self.slots.push(fresh);
-            // One place each, so that giving slots back never allocates.
+            // One entry per slot, so that releasing slots never allocates.
             self.free.reserve(self.slots.len());
             u16::try_from(self.slots.len() - 1).expect("fewer than MAX_FLOWS")
         } else {
@@ -139,7 +139,7 @@ impl Sfq {
         Some(slot)
     }
 
-    /// Gives back an empty slot, which has left the round.
+    /// Releases an empty slot that has left the round.
     fn forget(&mut self, slot: u16) {
         self.table[usize::from(self.slots[usize::from(slot)].bucket)] = NONE;
         self.free.push(slot);
@@ -149,7 +149,7 @@ impl Sfq {
         u16::try_from(self.slots[usize::from(slot)].list.backlog.segments).expect("at most MAX_DEPTH")
     }
 
-    /// Moves a slot, which held `before` segments, to the chain of those that hold as many as it does now (`sfq_inc`, `sfq_dec`).
+    /// Moves a slot that held `before` segments to the chain of its current number (`sfq_inc`, `sfq_dec`).
     fn depth_changed(&mut self, slot: u16, before: u16) {
         if before > 0 {
             let Slot { previous, next, .. } = self.slots[usize::from(slot)];
@@ -175,7 +175,7 @@ impl Sfq {
         }
     }
 
-    /// Drops the last segment of the longest slot (`sfq_drop`). When all hold one, that of the slot whose turn it is.
+    /// Drops the last segment of the longest slot (`sfq_drop`). If all hold one, that of the slot with the current turn.
     fn drop_longest(&mut self, dropped: &mut Vec<Segment>) {
         let slot = match self.deepest {
             0 => return,

@@ -1,19 +1,19 @@
-//! Segments of many FIFOs in one slab, so that no FIFO allocates once the slab has its size.
+//! Segments of many FIFOs in one slab, so that FIFOs do not allocate after the slab has its size.
 
 use crate::segment::{Backlog, Segment};
 use weft_units::{Bytes, Nanos};
 
-/// No node.
+/// The absence of a node.
 const NONE: u32 = u32::MAX;
 
 impl Backlog {
-    /// Counts a segment in.
+    /// Counts an added segment.
     pub(crate) fn add(&mut self, segment: &Segment) {
         self.segments += 1;
         self.bytes += Bytes(segment.len.into());
     }
 
-    /// Counts a segment out.
+    /// Counts a removed segment.
     pub(crate) fn take(&mut self, segment: &Segment) {
         self.segments -= 1;
         self.bytes -= Bytes(segment.len.into());
@@ -24,7 +24,7 @@ impl Backlog {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     segment: Segment,
-    /// When it was enqueued.
+    /// Time of its enqueueing.
     at: Nanos,
     previous: u32,
     next: u32,
@@ -37,28 +37,28 @@ pub(super) struct Store {
     free: u32,
 }
 
-/// A FIFO in a [`Store`]; always used with the same one.
+/// A FIFO in a [`Store`]; always used with the same store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     head: u32,
     tail: u32,
-    /// What it holds.
+    /// Its backlog.
     pub(super) backlog: Backlog,
 }
 
 impl List {
-    /// An empty one.
+    /// The empty list.
     pub(super) const EMPTY: Self =
         Self { head: NONE, tail: NONE, backlog: Backlog { segments: 0, bytes: Bytes::ZERO } };
 }
 
 impl Store {
-    /// An empty one.
+    /// Creates an empty store.
     pub(super) const fn new() -> Self {
         Self { nodes: Vec::new(), free: NONE }
     }
 
-    /// Puts a segment at the end of `list`.
+    /// Appends a segment to `list`.
     pub(super) fn push_back(&mut self, list: &mut List, segment: Segment, at: Nanos) {
         let node = Node { segment, at, previous: list.tail, next: NONE };
         let index = if self.free == NONE {
@@ -79,7 +79,7 @@ impl Store {
         list.backlog.add(&segment);
     }
 
-    /// Takes the first segment of `list`, with the time at which it was enqueued.
+    /// Removes the first segment of `list`; returns it with the time of its enqueueing.
     pub(super) fn pop_front(&mut self, list: &mut List) -> Option<(Segment, Nanos)> {
         let index = list.head;
         let node = *self.nodes.get(index as usize)?;
@@ -94,7 +94,7 @@ impl Store {
         Some((node.segment, node.at))
     }
 
-    /// Takes the last segment of `list`.
+    /// Removes the last segment of `list`.
     pub(super) fn pop_back(&mut self, list: &mut List) -> Option<Segment> {
         let index = list.tail;
         let node = *self.nodes.get(index as usize)?;
@@ -109,7 +109,7 @@ impl Store {
         Some(node.segment)
     }
 
-    /// Shows the segments of `list`, from the first to the last.
+    /// Visits the segments of `list`, from the first to the last.
     pub(super) fn walk(&self, list: &List, visit: &mut dyn FnMut(&Segment)) {
         let mut index = list.head;
         while let Some(node) = self.nodes.get(index as usize) {

@@ -5,9 +5,9 @@ use super::{Pfifo, Qdisc};
 use crate::segment::{Backlog, Dequeued, Segment};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// A token bucket: the first segment leaves when the bucket holds its bytes (`tbf_dequeue`). The kernel cuts a segment larger than
-/// the burst into packets (`tbf_segment`); here it leaves whole when the bucket is full, and the bucket owes the rest, so that
-/// the rate over time is the same.
+/// A token bucket: the first segment leaves when the bucket holds its bytes (`tbf_dequeue`). The kernel cuts a segment larger
+/// than the burst into packets (`tbf_segment`). Here it leaves whole when the bucket is full, and the remainder becomes a debt,
+/// so that the rate over time is the same.
 #[derive(Clone, Debug)]
 pub struct Tbf {
     bucket: TokenBucket,
@@ -15,7 +15,7 @@ pub struct Tbf {
 }
 
 impl Tbf {
-    /// Sends at `rate`, after a pause at most `burst` at once, and holds at most `limit` segments.
+    /// Creates one that sends at `rate`, at most `burst` at once after a pause, and holds at most `limit` segments.
     pub fn new(rate: BitsPerSec, burst: Bytes, limit: u32) -> Self {
         Self { bucket: TokenBucket::new(rate, burst), queue: Pfifo::new(limit) }
     }

@@ -1,10 +1,10 @@
-//! What must hold between the values of a scenario.
+//! Consistency checks between the values of a scenario.
 
 use super::config::{FlowGroup, Host, Probe, Scenario, SchedulerKind, Topology};
 use super::item::Table;
 use weft_text::{ParseError, quoted};
 
-/// Classes: some, each once.
+/// Checks the classes: at least one, without duplicates.
 pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), ParseError> {
     let place = || root.place(&["classes"]);
     if classes.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), ParseE
     }
 }
 
-/// The topology and the number of hosts.
+/// Checks the topology against the number of hosts.
 pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), ParseError> {
     let hosts = scenario.hosts.len();
     let wrong = |what: String, hint: &str| {
@@ -62,7 +62,7 @@ pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), Pars
     }
 }
 
-/// The values of a host; `table` is what it was read from.
+/// Checks the values of a host; `table` is its source.
 pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
     let (stack, nic) = (&host.stack, &host.nic);
     let place = |part: &str, keys: &[&str]| {
@@ -118,7 +118,7 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// From where to where, which must be two of the hosts.
+/// Checks the two hosts of a flow or probe: they must exist and differ.
 fn ends(table: &Table<'_>, from: u32, to: u32, hosts: &[Host]) -> Result<(), ParseError> {
     for (key, index) in [("from", from), ("to", to)] {
         if index as usize >= hosts.len() {
@@ -138,7 +138,7 @@ fn ends(table: &Table<'_>, from: u32, to: u32, hosts: &[Host]) -> Result<(), Par
     Ok(())
 }
 
-/// Cores, which must be some of a host's.
+/// Checks that a host has these cores.
 fn cores(table: &Table<'_>, key: &str, cores: &[u32], index: u32, hosts: &[Host]) -> Result<(), ParseError> {
     let count = hosts.get(index as usize).map_or(0, |host| host.cores);
     match cores.iter().find(|core| **core >= count) {
@@ -154,7 +154,7 @@ fn cores(table: &Table<'_>, key: &str, cores: &[u32], index: u32, hosts: &[Host]
     }
 }
 
-/// A group of flows.
+/// Checks a group of flows.
 pub(super) fn flows(table: &Table<'_>, group: &FlowGroup, hosts: &[Host]) -> Result<(), ParseError> {
     ends(table, group.from, group.to, hosts)?;
     cores(table, "cores", &group.cores, group.from, hosts)?;
@@ -170,7 +170,7 @@ pub(super) fn flows(table: &Table<'_>, group: &FlowGroup, hosts: &[Host]) -> Res
     Ok(())
 }
 
-/// A probe.
+/// Checks a probe.
 pub(super) fn probe(table: &Table<'_>, probe: &Probe, hosts: &[Host]) -> Result<(), ParseError> {
     ends(table, probe.from, probe.to, hosts)?;
     cores(table, "core", probe.core.as_slice(), probe.from, hosts)

@@ -1,4 +1,4 @@
-//! Kinds of values that are one of several things, some with keys of their own.
+//! Kinds of values that are one of several alternatives, some with their own keys.
 
 use super::config::{ByteQueueLimit, QdiscKind, ReceiveSteering, SchedulerKind, Topology, Traffic};
 use super::item::Item;
@@ -7,16 +7,16 @@ use super::kinds::{Count, Flag, Rate, Size, Time};
 use weft_text::ParseError;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// What `sch_drr` and `sch_sfq` take unless told otherwise: `psched_mtu`, a full Ethernet frame without its check sequence.
+/// The default quantum of `sch_drr` and `sch_sfq`: `psched_mtu`, a full Ethernet frame without its check sequence.
 const QUANTUM: Bytes = Bytes(1514);
-/// Traffic classes of IEEE 802.1Qaz.
+/// Number of traffic classes of IEEE 802.1Qaz.
 const DCB_CLASSES: u32 = 8;
 /// A page of memory: the smallest request of the SIGCOMM'21 study's short flows.
 const REQUEST: Bytes = Bytes(4096);
 /// The payload of a UDP datagram that fills an Ethernet frame: 1500 less 20 of IPv4 and 8 of UDP.
 const DATAGRAM: Bytes = Bytes(1472);
 
-/// Declares a struct that holds what a choice has of its own.
+/// Declares a struct with the parameters of a choice.
 macro_rules! parameters {
     ($(#[$doc:meta])* $name:ident, $table:ident { $($field:ident: $type:ty = $default:expr, $kind:ty;)* }) => {
         $(#[$doc])*
@@ -28,7 +28,7 @@ macro_rules! parameters {
             }
         }
         keys! {
-            /// Its keys.
+            /// The keys of the choice.
             $table of $name { $($field: $kind,)* }
         }
     };
@@ -51,13 +51,13 @@ parameters!(Requests, REQUESTS {
 });
 parameters!(Short, SHORT { size: Bytes = Bytes::ZERO, Size<1>; interval: Nanos = Nanos::ZERO, Time<1>; });
 parameters!(Udp, UDP {
-    // A datagram's length field counts 8 bytes of UDP header, and IPv4's 20 more (RFC 768, RFC 791).
+    // The length field counts 8 bytes of UDP header, and IPv4's another 20 (RFC 768, RFC 791).
     size: Bytes = DATAGRAM, Size<1, 65_507>;
     rate: BitsPerSec = BitsPerSec::ZERO, Rate;
     poisson: bool = false, Flag;
 });
 
-/// Keys of choices that have no default, by the table that they stand in.
+/// Keys of choices without a default, by their table.
 pub(super) const REQUIRED: [(&str, &str); 7] = [
     ("dumbbell", "left"),
     ("htb", "rate"),
@@ -68,7 +68,7 @@ pub(super) const REQUIRED: [(&str, &str); 7] = [
     ("udp", "rate"),
 ];
 
-/// Reads what a choice has of its own: its keys, or nothing where every key has a default.
+/// Reads the parameters of a choice: its keys, or nothing if every key has a default.
 fn own<T: Default>(
     item: &Item<'_>,
     word: &str,
@@ -107,13 +107,13 @@ fn alone(word: &str, inner: Option<Item<'_>>) -> Result<(), ParseError> {
     })
 }
 
-/// `{ word = { keys } }`.
+/// Formats `{ word = { keys } }`.
 fn with<T>(word: &str, keys: &[Key<T>], value: &T, context: Context<'_>) -> String {
     let word = if word.contains('+') { format!("\"{word}\"") } else { word.to_owned() };
     format!("{{ {word} = {} }}", inline(keys, value, context))
 }
 
-/// Shape of the network.
+/// The shape of the network.
 pub(super) struct Shape;
 
 impl Kind for Shape {
@@ -147,7 +147,7 @@ impl Kind for Shape {
     }
 }
 
-/// Queueing discipline.
+/// The queueing discipline.
 pub(super) struct Qdisc;
 
 impl Kind for Qdisc {
@@ -185,7 +185,7 @@ impl Kind for Qdisc {
     }
 }
 
-/// Byte queue limits: `"dynamic"`, `"off"` or a size.
+/// The byte queue limit: `"dynamic"`, `"off"` or a size.
 pub(super) struct Limit;
 
 impl Kind for Limit {
@@ -212,7 +212,7 @@ impl Kind for Limit {
     }
 }
 
-/// Scheduler of the NIC.
+/// The scheduler of the NIC.
 pub(super) struct Scheduler;
 
 impl Kind for Scheduler {
@@ -244,7 +244,7 @@ impl Kind for Scheduler {
     }
 }
 
-/// Which receive queue takes a flow's packets.
+/// The steering of a flow's packets to receive queues.
 pub(super) struct Steering;
 
 /// The words of [`Steering`].
@@ -272,7 +272,7 @@ impl Kind for Steering {
     }
 }
 
-/// What a flow sends.
+/// The traffic of a flow.
 pub(super) struct Load;
 
 impl Kind for Load {
@@ -321,7 +321,7 @@ impl Kind for Load {
     }
 }
 
-/// Transmit queues: a number, or `"per-flow"`, which a scenario holds as 0.
+/// The number of transmit queues, or `"per-flow"`, stored as 0.
 pub(super) struct Queues;
 
 impl Kind for Queues {
@@ -331,7 +331,7 @@ impl Kind for Queues {
         if item.as_text() == Some("per-flow") {
             return Ok(0);
         }
-        // `struct net_device` counts more, but skb->queue_mapping is a u16.
+        // `struct net_device` allows more, but skb->queue_mapping is a u16.
         Count::<u32, 1, 65_535>::read(item, context).map_err(|error| {
             error.map_hint(|hint| format!("{hint}, or \"per-flow\" for a queue of its own for each flow"))
         })
@@ -342,7 +342,7 @@ impl Kind for Queues {
     }
 }
 
-/// When flows stop: a time or `"end"`, which a scenario holds as [`Nanos::MAX`].
+/// The stop time of flows, or `"end"`, stored as [`Nanos::MAX`].
 pub(super) struct Stop;
 
 impl Kind for Stop {
@@ -380,7 +380,7 @@ impl Kind for Core {
     }
 }
 
-/// The keys of all choices: table, keys and what they are by default.
+/// Returns the keys of all choices: table, key and default.
 pub(super) fn reference(context: Context<'_>) -> Vec<(&'static str, &'static str, String)> {
     fn of<T: Default>(
         table: &'static str,

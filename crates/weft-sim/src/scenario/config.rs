@@ -1,18 +1,18 @@
-//! The types of a scenario. A scenario file has the same names.
+//! The types of a scenario. Scenario files use the same names.
 
 use crate::cost::Costs;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// A whole scenario. With a seed, it determines a run.
+/// A complete scenario. Together with a seed, it determines a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Its name, for reports.
+    /// Name for reports.
     pub name: String,
     /// Seed of the run's random numbers.
     pub seed: u64,
-    /// How long flows run before anything is measured.
+    /// Time that flows run before the measured part.
     pub warm_up: Nanos,
-    /// How long is measured; the run ends earlier when every flow has an end and has reached it.
+    /// Length of the measured part. The run ends earlier if every flow has an end and has reached it.
     pub duration: Nanos,
     /// Intervals over which unfairness (NFM) is measured.
     pub fairness_intervals: Vec<Nanos>,
@@ -22,13 +22,13 @@ pub struct Scenario {
     pub network: Network,
     /// The hosts, by index.
     pub hosts: Vec<Host>,
-    /// Names of the traffic classes that flows and policies speak of.
+    /// Names of the traffic classes used by flows and policies.
     pub classes: Vec<String>,
-    /// Who sends what to whom.
+    /// Groups of flows.
     pub flows: Vec<FlowGroup>,
-    /// What measures latency.
+    /// Probes of latency.
     pub probes: Vec<Probe>,
-    /// What work costs the processors.
+    /// Costs of work on the processors.
     pub costs: Costs,
 }
 
@@ -39,7 +39,7 @@ pub struct Network {
     pub topology: Topology,
     /// Rate of the links of hosts.
     pub rate: BitsPerSec,
-    /// Propagation delay of a link of a host, one way, with what the switch adds.
+    /// Propagation delay of a host's link, one way, including the switch's latency.
     pub delay: Nanos,
     /// Rate of links between switches.
     pub trunk_rate: BitsPerSec,
@@ -75,7 +75,7 @@ pub enum Topology {
 pub struct Switch {
     /// Shared packet buffer.
     pub buffer: Bytes,
-    /// Dynamic threshold: a port may hold `alpha` times what is free of the buffer (Choudhury and Hahne 1998).
+    /// Dynamic threshold: a port may hold `alpha` times the free part of the buffer (Choudhury and Hahne 1998).
     pub alpha: f64,
     /// A port that holds more than this marks packets of ECN-capable flows (DCTCP's K).
     pub ecn_threshold: Option<Bytes>,
@@ -101,7 +101,7 @@ pub struct Stack {
     pub congestion_control: String,
     /// Bytes of a packet's IP part; 1500 for Ethernet, 9000 for jumbo frames.
     pub mtu: Bytes,
-    /// Largest segment (`gso_max_size`).
+    /// The maximum size of a segment (`gso_max_size`).
     pub gso: Bytes,
     /// Whether the NIC cuts segments into packets. Otherwise the stack does, at a cost per packet.
     pub tso: bool,
@@ -109,7 +109,7 @@ pub struct Stack {
     pub gro: bool,
     /// Flows whose packets GRO merges at a time: 8 up to Linux 4.18 (`MAX_GRO_SKBS`), 64 since (8 buckets of 8).
     pub gro_flows: u32,
-    /// TCP small queues: most bytes of a flow in qdisc and ring (`tcp_limit_output_bytes`); none switches it off.
+    /// TCP small queues: the maximum number of a flow's bytes in qdisc and ring (`tcp_limit_output_bytes`); `None` disables it.
     pub small_queue: Option<Bytes>,
     /// Whether two segments are always allowed (`max(2 * truesize, pacing rate >> 10)`). Titan's kernel drops this floor.
     pub small_queue_floor: bool,
@@ -121,7 +121,7 @@ pub struct Stack {
     pub send_buffer: Bytes,
     /// Receive window.
     pub receive_window: Bytes,
-    /// What an application writes at a time.
+    /// Number of bytes that an application writes at a time.
     pub write_size: Bytes,
     /// Queueing discipline of each transmit queue.
     pub qdisc: QdiscKind,
@@ -129,7 +129,7 @@ pub struct Stack {
     pub byte_queue_limit: ByteQueueLimit,
     /// Queue assignment: a name of [`crate::assignment::build`].
     pub queue_assignment: String,
-    /// Transmit packet steering: each core has queues of its own. Otherwise any core uses any queue.
+    /// Transmit packet steering: each core has its own queues. Otherwise any core uses any queue.
     pub xps: bool,
     /// A policy in weftline's language, for the NIC's policy tree or a qdisc `policy`.
     pub policy: Option<String>,
@@ -145,7 +145,7 @@ pub enum QdiscKind {
         /// DRR quantum.
         quantum: Bytes,
     },
-    /// Fair queueing with controlled delay (`fq_codel`), below a strict band as [`QdiscKind::PrioSfq`] has it.
+    /// Fair queueing with controlled delay (`fq_codel`), below a strict band as in [`QdiscKind::PrioSfq`].
     FqCodel,
     /// A token bucket per class that may borrow up to the rate of the whole (`htb`), SFQ inside each class.
     Htb {
@@ -159,7 +159,7 @@ pub enum QdiscKind {
         /// Its burst.
         burst: Bytes,
     },
-    /// DRR between classes, then priority bands, then SFQ (what the Loom paper sets up per queue).
+    /// DRR between classes, then priority bands, then SFQ (the Loom paper's setup per queue).
     DrrPrioSfq {
         /// DRR quantum between classes.
         quantum: Bytes,
@@ -169,7 +169,7 @@ pub enum QdiscKind {
 /// Byte queue limits of a NIC queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteQueueLimit {
-    /// None: the ring is the limit.
+    /// No limit except the ring.
     Off,
     /// A fixed limit.
     Fixed(Bytes),
@@ -180,31 +180,31 @@ pub enum ByteQueueLimit {
 /// A NIC.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Nic {
-    /// Transmit queues. 0: one per flow.
+    /// Number of transmit queues; 0 means one per flow.
     pub transmit_queues: u32,
     /// Receive queues; the interrupt of queue i goes to core i modulo the number of cores.
     pub receive_queues: u32,
-    /// Descriptors of a transmit ring, one per segment.
+    /// Number of descriptors of a transmit ring, one per segment.
     pub transmit_ring: u32,
-    /// Packets that a receive ring holds.
+    /// Capacity of a receive ring in packets.
     pub receive_ring: u32,
     /// Scheduler between transmit queues.
     pub scheduler: SchedulerKind,
-    /// TSO interleaving: a turn is one packet and not one segment.
+    /// TSO interleaving: a turn is one packet instead of one segment.
     pub interleaving: bool,
     /// On-chip buffer between scheduler and wire.
     pub transmit_buffer: Bytes,
     /// Dynamic queue weights (DQWA): the host sets a queue's weight to that of its flows.
     pub queue_weights: bool,
-    /// How long a weight takes from the host's decision to the NIC's use.
+    /// Time from the host's decision on a weight to the NIC's use.
     pub weight_delay: Nanos,
-    /// Shortest time between updates of the weights; changes in between are batched.
+    /// The least time between updates of the weights; changes in between are batched.
     pub weight_interval: Nanos,
-    /// Shortest time between two interrupts of a queue pair.
+    /// The least time between two interrupts of a queue pair.
     pub interrupt_interval: Nanos,
-    /// Whether a queue pair's interrupts go to a core of its own; otherwise each goes to any core.
+    /// Whether each queue pair's interrupts go to its own core; otherwise each interrupt goes to any core.
     pub pinned_interrupts: bool,
-    /// Which receive queue a flow's packets take.
+    /// The steering of a flow's packets to receive queues.
     pub receive_steering: ReceiveSteering,
 }
 
@@ -229,73 +229,73 @@ pub enum SchedulerKind {
     PolicyTree,
 }
 
-/// Which receive queue takes a flow's packets.
+/// The steering of a flow's packets to receive queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReceiveSteering {
     /// By hash.
     Rss,
-    /// To the queue beside the one that the flow's other direction is sent from (ixgbe's application targeted routing, which learns
-    /// from what is sent, and which VMDq switches off).
+    /// The queue paired with the transmit queue of the flow's other direction (ixgbe's application targeted routing, which learns
+    /// from sent packets and is disabled by VMDq).
     ToTransmitQueue,
-    /// To the core of the application that reads (aRFS).
+    /// The core of the reading application (aRFS).
     ToApplication,
-    /// To a core next to the application's, on the other NUMA node where there are two: the worst case of the SIGCOMM'21 study.
+    /// A core next to the application's, on the other NUMA node if there are two: the worst case of the SIGCOMM'21 study.
     AwayFromApplication,
 }
 
-/// Flows that are alike.
+/// A group of equal flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowGroup {
-    /// Name, for reports.
+    /// Name for reports.
     pub name: String,
-    /// How many.
+    /// Number of flows.
     pub count: u32,
     /// Index of the sending host.
     pub from: u32,
     /// Index of the receiving host.
     pub to: u32,
-    /// What it sends.
+    /// The traffic of each flow.
     pub traffic: Traffic,
     /// Class: an index into [`Scenario::classes`].
     pub class: u16,
-    /// Priority band, 0 the most urgent.
+    /// Priority band; 0 is the most urgent.
     pub band: u8,
-    /// The NIC's traffic class under DCB, as the socket's priority chooses it by `mqprio`: the flow uses this class's queues only. Any
-    /// queue without it.
+    /// The NIC's traffic class under DCB, selected by the socket's priority through `mqprio`: the flow only uses this class's
+    /// queues. `None` permits any queue.
     pub traffic_class: Option<u32>,
     /// Weight.
     pub weight: u32,
-    /// Cores of the sending applications, taken in turn. Empty: all, in turn.
+    /// Cores of the sending applications, assigned in turn; empty means all cores.
     pub cores: Vec<u32>,
-    /// Cores of the receiving applications, taken in turn. Empty: all, in turn.
+    /// Cores of the receiving applications, assigned in turn; empty means all cores.
     pub receiver_cores: Vec<u32>,
-    /// Sending threads stay on their core; otherwise they move to the least busy one when they wake.
+    /// Whether sending threads stay on their core; otherwise they move to the least busy one when they wake.
     pub pinned: bool,
-    /// When the first starts.
+    /// Start of the first flow.
     pub start: Nanos,
-    /// The starts are spread at random over this time.
+    /// Period over which the starts are spread at random.
     pub start_spread: Nanos,
-    /// When their applications are ended; `Nanos::MAX` for the end of the run.
+    /// Time at which the applications are stopped; `Nanos::MAX` for the end of the run.
     pub stop: Nanos,
 }
 
-/// What a flow sends.
+/// The traffic of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
-    /// As much as TCP lets through.
+    /// An endless TCP stream.
     Bulk,
-    /// This many bytes by TCP, then it is complete.
+    /// A TCP transfer that ends after a number of bytes.
     Transfer {
-        /// How many.
+        /// Number of bytes.
         size: Bytes,
     },
-    /// A request of some bytes by TCP to the other host, an answer of some bytes back, again and again.
+    /// TCP requests to the other host, each with an answer, repeated.
     RequestResponse {
         /// Bytes of a request.
         request: Bytes,
         /// Bytes of an answer.
         response: Bytes,
-        /// Requests under way at a time.
+        /// Number of simultaneous requests.
         outstanding: u32,
         /// Time between an answer and the next request.
         think: Nanos,
@@ -313,32 +313,32 @@ pub enum Traffic {
         size: Bytes,
         /// Rate.
         rate: BitsPerSec,
-        /// Exponential instead of equal gaps.
+        /// Whether gaps are exponential instead of equal.
         poisson: bool,
     },
 }
 
-/// A measurement of latency: small messages that are answered at once.
+/// A measurement of latency by small messages with an immediate answer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Probe {
-    /// Name, for reports.
+    /// Name for reports.
     pub name: String,
-    /// Index of the host that asks.
+    /// Index of the asking host.
     pub from: u32,
-    /// Index of the host that answers.
+    /// Index of the answering host.
     pub to: u32,
     /// Bytes of a message.
     pub size: Bytes,
     /// Time between messages.
     pub interval: Nanos,
-    /// Wait for the answer before the next message (sockperf ping-pong); otherwise open loop (ping).
+    /// Whether the next message waits for the answer (sockperf ping-pong); otherwise open loop (ping).
     pub closed_loop: bool,
-    /// Handled in the kernel (ICMP), without waking an application.
+    /// Whether the kernel answers (ICMP), without waking an application.
     pub in_kernel: bool,
     /// Class.
     pub class: u16,
     /// Priority band.
     pub band: u8,
-    /// Core of the asking application; none: chosen at random for the run.
+    /// Core of the asking application; `None` for a random choice per run.
     pub core: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Cost files: a table for each operation, with nanoseconds by category and where they come from.
+//! Cost files: a table per operation, with nanoseconds by category and their source.
 
 use super::item::{Item, Table};
 use super::keys::{Context, Kind, apply, keys, lines};
@@ -10,17 +10,17 @@ use super::tables::{Factor, Probability};
 use crate::cost::{Category, Contention, Costs, Operation};
 use weft_text::{LocatedError, ParseError, hint, quoted};
 
-/// What a scenario says instead of a cost file when nothing costs anything.
+/// The word that replaces a cost file if all work is free.
 pub(super) const FREE: &str = "free";
 /// The table of [`Contention`].
 const CONTENTION: &str = "contention";
-/// The table of what holds for the processor as a whole.
+/// The table of properties of the processor as a whole.
 const PROCESSOR: &str = "processor";
 /// Its factor on the nanoseconds of all operations and of transfers between cores.
 const FACTOR: &str = "factor";
 
 keys! {
-    /// `[contention]`.
+    /// The keys of `[contention]`.
     CONTENTION_KEYS of Contention {
         lock_transfer_ns: Nanoseconds,
         socket_transfer_ns: Nanoseconds,
@@ -53,7 +53,7 @@ number!(Nanoseconds, |n| n >= 0.0, "write nanoseconds, 0 or more, without a unit
 number!(Share, |n| (0.0..=1.0).contains(&n), "write a share from 0 to 1");
 number!(AtLeastOne, |n| n >= 1.0, "write a factor of at least 1");
 
-/// No names are needed here.
+/// An empty context: costs refer to no names.
 const NO_CONTEXT: Context<'_> = Context { classes: &[] };
 
 /// Reads a cost file.
@@ -63,7 +63,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Costs, LocatedError> {
     tables(&Table::root(&map), text).map_err(here)
 }
 
-/// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is that of the file.
+/// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is the file's.
 pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> {
     let others = [CONTENTION, PROCESSOR, SOURCE];
     let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).chain(others).collect();
@@ -99,7 +99,7 @@ pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> 
     Ok(costs)
 }
 
-/// Nanoseconds of an operation by category.
+/// Reads the nanoseconds of an operation by category.
 fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], ParseError> {
     let known: Vec<&str> = Category::ALL.iter().map(|c| c.name()).collect();
     table.refuse_unknown(&known)?;
@@ -112,7 +112,7 @@ fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], ParseE
     Ok(row)
 }
 
-/// `[contention]`.
+/// Reads `[contention]`.
 fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), ParseError> {
     apply(table, CONTENTION_KEYS, &[], value, NO_CONTEXT)?;
     if value.miss_base > value.miss_max {
@@ -126,13 +126,13 @@ fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), ParseErro
     Ok(())
 }
 
-/// Costs as the head of a scenario file can say them.
+/// Formats costs for the head of a scenario file.
 pub(super) fn show(costs: &Costs) -> String {
     debug_assert_eq!(*costs, Costs::FREE, "other costs are tables");
     format!("\"{FREE}\"")
 }
 
-/// Costs as tables whose names begin with `prefix`. `assumed` is what their source says.
+/// Formats costs as tables whose names begin with `prefix`. `assumed` is the text of their source.
 pub(super) fn write(costs: &Costs, prefix: &str, assumed: &str) -> String {
     let mut out = String::new();
     let mut sourced = Vec::new();
@@ -157,7 +157,7 @@ pub(super) fn write(costs: &Costs, prefix: &str, assumed: &str) -> String {
     out + &format!("\n[[{prefix}{SOURCE}]]\nkeys = [{keys}]\nassumed = {assumed}\n")
 }
 
-/// The keys of `[contention]` and their defaults.
+/// Returns the keys of `[contention]` and their defaults.
 pub(super) fn contention_keys() -> Vec<(&'static str, String)> {
     let value = Costs::FREE.contention;
     CONTENTION_KEYS.iter().map(|key| (key.name, (key.write)(&value, NO_CONTEXT))).collect()

@@ -1,4 +1,4 @@
-//! What a scenario has unless it says otherwise: today's Linux, a NIC of eight queues at 10 Gb/s, one flow between two hosts.
+//! The defaults of a scenario: today's Linux, a NIC of eight queues at 10 Gb/s, one flow between two hosts.
 
 use super::config::{
     ByteQueueLimit, FlowGroup, Host, Network, Nic, Probe, QdiscKind, ReceiveSteering, Scenario,
@@ -7,22 +7,22 @@ use super::config::{
 use crate::cost::Costs;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// The class that scenarios without classes have.
+/// The class of scenarios without classes.
 pub(super) const CLASS: &str = "default";
-/// Hosts of a scenario that does not say how many.
+/// The default number of hosts.
 pub(super) const HOSTS: usize = 2;
-/// The band of best-effort traffic: `prio2band` of `sch_prio` and `pfifo_fast` puts `TC_PRIO_BESTEFFORT` into the middle one.
+/// The band of best-effort traffic: `prio2band` of `sch_prio` and `pfifo_fast` maps `TC_PRIO_BESTEFFORT` to the middle one.
 const BAND: u8 = 1;
 
 impl Default for Scenario {
-    /// Two hosts and no flows yet.
+    /// Returns two hosts without flows.
     fn default() -> Self {
         Self {
             name: "scenario".to_owned(),
             seed: 1,
             warm_up: Nanos::from_millis(200),
             duration: Nanos::from_secs(1),
-            // The shortest and the longest interval of Titan's figures of fairness.
+            // The shortest and the longest interval in Titan's figures of fairness.
             fairness_intervals: vec![Nanos::from_millis(1), Nanos::from_secs(1)],
             sample_interval: Nanos::from_millis(10),
             network: Network::default(),
@@ -41,7 +41,7 @@ impl Default for Network {
         Self {
             topology: Topology::BackToBack,
             rate,
-            // A choice: a short cable (5 ns a metre) and what the PHYs at both ends take.
+            // A choice: a short cable (5 ns per metre) and the latency of the PHYs at both ends.
             delay: Nanos::from_micros(1),
             trunk_rate: rate,
             switch: Switch::default(),
@@ -64,7 +64,7 @@ impl Default for Switch {
 
 impl Default for Host {
     fn default() -> Self {
-        // A choice: a core for each queue of the NIC.
+        // A choice: a core per queue of the NIC.
         Self { cores: 8, numa_nodes: 1, stack: Stack::default(), nic: Nic::default() }
     }
 }
@@ -76,14 +76,14 @@ impl Default for Stack {
             congestion_control: "cubic".to_owned(),
             // ETH_DATA_LEN.
             mtu: Bytes(1500),
-            // GSO_LEGACY_MAX_SIZE, which dev->gso_max_size starts with.
+            // GSO_LEGACY_MAX_SIZE, the initial dev->gso_max_size.
             gso: Bytes(65_536),
             tso: true,
             gro: true,
             // 8 buckets (GRO_HASH_BUCKETS) of MAX_GRO_SKBS.
             gro_flows: 64,
-            // tcp_limit_output_bytes of Linux 4.4, the kernel of the Titan and Loom papers; it was 1 MiB from 5.0 on and is
-            // larger still since.
+            // tcp_limit_output_bytes of Linux 4.4, the kernel of the Titan and Loom papers. It is 1 MiB from 5.0 on, and larger
+            // in later kernels.
             small_queue: Some(Bytes(256 << 10)),
             small_queue_floor: true,
             dynamic_segment: None,
@@ -92,7 +92,7 @@ impl Default for Stack {
             send_buffer: Bytes(4 << 20),
             // Half of tcp_rmem[2], which is 6 MiB (tcp_adv_win_scale = 1).
             receive_window: Bytes(3 << 20),
-            // What iperf3 writes (DEFAULT_TCP_BLKSIZE).
+            // The block size of iperf3 (DEFAULT_TCP_BLKSIZE).
             write_size: Bytes(128 << 10),
             // default_qdisc_ops of net/sched/sch_generic.c.
             qdisc: QdiscKind::PfifoFast,
@@ -100,7 +100,7 @@ impl Default for Stack {
             byte_queue_limit: ByteQueueLimit::Dynamic,
             // skb_tx_hash.
             queue_assignment: "hash".to_owned(),
-            // ixgbe and mlx5 set it up when they start (netif_set_xps_queue).
+            // ixgbe and mlx5 configure it at their start (netif_set_xps_queue).
             xps: true,
             policy: None,
         }
@@ -118,7 +118,7 @@ impl Default for Nic {
             scheduler: SchedulerKind::RoundRobin,
             // Intel 82599 datasheet, section 1: TSO interleaving.
             interleaving: true,
-            // The same: 160 KB of transmit packet buffer.
+            // The same section: 160 KB of transmit packet buffer.
             transmit_buffer: Bytes(160 << 10),
             queue_weights: false,
             // A choice: a posted write over PCIe.
@@ -135,7 +135,7 @@ impl Default for Nic {
 }
 
 impl Default for FlowGroup {
-    /// One bulk flow from host 0 to host 1, without a name.
+    /// Returns one bulk flow from host 0 to host 1, without a name.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -158,13 +158,13 @@ impl Default for FlowGroup {
 }
 
 impl Default for Probe {
-    /// A ping every millisecond from host 0 to host 1, without a name.
+    /// Returns a ping per millisecond from host 0 to host 1, without a name.
     fn default() -> Self {
         Self {
             name: String::new(),
             from: 0,
             to: 1,
-            // What ping sends: 56 bytes and 8 of ICMP header.
+            // The default of ping: 56 bytes and 8 of ICMP header.
             size: Bytes(64),
             interval: Nanos::from_millis(1),
             closed_loop: false,

@@ -1,4 +1,4 @@
-//! The fuzz target: what must hold of any bytes that someone takes for a scenario or a cost file.
+//! The fuzz target: guarantees for arbitrary bytes read as a scenario or a cost file.
 
 use super::{read, write};
 use crate::cost::Costs;
@@ -7,8 +7,8 @@ use weft_text::LocatedError;
 /// The file's name in errors.
 const FILE: &str = "fuzz.toml";
 
-/// Reads `data` as a scenario, its cost file being the same text, and as a cost file. Panics when an error points outside the text or
-/// takes more than its two lines, or when a scenario that was read does not read back from what is written of it.
+/// Reads `data` as a scenario, with the same text as its cost file, and as a cost file. Panics if an error points outside the
+/// text or is not two lines, or if a scenario does not survive writing and reading.
 pub fn fuzz_scenario(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match read(&text, FILE, &mut |_| Ok(text.clone().into_owned())) {
@@ -24,7 +24,7 @@ pub fn fuzz_scenario(data: &[u8]) {
     }
 }
 
-/// What must hold of an error.
+/// Checks the guarantees of an error.
 fn check(error: &LocatedError, text: &str) {
     assert_eq!(error.to_string().lines().count(), 2, "two lines: {error}");
     assert!(!error.what.is_empty() && !error.hint.is_empty(), "{error}");

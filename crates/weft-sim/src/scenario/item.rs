@@ -1,4 +1,4 @@
-//! Values and tables of a file with their places, and what is said when they have the wrong type.
+//! Values and tables of a file with their places, and the errors of wrong types.
 
 use super::synonyms::SYNONYMS;
 use core::ops::{Range, RangeInclusive};
@@ -6,31 +6,31 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weft_text::{ParseError, hint, hint_and_all, quoted};
 
-/// A value and the key it belongs to.
+/// A value and its key.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
-    /// Its key, for messages.
+    /// The key, for messages.
     pub(super) key: &'a str,
     value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Item<'a> {
-    /// The value of `key`.
+    /// Creates the item of `key`.
     pub(super) const fn new(key: &'a str, value: &'a Spanned<DeValue<'a>>) -> Self {
         Self { key, value }
     }
 
-    /// Its place.
+    /// Returns the place of the value.
     pub(super) fn span(&self) -> Range<usize> {
         self.value.span()
     }
 
-    /// A finding at its place.
+    /// Returns an error at its place.
     pub(super) fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
         ParseError::new(self.span(), what, hint)
     }
 
-    /// The finding that it is of the wrong type.
+    /// Returns the error of a wrong type.
     pub(super) fn mistyped(&self, expected: &str, hint: impl AsRef<str>) -> ParseError {
         let given = match self.value.get_ref() {
             DeValue::String(text) => format!("the text {}", quoted(text)),
@@ -44,7 +44,7 @@ impl<'a> Item<'a> {
         self.error(format!("`{}` must be {expected}, not {given}", self.key), hint)
     }
 
-    /// The text, where it is one.
+    /// Returns the text, if it is one.
     pub(super) fn as_text(&self) -> Option<&'a str> {
         match self.value.get_ref() {
             DeValue::String(text) => Some(text),
@@ -52,12 +52,12 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The text.
+    /// Reads a text.
     pub(super) fn text(&self) -> Result<&'a str, ParseError> {
         self.as_text().ok_or_else(|| self.mistyped("a text", format!("write `{} = \"...\"`", self.key)))
     }
 
-    /// Whether it is a number, and how it is written.
+    /// Returns the number as written, if it is one.
     pub(super) fn as_number(&self) -> Option<String> {
         match self.value.get_ref() {
             DeValue::Integer(number) => Some(number.to_string()),
@@ -66,7 +66,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A whole number in a range.
+    /// Reads a whole number in a range.
     pub(super) fn whole(&self, range: &RangeInclusive<u64>) -> Result<u64, ParseError> {
         let hint = if *range.end() == u64::MAX {
             format!("write a whole number of at least {}", range.start())
@@ -82,7 +82,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// A number without a unit that `possible` accepts.
+    /// Reads a number without a unit that `possible` accepts.
     pub(super) fn number(&self, possible: impl Fn(f64) -> bool, hint: &str) -> Result<f64, ParseError> {
         let value = match self.value.get_ref() {
             DeValue::Integer(number) => {
@@ -96,7 +96,7 @@ impl<'a> Item<'a> {
         value.ok_or_else(|| self.error(format!("`{}` cannot be {}", self.key, quoted(&given)), hint))
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(super) fn boolean(&self) -> Result<bool, ParseError> {
         match self.value.get_ref() {
             DeValue::Boolean(value) => Ok(*value),
@@ -105,7 +105,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The items of a list.
+    /// Reads the items of a list.
     pub(super) fn list(&self, hint: &str) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, ParseError> {
         let key = self.key;
         match self.value.get_ref() {
@@ -119,7 +119,7 @@ impl<'a> Item<'a> {
         matches!(self.value.get_ref(), DeValue::Array(_))
     }
 
-    /// The table, where it is one. Messages call it `name`.
+    /// Returns the table, if it is one. Messages call it `name`.
     pub(super) fn as_table(&self, name: &'a str) -> Option<Table<'a>> {
         match self.value.get_ref() {
             DeValue::Table(map) => Some(Table { name, map, span: self.span() }),
@@ -127,12 +127,12 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The table.
+    /// Reads a table.
     pub(super) fn table(&self, name: &'a str) -> Result<Table<'a>, ParseError> {
         self.as_table(name).ok_or_else(|| self.mistyped("a table", format!("write its keys below `{name}`")))
     }
 
-    /// One of `words`, alone (`"tbf"`) or with something of its own (`{ tbf = ... }`). `example` shows how to write one.
+    /// Reads one of `words`, alone (`"tbf"`) or with parameters (`{ tbf = ... }`). `example` shows the syntax.
     pub(super) fn choice(
         &self,
         words: &'static [&'static str],
@@ -161,28 +161,28 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A table, and what messages call it.
+/// A table, and its name in messages.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
-    /// As in `[network]`.
+    /// The name, as in `[network]`.
     pub(super) name: &'a str,
     map: &'a DeTable<'a>,
     span: Range<usize>,
 }
 
 impl<'a> Table<'a> {
-    /// The whole file.
+    /// Returns the table of the whole file.
     pub(super) const fn root(map: &'a DeTable<'a>) -> Self {
         Self { name: "the file's head", map, span: 0..0 }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, key: &str) -> Option<Item<'a>> {
         let (key, value) = self.map.get_key_value(key)?;
         Some(Item::new(key.get_ref(), value))
     }
 
-    /// Keys and values in the order of the file, with the places of the keys.
+    /// Returns keys and values in the order of the file, with the places of the keys.
     pub(super) fn entries(&self) -> Vec<(Range<usize>, Item<'a>)> {
         let mut entries: Vec<_> =
             self.map.iter().map(|(key, value)| (key.span(), Item::new(key.get_ref(), value))).collect();
@@ -190,12 +190,12 @@ impl<'a> Table<'a> {
         entries
     }
 
-    /// The place of the first of `keys` that is there, or that of the table.
+    /// Returns the place of the first present key of `keys`, or that of the table.
     pub(super) fn place(&self, keys: &[&str]) -> Range<usize> {
         keys.iter().find_map(|key| self.get(key)).map_or(self.span.clone(), |item| item.span())
     }
 
-    /// Refuses the first key that is none of `known`.
+    /// Refuses the first key that is not in `known`.
     pub(super) fn refuse_unknown(&self, known: &[&str]) -> Result<(), ParseError> {
         for (span, item) in self.entries() {
             if !known.contains(&item.key) {

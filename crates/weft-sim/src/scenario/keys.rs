@@ -1,33 +1,33 @@
-//! Keys of a table: one line each says how it is called, read and written.
+//! Keys of a table: one line each defines the name, the reader and the writer.
 
 use super::item::{Item, Table};
 use weft_text::ParseError;
 
-/// What the meaning of a value may depend on.
+/// The environment that gives a value its meaning.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     /// The scenario's classes.
     pub(super) classes: &'a [String],
 }
 
-/// How the values of a key are read and written. What is written reads back as the same value.
+/// A kind of values: its reader and its writer. A written value reads back equal.
 pub(super) trait Kind {
-    /// What it becomes.
+    /// The type of its values.
     type Value;
 
-    /// Reads it.
+    /// Reads a value.
     fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError>;
 
-    /// Writes it as TOML, on one line.
+    /// Writes a value as TOML, on one line.
     fn write(value: &Self::Value, context: Context<'_>) -> String;
 }
 
-/// How a key is read into a `T`.
+/// A reader of a key into a `T`.
 type Read<T> = fn(&Item<'_>, &mut T, Context<'_>) -> Result<(), ParseError>;
 
 /// A key of a table that describes a `T`.
 pub(super) struct Key<T: 'static> {
-    /// Its name.
+    /// The key's name.
     pub(super) name: &'static str,
     /// Reads its value into a `T`.
     pub(super) read: Read<T>,
@@ -35,7 +35,7 @@ pub(super) struct Key<T: 'static> {
     pub(super) write: fn(&T, Context<'_>) -> String,
 }
 
-/// Declares the keys of a struct: `field: Kind`, or `field as "name": Kind` where the file says it shorter.
+/// Declares the keys of a struct: `field: Kind`, or `field as "name": Kind` if the file uses a shorter name.
 macro_rules! keys {
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $name:literal) => { $name };
@@ -55,7 +55,7 @@ macro_rules! keys {
 }
 pub(super) use keys;
 
-/// Puts what `table` says into `target`, in the order of the file. `also` are keys that the caller reads.
+/// Reads the values of `table` into `target`, in the order of the file. `also` are keys that the caller reads.
 pub(super) fn apply<T>(
     table: &Table<'_>,
     keys: &[Key<T>],
@@ -73,12 +73,12 @@ pub(super) fn apply<T>(
     Ok(())
 }
 
-/// Lines `key = value` of all keys.
+/// Formats all keys as lines `key = value`.
 pub(super) fn lines<T>(keys: &[Key<T>], value: &T, context: Context<'_>) -> String {
     keys.iter().map(|key| format!("{} = {}\n", key.name, (key.write)(value, context))).collect()
 }
 
-/// All keys as an inline table.
+/// Formats all keys as an inline table.
 pub(super) fn inline<T>(keys: &[Key<T>], value: &T, context: Context<'_>) -> String {
     let pairs: Vec<String> =
         keys.iter().map(|key| format!("{} = {}", key.name, (key.write)(value, context))).collect();

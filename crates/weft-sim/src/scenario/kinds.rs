@@ -8,22 +8,22 @@ use core::str::FromStr;
 use weft_text::{ParseError, hint_and_all, quoted, steers};
 use weft_units::{BitsPerSec, Bytes, Nanos, ParseUnitError};
 
-/// The word for what is switched off or absent.
+/// The word for a disabled or absent value.
 const OFF: &str = "off";
 
-/// A TOML string.
+/// Formats a TOML string.
 pub(super) fn text(value: &str) -> String {
     toml::Value::String(value.to_owned()).to_string()
 }
 
-/// Whether a text may go without a unit.
+/// Whether a value may omit its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
     Required,
     Optional,
 }
 
-/// Reads a quantity with a unit; `plain` is the unit that a bare number may have meant, where text may go without one.
+/// Reads a quantity with a unit; `plain` is the unit that a bare number may have meant if the unit may be omitted.
 fn quantity<T>(item: &Item<'_>, unit: &str, with: Unit) -> Result<T, ParseError>
 where
     T: FromStr<Err = ParseUnitError>,
@@ -47,7 +47,7 @@ where
     })
 }
 
-/// `value` in the largest of `units` that divides it.
+/// Formats `value` in the largest of `units` that divides it.
 fn exact(value: u64, units: &[(u64, &str)], least: &str) -> String {
     let unit = units.iter().find(|(factor, _)| value > 0 && value.is_multiple_of(*factor));
     unit.map_or_else(
@@ -56,7 +56,7 @@ fn exact(value: u64, units: &[(u64, &str)], least: &str) -> String {
     )
 }
 
-/// Bytes in a range.
+/// A number of bytes in a range.
 pub(super) struct Size<const MIN: u64, const MAX: u64 = { u64::MAX }>;
 
 impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
@@ -85,7 +85,7 @@ impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     }
 }
 
-/// A time of at least so many nanoseconds.
+/// A time of at least `MIN` nanoseconds.
 pub(super) struct Time<const MIN: u64>;
 
 impl<const MIN: u64> Kind for Time<MIN> {
@@ -107,7 +107,7 @@ impl<const MIN: u64> Kind for Time<MIN> {
     }
 }
 
-/// A rate above zero.
+/// A positive rate.
 pub(super) struct Rate;
 
 impl Kind for Rate {
@@ -158,7 +158,7 @@ impl Kind for Flag {
     }
 }
 
-/// What may be `"off"`.
+/// A value that may also be `"off"`.
 pub(super) struct OrOff<K>(PhantomData<K>);
 
 impl<K: Kind> Kind for OrOff<K> {
@@ -194,7 +194,7 @@ impl<K: Kind> Kind for ListOf<K> {
     }
 }
 
-/// A name on one line, not empty.
+/// A name on one line; not empty.
 pub(super) struct Name;
 
 impl Kind for Name {
@@ -214,7 +214,7 @@ impl Kind for Name {
     }
 }
 
-/// A text of any number of lines, not empty.
+/// A text of any number of lines; not empty.
 pub(super) struct Text;
 
 impl Kind for Text {
@@ -233,7 +233,7 @@ impl Kind for Text {
     }
 }
 
-/// One of the names of a table in the code.
+/// Reads one of the names known to the program.
 fn listed(item: &Item<'_>, what: &str, names: &[&str]) -> Result<String, ParseError> {
     let text = item.text()?;
     if names.contains(&text) {

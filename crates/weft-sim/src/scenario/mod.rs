@@ -1,4 +1,4 @@
-//! What is simulated: hosts, network, flows and probes, as data; and the files that say it (docs/scenario-files.md).
+//! Scenarios: hosts, network, flows and probes as data, and their files (docs/scenario-files.md).
 
 mod check;
 mod choices;
@@ -28,12 +28,12 @@ use crate::cost::Costs;
 use weft_text::LocatedError;
 
 impl Costs {
-    /// Reads a cost file: a table for each operation with nanoseconds by category, and `[contention]`. What is left out is zero;
-    /// `[processor]` has a factor on all of them. `file` is its name, for errors.
+    /// Reads a cost file: a table per operation with nanoseconds by category, and `[contention]`. Missing values are zero.
+    /// `[processor]` has a factor on all of them. `file` names the text in errors.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place: the text is not TOML, a name is unknown, a number is negative or missing, or what
-    /// costs something has no source.
+    /// The first error, with its place: the text is not TOML, a name is unknown, a number is negative or missing, or a cost has
+    /// no source.
     pub fn read(text: &str, file: &str) -> Result<Self, LocatedError> {
         costs::read(text, file)
     }

@@ -1,4 +1,4 @@
-//! From a scenario file's text to a scenario.
+//! Reads scenario files.
 
 use super::check;
 use super::config::{FlowGroup, Host, Probe, Scenario};
@@ -15,15 +15,15 @@ use crate::cost::Costs;
 use toml::de::DeTable;
 use weft_text::{LocatedError, ParseError, quoted, steers};
 
-/// Longest file that is read, which bounds time and memory.
+/// The maximum length of a file, in bytes; bounds time and memory.
 const TEXT_MAX: usize = 4 << 20;
 
-/// Reads a scenario. `file` is its name, for errors. `costs` gives the text of the cost file that the scenario names, by its path
-/// as written there, which counts from the scenario file's folder; or says why it cannot.
+/// Reads a scenario. `file` names the text in errors. `costs` returns the text of the scenario's cost file by its path as written
+/// there, relative to the scenario file's folder, or the reason for its failure.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place: the text is not TOML, a key is unknown, a value has the wrong type, lacks its unit,
-/// is impossible, or does not fit another; a key has no source where others have one; or the cost file cannot be read.
+/// The first error, with its place. Examples: the text is not TOML, a key is unknown, or a value has the wrong type, lacks its
+/// unit, is out of range or contradicts another one. A key lacks a source while others have one. The cost file cannot be read.
 pub fn read(
     text: &str,
     file: &str,
@@ -33,7 +33,7 @@ pub fn read(
     let map = parse(text).map_err(here)?;
     let root = Table::root(&map);
     let mut scenario = head(&root, file).map_err(here)?;
-    // A scenario of one's own may go without; as soon as it says where one value comes from, it must say it of all.
+    // A scenario may omit all sources. If it states one, it must state all of them.
     if root.get(SOURCE).is_some() {
         sources::check(&root, text, SourcedFile::Scenario).map_err(here)?;
     }
@@ -55,7 +55,7 @@ pub fn read(
     Ok(scenario)
 }
 
-/// How to say where costs are.
+/// The syntax of a reference to costs.
 const COSTS_HINT: &str =
     "its path counts from the scenario file's folder; `costs = \"free\"` does without one";
 
@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<DeTable<'_>, ParseError> {
     })
 }
 
-/// The path of a file named relative to the folder of another.
+/// Returns the path of a file that is relative to the folder of another.
 fn beside(file: &str, path: &str) -> String {
     match file.rfind('/') {
         Some(slash) if !path.starts_with('/') => format!("{}{path}", &file[..=slash]),
@@ -79,14 +79,14 @@ fn beside(file: &str, path: &str) -> String {
     }
 }
 
-/// The file's name without folder and ending, or none where nothing visible is left.
+/// Returns the file's name without folder and extension; `None` if nothing visible remains.
 fn stem(file: &str) -> Option<String> {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let name = name.strip_suffix(".toml").unwrap_or(name);
     (!name.is_empty() && !name.contains(steers)).then(|| name.to_owned())
 }
 
-/// Everything but the costs.
+/// Reads everything except the costs.
 fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
     let mut scenario = Scenario::default();
     if let Some(name) = stem(file) {
@@ -130,7 +130,7 @@ fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
     Ok(Scenario { flows, probes, classes, ..scenario })
 }
 
-/// `[network]`.
+/// Reads `[network]`.
 fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Result<(), ParseError> {
     let table = item.table("[network]")?;
     let network = &mut scenario.network;
@@ -144,7 +144,7 @@ fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Re
     Ok(())
 }
 
-/// Stack and NIC of a host, and what must hold between its values.
+/// Reads and checks the stack and NIC of a host.
 fn parts(
     table: &Table<'_>,
     [stack, nic]: [&'static str; 2],
@@ -160,7 +160,7 @@ fn parts(
     check::host(table, host)
 }
 
-/// The hosts: a number of equal ones, or what differs from `[host]`, by index.
+/// Reads the hosts: a number of equal ones, or the differences from `[host]`, by index.
 fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Host>, ParseError> {
     let Some(item) = root.get("hosts") else { return Ok(vec![usual.clone(); defaults::HOSTS]) };
     if !item.is_list() {
@@ -196,7 +196,7 @@ fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Hos
     Ok(all.into_iter().map(|host| host.unwrap_or_else(|| usual.clone())).collect())
 }
 
-/// A list of tables such as `[[flows]]`.
+/// Reads a list of tables such as `[[flows]]`.
 fn groups<T: Default>(
     root: &Table<'_>,
     key: &str,

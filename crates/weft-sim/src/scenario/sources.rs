@@ -1,7 +1,7 @@
-//! Where the values of a file come from: its `[[source]]` entries (docs/scenario-files.md, "Sources").
+//! The sources of a file's values: its `[[source]]` entries (docs/scenario-files.md, "Sources").
 //!
-//! An entry names keys and has one of six kinds: `paper`, `kernel`, `datasheet`, `standard`, `fitted`, `assumed`. A key is covered
-//! by the longest entry that it begins with; what is a label, or the name of a rule of the kernel, needs none.
+//! An entry names keys and has one of six kinds: `paper`, `kernel`, `datasheet`, `standard`, `fitted`, `assumed`. The longest
+//! entry that is a prefix of a key covers it. Labels and names of the kernel's rules need no source.
 
 use super::item::{Item, Table};
 use super::read::parse;
@@ -11,11 +11,11 @@ use weft_text::{LocatedError, ParseError, nearest, quoted};
 
 /// The key of the entries.
 pub(super) const SOURCE: &str = "source";
-/// The kinds, in the order in which messages name them.
+/// The kinds, in the order of messages.
 const KINDS: [&str; 6] = ["paper", "kernel", "datasheet", "standard", "fitted", "assumed"];
-/// What an entry may have beside its kind.
+/// The further keys of an entry.
 const BESIDE: [&str; 3] = ["keys", "candidates", "note"];
-/// Labels, references, and keys whose words are names of rules of the kernel: they say which, and no number.
+/// Labels, references, and keys whose words are names of the kernel's rules: they contain no number.
 const LABELS: [&str; 11] = [
     "name",
     "seed",
@@ -29,7 +29,7 @@ const LABELS: [&str; 11] = [
     "scenario",
     "congestion_control",
 ];
-/// Tables that hold too much for one source.
+/// Tables that are too large for a single source.
 const SECTIONS: [&str; 15] = [
     "network",
     "network.switch",
@@ -48,10 +48,10 @@ const SECTIONS: [&str; 15] = [
     "in_preset",
 ];
 
-/// What an entry is for.
+/// The remedy for a key without a source.
 const KEYS_HINT: &str = "name it in the `keys` of a [[source]] with `paper`, `kernel`, `datasheet`, `standard`, `fitted` or `assumed`";
 
-/// A column of an experiment, which a value was fitted to.
+/// A column of an experiment to which a value was fitted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Target {
     /// The experiment's id.
@@ -60,7 +60,7 @@ pub struct Target {
     pub column: String,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A paper or its authors' repository: its name, and section, table, figure or file.
@@ -71,14 +71,14 @@ pub enum Origin {
     Datasheet(String),
     /// A standard, such as an RFC, with its number.
     Standard(String),
-    /// The value of some candidates that fits published values best.
+    /// The candidate value that fits published values best.
     Fitted {
-        /// What it was fitted to.
+        /// The columns to which it was fitted.
         to: Vec<Target>,
-        /// The values that were and are tried, as TOML. The first is the one to take where nothing can be fitted.
+        /// The candidates as TOML. The first one is used if nothing can be fitted.
         candidates: Vec<String>,
     },
-    /// A choice, and the reason for it.
+    /// A choice, with its reason.
     Assumed(String),
 }
 
@@ -87,32 +87,32 @@ pub enum Origin {
 pub struct Source {
     /// Keys with dots between them; elements of lists with or without their index.
     pub keys: Vec<String>,
-    /// Where their values come from.
+    /// The source of their values.
     pub origin: Origin,
 }
 
-/// What kind of file has the entries.
+/// The kind of file with the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourcedFile {
-    /// A scenario; the tables below `costs` have entries of their own.
+    /// A scenario; the tables below `costs` have their own entries.
     Scenario,
-    /// A cost file, or the tables below `costs`; what costs nothing needs no source.
+    /// A cost file, or the tables below `costs`; zero costs need no source.
     Costs,
-    /// Presets and configurations: settings that are put over a scenario.
+    /// Presets and configurations: settings that override a scenario.
     Parameters,
 }
 
-/// The entries of a file, which must cover all its keys.
+/// Reads the entries of a file, which must cover all of its keys.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place: the text is not TOML, a key has no source, or an entry is none.
+/// The first error, with its place: the text is not TOML, a key has no source, or an entry is invalid.
 pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
     check(&Table::root(&map), text, kind).map_err(here)
 }
 
-/// The same of a table that has been parsed.
+/// Reads the entries of a parsed table.
 pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<Vec<Source>, ParseError> {
     let mut leaves = Vec::new();
     for (_, item) in root.entries() {
@@ -143,16 +143,16 @@ pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<V
     Ok(entries.into_iter().map(|(entry, _)| entry).collect())
 }
 
-/// A value of the file that is no table.
+/// A value of the file that is not a table.
 struct Leaf {
     path: String,
     span: Range<usize>,
-    /// How it is written, where it is a number.
+    /// Its value, if it is a number.
     number: Option<f64>,
 }
 
 impl Leaf {
-    /// Whether `key` is its path or a table or choice above it, with indices of lists or without.
+    /// Whether `key` is its path, or a table or choice above it, with or without list indices.
     fn is_below(&self, key: &str) -> bool {
         let below =
             |path: &str| path.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -162,25 +162,25 @@ impl Leaf {
     /// Whether it needs a source.
     fn needs(&self, kind: SourcedFile) -> bool {
         let name = self.path.rsplit('.').next().unwrap_or(&self.path);
-        // A factor of 1 and a cost of 0 change nothing.
+        // A factor of 1 and a cost of 0 have no effect.
         let free = || {
             let nothing = if name.ends_with("factor") { 1.0 } else { 0.0 };
             kind == SourcedFile::Costs && self.number == Some(nothing)
         };
         let label = LABELS.contains(&name) && kind != SourcedFile::Costs;
-        // The names of what configurations build on.
+        // The names of the bases of configurations.
         let also = self.path.contains(".also.");
         !(label || also || free())
     }
 }
 
-/// A path without the indices of its lists.
+/// Returns a path without its list indices.
 fn without_indices(path: &str) -> String {
     let index = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     path.split('.').filter(|part| !index(part)).collect::<Vec<_>>().join(".")
 }
 
-/// The values at and below an item.
+/// Collects the values at and below an item.
 fn collect(item: &Item<'_>, path: String, leaves: &mut Vec<Leaf>) {
     if let Some(table) = item.as_table("") {
         for (_, inner) in table.entries() {
@@ -225,7 +225,7 @@ fn entry(item: &Item<'_>, text: &str) -> Result<Source, ParseError> {
     Ok(Source { keys, origin })
 }
 
-/// A list of texts that is not empty; none for a key that is not there.
+/// Reads a list of texts that is not empty; `None` for a missing key.
 fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, ParseError> {
     let Some(item) = item else { return Ok(None) };
     let hint = format!("write `{key} = [\"...\"]`");
@@ -237,7 +237,7 @@ fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, Parse
     Ok(Some(all))
 }
 
-/// A kind that is said in words: they must be able to lead somewhere.
+/// Reads a textual kind: the text must identify a source.
 fn told(item: &Item<'_>) -> Result<Origin, ParseError> {
     let text = item.text()?;
     let digit = text.bytes().any(|b| b.is_ascii_digit());
@@ -269,7 +269,7 @@ fn told(item: &Item<'_>) -> Result<Origin, ParseError> {
     })
 }
 
-/// What was fitted: columns of experiments, and the candidates.
+/// Reads a fitted source: columns of experiments, and the candidates.
 fn fitted(
     item: &Item<'_>,
     candidates: Option<Item<'_>>,
@@ -297,7 +297,7 @@ fn fitted(
     Ok(Origin::Fitted { to, candidates })
 }
 
-/// Each key of an entry is of something that is there, and what was fitted has the value of one of its candidates.
+/// Checks that each key of an entry exists, and that a fitted value is one of its candidates.
 fn fits(entry: &Source, leaves: &[Leaf], text: &str, item: &Item<'_>) -> Result<(), ParseError> {
     for key in &entry.keys {
         if SECTIONS.contains(&key.as_str()) && !leaves.iter().any(|leaf| leaf.path == *key) {

@@ -1,4 +1,4 @@
-//! What other tools call some keys.
+//! Other tools' names for some keys.
 
 /// Their names and ours, for hints only.
 pub(super) const SYNONYMS: [(&str, &str); 9] = [

@@ -10,22 +10,22 @@ use super::kinds::{
 use crate::cost::Costs;
 use weft_text::ParseError;
 
-/// Smallest and largest MTU: what every IPv4 host must take (RFC 791), and what its length field holds.
+/// The range of MTUs: the least that every IPv4 host must accept (RFC 791), and the limit of the length field.
 type Mtu = Size<576, 65_535>;
-/// Largest segment: GSO_MAX_SIZE of the kernel.
+/// The maximum size of a segment: GSO_MAX_SIZE of the kernel.
 type Gso = Size<576, 524_280>;
 /// Priority bands of `sch_prio` (TCQ_PRIO_BANDS and the map of TC_PRIO_MAX + 1).
 type Band = Count<u8, 0, 15>;
-/// Descriptors of a ring. Hardware has at most some thousands; this bounds memory.
+/// Number of descriptors of a ring. Hardware has at most some thousands; this bounds memory.
 type Ring = Count<u32, 1, 1_048_576>;
 /// Hosts, by index.
 type HostIndex = Count<u32, 0, 0xffff_ffff>;
 
-/// Most cores of a host (CONFIG_NR_CPUS allows 8192 on x86-64).
+/// The maximum number of cores of a host (CONFIG_NR_CPUS allows 8192 on x86-64).
 pub(super) const CORES_MAX: u64 = 8192;
-/// Most hosts, which bounds memory.
+/// The maximum number of hosts; bounds memory.
 pub(super) const HOSTS_MAX: u64 = 10_000;
-/// Most flows of a group, which bounds memory.
+/// The maximum number of flows of a group; bounds memory.
 const FLOWS_MAX: u64 = 1_000_000;
 
 /// Keys of the file's head that are tables or lists of tables.
@@ -38,7 +38,7 @@ pub(super) const HOST_ALSO: &[&str] = &["stack", "nic"];
 pub(super) const HOSTS_ALSO: &[&str] = &["stack", "nic", "index", "count"];
 
 keys! {
-    /// The file's head. The classes come first: what is below speaks of them.
+    /// The keys of the file's head. The classes come first, since other values refer to them.
     HEAD of Scenario {
         name: Name,
         seed: Count<u64, 0, { u64::MAX }>,
@@ -51,7 +51,7 @@ keys! {
 }
 
 keys! {
-    /// `[network]`.
+    /// The keys of `[network]`.
     NETWORK of Network {
         topology: Shape,
         rate: Rate,
@@ -62,7 +62,7 @@ keys! {
 }
 
 keys! {
-    /// `[network.switch]`.
+    /// The keys of `[network.switch]`.
     SWITCH of Switch {
         buffer: Size<1>,
         alpha: Factor,
@@ -71,7 +71,7 @@ keys! {
 }
 
 keys! {
-    /// `[host]` and `[[hosts]]`.
+    /// The keys of `[host]` and `[[hosts]]`.
     HOST of Host {
         cores: Count<u32, 1, CORES_MAX>,
         numa_nodes: Count<u32, 1, CORES_MAX>,
@@ -79,7 +79,7 @@ keys! {
 }
 
 keys! {
-    /// `[host.stack]`.
+    /// The keys of `[host.stack]`.
     STACK of Stack {
         congestion_control: CongestionControl,
         mtu: Mtu,
@@ -103,7 +103,7 @@ keys! {
 }
 
 keys! {
-    /// `[host.nic]`.
+    /// The keys of `[host.nic]`.
     NIC of Nic {
         transmit_queues: Queues,
         receive_queues: Count<u32, 1, 65_535>,
@@ -122,7 +122,7 @@ keys! {
 }
 
 keys! {
-    /// `[[flows]]`.
+    /// The keys of `[[flows]]`.
     FLOWS of FlowGroup {
         name: Name,
         count: Count<u32, 1, FLOWS_MAX>,
@@ -131,7 +131,7 @@ keys! {
         traffic: Load,
         class: Class,
         band: Band,
-        // As many as a NIC's scheduler `dcb` can have.
+        // Limited by the classes of the NIC's scheduler `dcb`.
         traffic_class: OrOff<Count<u32, 0, 254>>,
         weight: Count<u32, 1, 0xffff_ffff>,
         cores: ListOf<Count<u32, 0, CORES_MAX>>,
@@ -144,12 +144,12 @@ keys! {
 }
 
 keys! {
-    /// `[[probes]]`.
+    /// The keys of `[[probes]]`.
     PROBES of Probe {
         name: Name,
         from: HostIndex,
         to: HostIndex,
-        // A datagram's most, as for `udp`.
+        // The maximum of a datagram, as for `udp`.
         size: Size<1, 65_507>,
         interval: Time<1>,
         closed_loop: Flag,
@@ -160,7 +160,7 @@ keys! {
     }
 }
 
-/// From 0 up to, but not including, 1.
+/// A number from 0 up to, but excluding, 1.
 pub(super) struct Probability;
 
 impl Kind for Probability {
@@ -175,7 +175,7 @@ impl Kind for Probability {
     }
 }
 
-/// Above 0.
+/// A positive number.
 pub(super) struct Factor;
 
 impl Kind for Factor {
@@ -190,18 +190,18 @@ impl Kind for Factor {
     }
 }
 
-/// A key that the reader knows, for the check of the documentation.
+/// A key known to the reader, for the check of the documentation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownKey {
-    /// The table that it stands in, such as `network` or `host.stack`, or the choice, such as `udp`; empty for the file's head.
+    /// Its table, such as `network` or `host.stack`, or its choice, such as `udp`; empty for the file's head.
     pub table: &'static str,
     /// The key.
     pub key: &'static str,
-    /// Its default as a file would say it, or how the default comes about in words.
+    /// Its default in the file's syntax, or a description of the default.
     pub default: String,
 }
 
-/// All keys that the reader knows.
+/// Returns all keys known to the reader.
 pub fn known_keys() -> Vec<KnownKey> {
     fn of<T>(table: &'static str, keys: &'static [Key<T>], value: &T) -> Vec<KnownKey> {
         let classes = [super::defaults::CLASS.to_owned()];

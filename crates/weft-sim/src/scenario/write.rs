@@ -1,4 +1,4 @@
-//! From a scenario to a scenario file that reads back as the same scenario.
+//! Writes scenarios as files that read back as the same scenario.
 
 use super::config::{Host, Scenario};
 use super::costs;
@@ -6,11 +6,11 @@ use super::keys::{Context, lines};
 use super::tables::{FLOWS, HEAD, HOST, NETWORK, NIC, PROBES, STACK, SWITCH};
 use crate::cost::Costs;
 
-/// What the written cost tables say about their numbers: a scenario does not keep where they came from.
+/// The source of the written cost tables: a scenario does not keep the original ones.
 const SOURCE: &str = "as the scenario had them when it was written out";
 
-/// Writes a scenario as TOML, every value with its unit, what is the default too. For a scenario that [`super::read()`] could have
-/// given, the text reads back as the same scenario.
+/// Writes a scenario as TOML, every value with its unit, including defaults. For a scenario that [`super::read()`] could have
+/// returned, the text reads back as the same scenario.
 pub fn write(scenario: &Scenario) -> String {
     let context = Context { classes: &scenario.classes };
     let mut out = lines(HEAD, scenario, context);
@@ -44,12 +44,12 @@ pub fn write(scenario: &Scenario) -> String {
     out
 }
 
-/// Hosts in a row that are equal, with their number.
+/// Returns runs of consecutive equal hosts with their lengths.
 fn equal_runs(hosts: &[Host]) -> Vec<(&Host, usize)> {
     hosts.chunk_by(PartialEq::eq).filter_map(|run| run.first().map(|host| (host, run.len()))).collect()
 }
 
-/// A host's tables.
+/// Formats a host's tables.
 fn host_tables(head: &str, first: &str, name: &str, host: &Host, context: Context<'_>) -> String {
     format!(
         "\n{head}\n{first}{}\n[{name}.stack]\n{}\n[{name}.nic]\n{}",

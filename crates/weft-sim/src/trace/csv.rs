@@ -1,16 +1,16 @@
-//! A table of events: a line of comma-separated values (RFC 4180) for each.
+//! Traces as CSV (RFC 4180): a line per event.
 
 use super::{Observer, PacketEvent};
 use csv::{ByteRecord, Error, Writer};
 use std::io::Write;
 
-/// The columns, in order: time since the start in nanoseconds, index of the host, what happened, index of the flow, index of
-/// its group, queue (empty: none), number of the packet in its flow, length in bytes, and 1 where it is marked, otherwise 0.
-/// The fields of [`PacketEvent`] say more.
+/// The columns, in order: time since the start in nanoseconds, index of the host, kind of event, index of the flow, index of its
+/// group, queue (empty for none), number of the packet in its flow, length in bytes, and 1 if it is marked, otherwise 0.
+/// [`PacketEvent`] describes the fields.
 pub const COLUMNS: [&str; 9] =
     ["at_ns", "host", "event", "flow", "group", "queue", "number", "len_bytes", "marked"];
 
-/// Writes a table of events, with the [`COLUMNS`]' names in its first line.
+/// Writes a table of events, with the names of the [`COLUMNS`] in its first line.
 #[derive(Debug)]
 pub struct CsvTrace<W: Write> {
     table: Writer<W>,
@@ -21,14 +21,14 @@ pub struct CsvTrace<W: Write> {
 }
 
 impl<W: Write> CsvTrace<W> {
-    /// A table that begins with its columns' names. Writes are gathered.
+    /// Creates a table with its header line. Writes are buffered.
     pub fn new(sink: W) -> Self {
         let mut table = Writer::from_writer(sink);
         let failed = table.write_record(COLUMNS).err();
         Self { table, record: ByteRecord::new(), field: Vec::new(), failed }
     }
 
-    /// The sink, with everything written.
+    /// Writes the buffered lines and returns the sink.
     ///
     /// # Errors
     /// The first error of any write.

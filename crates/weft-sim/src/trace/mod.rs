@@ -1,4 +1,4 @@
-//! Traces: what happens to each segment and packet, for those who want to look at a run event by event.
+//! Traces: the events of each segment and packet, for observers of a run.
 
 pub mod csv;
 pub mod pcap;
@@ -9,7 +9,7 @@ pub use self::pcap::{Ends, PcapTrace, PcapTraceError, Point};
 use crate::ids::{GroupId, HostId, StreamId};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketEventKind {
     /// A segment entered a queueing discipline.
@@ -25,7 +25,7 @@ pub enum PacketEventKind {
 }
 
 impl PacketEventKind {
-    /// Its name in traces.
+    /// Returns its name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -40,36 +40,38 @@ impl PacketEventKind {
 /// An event of a segment or a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketEvent {
-    /// When, since the start of the run.
+    /// Time since the start of the run.
     pub at: Nanos,
-    /// Index of the host where it happened.
+    /// Index of the event's host.
     pub host: HostId,
-    /// What happened.
+    /// The kind of event.
     pub kind: PacketEventKind,
     /// The stream, which a trace calls a flow.
     pub flow: StreamId,
-    /// The flow's group; none for acknowledgements and probes, which belong to no flow.
+    /// The flow's group; `None` for acknowledgements and probes, which belong to no flow.
     pub group: Option<GroupId>,
-    /// The transmit or receive queue, where there is one.
+    /// The transmit or receive queue, if any.
     pub queue: Option<TxQueueId>,
     /// Number of the packet in its flow, from 0; of a segment, that of its first packet.
     pub number: u64,
-    /// Length: of a packet its frame without preamble, check sequence and gap; of a segment as the qdisc accounts it.
+    /// Length. For a packet its frame without preamble, check sequence and gap; for a segment its length in the qdisc's
+    /// accounting.
     pub len: Bytes,
-    /// Whether it carries congestion experienced.
+    /// Whether it is marked with congestion experienced.
     pub marked: bool,
 }
 
-/// Is told of every event of a run. Departures are told when they are known, a little ahead of time; sort by time where it matters.
+/// A receiver of every event of a run. Departures are reported when they are known, slightly ahead of time; sort by time if the
+/// order matters.
 pub trait Observer {
-    /// Whether it wants to be told at all; without, a run does not even put the events together.
+    /// Whether events are reported; if not, a run does not build them.
     const WANTED: bool = true;
 
-    /// An event.
+    /// Receives an event.
     fn packet(&mut self, event: &PacketEvent);
 }
 
-/// Looks at nothing; what is generic over it costs nothing.
+/// The observer that ignores all events; code that is generic over it has no overhead.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoObserver;
 

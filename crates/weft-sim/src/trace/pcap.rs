@@ -1,4 +1,4 @@
-//! A capture of data packets, for the tools that read captures. Headers are made up from numbers, but valid.
+//! Captures of a run's data packets. The headers are synthetic but valid.
 
 use super::{Observer, PacketEvent, PacketEventKind};
 use crate::ids::{GroupId, HostId};
@@ -13,58 +13,59 @@ const ETHERNET: usize = weft_packet::ethernet::HEADER.0 as usize;
 const IPV4: usize = 20;
 const TCP: usize = 20;
 const HEADERS: usize = ETHERNET + IPV4 + TCP;
-/// Longest IPv4 packet.
+/// The maximum length of an IPv4 packet.
 const IPV4_MAX: u64 = 65_535;
 
-/// Why there is no capture.
+/// An error in writing a capture.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PcapTraceError {
-    /// The sink.
+    /// The sink returned an error.
     #[error("the capture cannot be written: {0}")]
     Write(std::io::Error),
-    /// Too many hosts.
+    /// There are more hosts than addresses.
     #[error("host {0} has no address: the networks for documentation have room for 762 hosts")]
     NoAddress(HostId),
-    /// An event of a group that is not there.
+    /// An event of an unknown group.
     #[error("an event is of flow group {0}, whose ends are not known")]
     UnknownGroup(GroupId),
-    /// A length that IPv4 does not have.
+    /// A length that IPv4 cannot represent.
     #[error("a packet of {0} bytes is not an Ethernet frame with IPv4 and TCP headers")]
     Length(u64),
-    /// A time beyond the format's.
+    /// A time beyond the format's range.
     #[error("a time of {0} ns is beyond the 32 bits of seconds of a pcap file")]
     Time(u64),
 }
 
-/// Between which hosts a group's flows go.
+/// The ends of a group's flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
     /// Index of the sending host.
     pub from: HostId,
     /// Index of the receiving host.
     pub to: HostId,
-    /// By how much the sequence number grows per packet: payload of a full packet, which with these headers is the MTU less 40.
+    /// The increment of the sequence number per packet: the payload of a full packet, which is the MTU less 40 with these
+    /// headers.
     pub mss: u32,
 }
 
-/// Where packets are captured.
+/// The point of capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// Where they are sent.
+    /// The sending hosts.
     Senders,
-    /// Where they arrive.
+    /// The receiving hosts.
     Receivers,
-    /// At both: every packet that is not lost is there twice, with time to live 64 where it is sent and 63 where it arrives.
+    /// Both: every packet that is not lost appears twice, with time to live 64 at its sender and 63 at its receiver.
     Both,
 }
 
 /// Writes a nanosecond pcap file of packets that were sent and delivered. Time 0 is the start of the run.
 ///
-/// Addresses: host h is the h-th of the networks of RFC 5737 in order; flow f has source port 49152 + f modulo 16384 and
-/// destination port 49152 + f / 16384 modulo 16384. Packets of the receiving host's have them the other way round. Sequence
-/// numbers are packet numbers times the MSS. Payload is zeros. Marked packets carry congestion experienced (RFC 3168), others
-/// nothing, since events do not say whether their flow is capable of it.
+/// Addresses: host h has the h-th address of the networks of RFC 5737; flow f has source port 49152 + f modulo 16384 and
+/// destination port 49152 + f / 16384 modulo 16384. Packets of the receiving host have them reversed. Sequence numbers are packet
+/// numbers times the MSS. The payload is zeros. Marked packets carry congestion experienced (RFC 3168); others are not
+/// ECN-capable, since events do not state their flow's capability.
 #[derive(Debug)]
 pub struct PcapTrace<W: Write> {
     file: PcapWriter<BufWriter<W>>,
@@ -77,10 +78,10 @@ pub struct PcapTrace<W: Write> {
 }
 
 impl<W: Write> PcapTrace<W> {
-    /// Begins a capture of flows of these groups, of at most `snaplen` bytes of each packet.
+    /// Starts a capture of flows of these groups, of at most `snaplen` bytes per packet.
     ///
     /// # Errors
-    /// The sink cannot be written to, or a host's index is above 761.
+    /// Writing to the sink failed, or a host's index is above 761.
     pub fn new(sink: W, groups: Vec<Ends>, point: Point, snaplen: u16) -> Result<Self, PcapTraceError> {
         for ends in &groups {
             address(ends.from)?;
@@ -97,7 +98,7 @@ impl<W: Write> PcapTrace<W> {
         Ok(Self { file, groups, point, snaplen: snaplen.into(), frame: Vec::new(), failed: None })
     }
 
-    /// The sink, with everything written.
+    /// Writes the buffered packets and returns the sink.
     ///
     /// # Errors
     /// The first error of any event.
@@ -154,13 +155,13 @@ fn address(host: HostId) -> Result<[u8; 4], PcapTraceError> {
     crate::address::of_host(host).map(|address| address.octets()).ok_or(PcapTraceError::NoAddress(host))
 }
 
-/// A locally administered address (IEEE 802, section 8.4) that ends with the host's index.
+/// Returns a locally administered address (IEEE 802, section 8.4) that ends with the host's index.
 fn mac(host: HostId) -> [u8; 6] {
     let [a, b, c, d] = host.0.to_be_bytes();
     [2, 0, a, b, c, d]
 }
 
-/// The internet checksum (RFC 1071) of parts of even length.
+/// Returns the internet checksum (RFC 1071) of parts of even length.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks_exact(2));
     let mut sum: u64 = words.map(|word| u64::from(word[0]) << 8 | u64::from(word[1])).sum();
@@ -170,7 +171,7 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// Puts the three headers of a packet into `frame`.
+/// Writes the three headers of a packet into `frame`.
 fn build(frame: &mut Vec<u8>, event: &PacketEvent, ends: Ends) -> Result<(), PcapTraceError> {
     let total = event.len.0.checked_sub(ETHERNET as u64).filter(|len| *len <= IPV4_MAX);
     let total = total.filter(|len| *len >= (IPV4 + TCP) as u64).ok_or(PcapTraceError::Length(event.len.0))?;
@@ -199,7 +200,7 @@ fn build(frame: &mut Vec<u8>, event: &PacketEvent, ends: Ends) -> Result<(), Pca
     tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
     // Acknowledges 1; five words of header; the acknowledgement flag; the largest window.
     tcp[8..16].copy_from_slice(&[0, 0, 0, 1, 0x50, 0x10, 0xFF, 0xFF]);
-    // The payload is zeros, which add nothing.
+    // The payload is zeros, which do not change the sum.
     let length = (total - IPV4 as u16).to_be_bytes();
     let sum = checksum(&[&source, &destination, &[0, 6], &length, &tcp]);
     tcp[16..18].copy_from_slice(&sum);

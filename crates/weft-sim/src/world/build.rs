@@ -1,4 +1,4 @@
-//! From a scenario and a seed to a world.
+//! Construction of a world from a scenario and a seed.
 
 use super::{World, parts};
 use crate::congestion;
@@ -23,7 +23,7 @@ use crate::scenario::{
 use crate::trace::Observer;
 use weft_units::Nanos;
 
-/// Bytes of TCP and IP headers in an MTU: 20 + 20 and 12 of timestamps.
+/// Bytes of TCP and IP headers within an MTU: 20 + 20 and 12 of timestamps.
 const MTU_HEADERS: u64 = 52;
 
 impl<'a, O: Observer> World<'a, O> {
@@ -61,7 +61,7 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(world)
     }
 
-    /// Adds flows, probes and hosts, in an order that the run's random numbers depend on.
+    /// Adds flows, probes and hosts, in an order on which the run's random numbers depend.
     fn populate(&mut self) -> Result<(), RunError> {
         for (group, config) in self.scenario.flows.iter().enumerate() {
             for index in 0..config.count {
@@ -82,7 +82,7 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(())
     }
 
-    /// A stream; its core counts modulo the host's.
+    /// Creates a stream; its core is taken modulo the host's number of cores.
     fn stream(&mut self, (from, to): (u32, u32), core: u32, like: &Labels) -> Stream {
         Stream {
             from: HostId(from),
@@ -150,13 +150,13 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(())
     }
 
-    /// The receive queue of a stream at the host that it goes to.
+    /// Returns the receive queue of a stream at its receiving host.
     fn steer(&mut self, stream: StreamId) -> RxQueueId {
         let peer_core = self.streams[stream.reverse()].core.0;
         let host = &self.scenario.hosts[self.streams[stream].to.index()];
         let queues = host.nic.receive_queues;
         RxQueueId(match host.nic.receive_steering {
-            // Until its own end has sent something, which is then learnt from.
+            // Applies until the stream's own end has sent, from which the NIC then learns.
             ReceiveSteering::Rss | ReceiveSteering::ToTransmitQueue => self.random.bits32() % queues,
             ReceiveSteering::ToApplication => peer_core % queues,
             ReceiveSteering::AwayFromApplication => {
@@ -168,7 +168,7 @@ impl<'a, O: Observer> World<'a, O> {
     }
 }
 
-/// What qdiscs and NICs sort segments by.
+/// The properties by which qdiscs and NICs classify segments.
 struct Labels {
     class: u16,
     band: u8,
@@ -182,7 +182,7 @@ enum Transport {
     Tcp(Nagle),
 }
 
-/// The transports of a flow's streams, there and back.
+/// Returns the transports of a flow's two streams, forward and reverse.
 const fn transports(traffic: Traffic) -> (Transport, Transport) {
     let there = match traffic {
         Traffic::Udp { .. } => return (Transport::Datagrams, Transport::Datagrams),
@@ -215,7 +215,7 @@ fn measured(scenario: &Scenario) -> Measured<'_> {
     }
 }
 
-/// Checks what the reader of scenario files has checked too, for scenarios made by programs.
+/// Repeats the checks of the scenario files' reader, for scenarios built by programs.
 fn check(scenario: &Scenario) -> Result<(), RunError> {
     let hosts = scenario.hosts.len() as u32;
     let pairs = scenario.flows.iter().map(|group| (group.from, group.to));
@@ -247,7 +247,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Traffic classes of a NIC: more than one under DCB only.
+/// Returns the number of a NIC's traffic classes: more than one only under DCB.
 pub(super) const fn traffic_classes(nic: &Nic) -> u32 {
     match nic.scheduler {
         SchedulerKind::Dcb { classes, .. } => classes,

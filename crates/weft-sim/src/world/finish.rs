@@ -7,7 +7,7 @@ use crate::outcome::{Amount, FlowOutcome, Outcome, StageBalance};
 use crate::trace::Observer;
 
 impl<O: Observer> World<'_, O> {
-    /// Makes the outcome; gives the observer back.
+    /// Builds the outcome; returns it with the observer.
     pub(super) fn finish(mut self) -> (Outcome, O) {
         let end = self.now.min(self.end);
         self.counters.backlog_bytes = self.measure.mean_backlog(end);
@@ -40,7 +40,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// The balances of all stages: those that each host lists, and the network with its switches.
+    /// Returns the balances of all stages: those listed by each host, and those of the network with its switches.
     fn balances(&self) -> Vec<StageBalance> {
         let mut balances = Vec::new();
         let (mut sent, mut arrived, mut to_hosts) = (Amount::ZERO, Amount::ZERO, Amount::ZERO);

@@ -1,12 +1,31 @@
 //! The world of a run: hosts, the network between them, and the events that move them.
 //!
-//! One event loop, one thread, time in whole nanoseconds. What can be computed is not an event: a wire's and a switch port's
-//! departures follow from arrivals, received packets wait in their ring with the time at which they arrive until they are polled,
-//! and the NIC goes on to its next packet without an event while no other event can come before.
+//! One event loop, one thread, time in whole nanoseconds:
 //!
-//! The world has no rules of its own. Each part of a host, of the network and of the measurements owns its state; the world hands each
-//! event to its part, and what the part returns to the next one: `wire` for the NIC's transmit side and the network, `receive` for
-//! interrupts and polls, `send` for qdiscs and TCP's output, `threads` for what applications do.
+//! 1. `build` creates the parts from the scenario and the seed, and puts the first events on the agenda.
+//! 2. `run` removes the earliest event and sets the time. `handle` passes the event to its part; the part's result goes to the
+//!    next part, down to the wire or up to the application.
+//! 3. `finish` computes the outcome and the balance of every stage.
+//!
+//! Transitions between parts, by direction: `threads` (applications and their threads), `tcp` (pushes, acknowledgements and
+//! timers), `send` (qdiscs and doorbells), `wire` (the NIC's transmit side and the network), `receive` (interrupts and polls).
+//!
+//! Predictable changes are not events. A wire's and a switch port's departures follow from arrivals. Received packets wait in
+//! their ring with their arrival times until they are polled. The NIC continues with its next packet without an event while no
+//! other event can come first.
+//!
+//! Rules that must hold:
+//!
+//! * The world has no rules of the model. Each part of a host, of the network and of the measurements owns its state; the world
+//!   owns what streams share (sockets, senders, receivers, applications) and the pools of segments and acknowledgements.
+//! * Time never decreases, and events of equal times are handled in the order of their insertion, so a run is a function of
+//!   scenario and seed. All random numbers come from the single generator, in the order of the events.
+//! * Every segment, packet and acknowledgement leaves its pool exactly once: freed, received, lost or dropped (`release`,
+//!   `forget`).
+//!
+//! Rare branches and their counters: drops are counted by the stage that drops, and appear in its balance
+//! ([`Outcome::balances`](crate::outcome::Outcome::balances)). A superseded interrupt or watchdog event is ignored; it counts as
+//! an event and nowhere else.
 
 mod build;
 mod finish;
@@ -39,14 +58,14 @@ use crate::scenario::Scenario;
 use crate::trace::Observer;
 use weft_units::{Bytes, Nanos, TxQueueId};
 
-/// Everything that a run has.
+/// The complete state of a run.
 pub(crate) struct World<'a, O> {
     scenario: &'a Scenario,
     observer: O,
     agenda: Agenda,
     now: Nanos,
     events: u64,
-    /// When the run ends.
+    /// End of the run.
     end: Nanos,
     random: Random,
     hosts: Table<HostId, Host>,
@@ -62,10 +81,10 @@ pub(crate) struct World<'a, O> {
     acks: Acks,
     counters: Counters,
     measure: Measurements,
-    /// Flows with an end that have not reached it; the run ends when there are none and there were some.
+    /// Number of unfinished flows with an end. The run ends when the last one is finished, if there were any.
     unfinished: u32,
     ends_with_flows: bool,
-    /// Room for lists that units of work make, kept between them.
+    /// Lists of units of work, kept for reuse of their memory.
     freed_by_queue: Vec<(TxQueueId, Bytes)>,
     touched_queues: Vec<TxQueueId>,
 }
@@ -107,7 +126,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A processor does its next unit of work.
+    /// Performs a processor's next unit of work.
     fn processor(&mut self, host: HostId, core: CoreId) {
         let (unit, mut work) = self.hosts[host].cpu.begin(core, self.now);
         match unit {
@@ -120,7 +139,7 @@ impl<O: Observer> World<'_, O> {
         self.hosts[host].cpu.end(&work, &mut self.agenda);
     }
 
-    /// Does what an event does at once on a core, on top of what the core is busy with.
+    /// Performs an event's work directly on a core, after the core's current work.
     fn at_once(&mut self, host: HostId, core: CoreId, job: impl FnOnce(&mut Self, &mut Work)) {
         let mut work = self.hosts[host].cpu.at_once(core, self.now);
         job(self, &mut work);

@@ -1,4 +1,4 @@
-//! What observers are told.
+//! Reports to observers.
 
 use super::World;
 use crate::ids::HostId;
@@ -8,7 +8,7 @@ use crate::trace::{Observer, PacketEvent, PacketEventKind};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
-    /// Tells the observer of a packet, if it wants to be told.
+    /// Reports a packet to the observer, if it wants events.
     #[inline]
     pub(super) fn observe(
         &mut self,
@@ -23,7 +23,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Tells the observer of a segment, if it wants to be told.
+    /// Reports a segment to the observer, if it wants events.
     #[inline]
     pub(super) fn observe_segment(
         &mut self,

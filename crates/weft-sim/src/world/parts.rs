@@ -1,4 +1,4 @@
-//! The parts of a host, from its description in the scenario.
+//! Construction of a host's parts from its description in the scenario.
 
 use super::build::{impossible, traffic_classes, unknown};
 use super::policy;
@@ -18,7 +18,7 @@ use crate::run_error::RunError;
 use crate::scenario::{self, ReceiveSteering, Scenario, SchedulerKind};
 use weft_units::{Nanos, TxQueueId};
 
-/// Makes a host.
+/// Builds a host.
 pub(super) fn host(
     scenario: &Scenario,
     id: HostId,
@@ -119,8 +119,8 @@ fn receive(scenario: &Scenario, config: &scenario::Host) -> ReceiveParameters {
     }
 }
 
-/// The queues that a core may use, its own with XPS, all without: first those of each traffic class, by class and core, then of any class,
-/// by core. Queue i is in class i modulo classes, as in [`scheduler::Dcb`].
+/// Returns the queues that a core may use: its own with XPS, all without. The queues of each traffic class come first, by class
+/// and core, then those of any class, by core. Queue i is in class i modulo classes, as in [`scheduler::Dcb`].
 fn pools(host: &scenario::Host, queues: u32) -> Pools {
     if host.nic.transmit_queues == 0 {
         return Pools::PerStream;

@@ -1,4 +1,5 @@
-//! The policy tree of a NIC that runs the engine: a queue for each stream, in the lane that the policy's match table gives its packets.
+//! The policy tree of a NIC that runs the engine. Each stream has a queue, in the lane that the policy's match table gives its
+//! packets.
 
 use super::build::impossible;
 use crate::host::socket::Stream;
@@ -11,7 +12,7 @@ use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_sched::PolicyTree;
 use weft_units::{FlowKey, PacketMeta, Protocol, TxQueueId, Weight};
 
-/// Makes the scheduler of a host's NIC.
+/// Builds the scheduler of a host's NIC.
 pub(super) fn tree(
     scenario: &Scenario,
     host: HostId,
@@ -49,8 +50,8 @@ fn compiled(text: &str, scenario: &Scenario) -> Result<CompiledPolicy, RunError>
     })
 }
 
-/// What the policy's conditions see of a stream's packets: the addresses and ports that captures show, the transport, and the cgroup of
-/// the stream's class, which has the class's name. Marks and priorities of sockets are 0.
+/// Returns the fields that a policy can test on a stream's packets: addresses and ports as in captures, the transport, and a
+/// cgroup with the name of the stream's class. Marks and priorities of sockets are 0.
 fn meta(
     policy: &CompiledPolicy,
     scenario: &Scenario,
@@ -65,7 +66,7 @@ fn meta(
             )
         })
     };
-    // Streams come in pairs, there and back.
+    // Streams come in pairs, forward and reverse.
     let (flow, back) = (index.flow().index(), !index.is_forward());
     let ports = crate::address::ports(index);
     let (sport, dport) = if back { (ports.1, ports.0) } else { ports };
@@ -87,7 +88,7 @@ fn meta(
     Ok(PacketMeta { key: Some(key), cgroups, ..PacketMeta::default() })
 }
 
-/// The transport of a flow by its number; flows are numbered by group, and probes come after them.
+/// Returns the transport of a flow by its number; flows are numbered by group, and probes come after them.
 fn protocol(scenario: &Scenario, flow: usize) -> Protocol {
     let mut first = 0;
     for group in &scenario.flows {

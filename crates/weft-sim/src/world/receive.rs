@@ -1,4 +1,4 @@
-//! Interrupts and NAPI polls: what the NIC has sent is freed, what it has received goes up the stack.
+//! Interrupts and NAPI polls: sent segments are freed, received packets are passed up the stack.
 
 use super::World;
 use crate::cost::Operation;
@@ -25,7 +25,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A NAPI poll.
+    /// Performs a NAPI poll.
     pub(super) fn poll(&mut self, queue: RxQueueId, work: &mut Work) {
         self.hosts[work.host].cpu.charge(Operation::Poll, 1.0, work);
         self.free_completed(queue, work);
@@ -36,7 +36,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Frees the segments that the NIC has fetched, lets their streams send, and fills the rings again.
+    /// Frees the segments that the NIC has fetched, lets their streams send, and refills the rings.
     fn free_completed(&mut self, pair: RxQueueId, work: &mut Work) {
         let host = work.host;
         let done = self.hosts[host].receive.take_completed(pair);
@@ -44,7 +44,7 @@ impl<O: Observer> World<'_, O> {
             return self.hosts[host].receive.reuse_completed(pair, done);
         }
         self.hosts[host].cpu.charge(Operation::CompleteSegment, done.len() as f64, work);
-        // By queue: what was completed, told to the byte queue limit in one sum.
+        // The completed bytes per queue; the byte queue limit is told one sum.
         let mut freed = std::mem::take(&mut self.freed_by_queue);
         let now = work.now();
         for (queue, segment) in &done {
@@ -67,7 +67,7 @@ impl<O: Observer> World<'_, O> {
         self.freed_by_queue = freed;
     }
 
-    /// Takes received packets through GRO into the stack; returns how many.
+    /// Passes received packets through GRO into the stack; returns their number.
     fn take_received(&mut self, queue: RxQueueId, work: &mut Work) -> u32 {
         let mut taken = 0;
         while taken < POLL_WEIGHT {

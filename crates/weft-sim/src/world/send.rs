@@ -1,4 +1,4 @@
-//! From a socket to the NIC's rings: queue, qdisc, doorbell; and what is freed or dropped on the way.
+//! The path from a socket to the NIC's rings: queue, qdisc, doorbell; and the release of segments.
 
 use super::World;
 use crate::cost::Operation;
@@ -10,17 +10,17 @@ use crate::segment::Segment;
 use crate::trace::{Observer, PacketEventKind};
 use weft_units::{Nanos, TxQueueId};
 
-/// When the qdisc is run that a segment was sent into.
+/// The time at which the qdisc runs after a segment was enqueued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QdiscRun {
-    /// At once.
+    /// Immediately.
     Now,
-    /// Later, by whoever sends.
+    /// Later, by the sender of the segments.
     Later,
 }
 
 impl<O: Observer> World<'_, O> {
-    /// Sends a segment down: to its queue's qdisc, and from there to the ring if the qdisc is run now. Returns the queue.
+    /// Sends a segment down: into its queue's qdisc, and to the ring if the qdisc runs now. Returns the queue.
     pub(super) fn send_down(&mut self, outgoing: &Outgoing, run: QdiscRun, work: &mut Work) -> TxQueueId {
         let host = &mut self.hosts[work.host];
         let facts = &self.streams[outgoing.stream];
@@ -40,8 +40,8 @@ impl<O: Observer> World<'_, O> {
         queue
     }
 
-    /// Sends a TCP segment down, in smaller pieces while flows share queues (dynamic segmentation offload sizing: Titan, ATC 2017,
-    /// section 3.3).
+    /// Sends a TCP segment down, in smaller pieces while flows share queues (dynamic segmentation offload sizing: Titan, ATC
+    /// 2017, section 3.3).
     pub(super) fn send_tcp(&mut self, whole: &Outgoing, run: QdiscRun, work: &mut Work) -> TxQueueId {
         let Some(size) = self.hosts[work.host].qdiscs.piece_size(whole) else {
             return self.send_down(whole, run, work);
@@ -54,14 +54,14 @@ impl<O: Observer> World<'_, O> {
             self.hosts[work.host].cpu.charge(Operation::ResegmentPiece, 1.0, work);
             self.counters.resegmented += 1;
             offset += payload;
-            // Each but the last is enqueued with more to come, so the qdisc is run once.
+            // All pieces except the last announce more, so the qdisc runs once.
             let run = if offset == whole.payload { run } else { QdiscRun::Later };
             queue = self.send_down(&Outgoing { body, payload, ..*whole }, run, work);
         }
         queue
     }
 
-    /// Runs a queue's qdisc, unless another core does: then that one goes on with what has come.
+    /// Runs a queue's qdisc, unless another core is running it: then that core continues with the new segments.
     pub(super) fn run_qdisc(&mut self, queue: TxQueueId, work: &mut Work) {
         let host = &mut self.hosts[work.host];
         match host.qdiscs.begin_run(queue, work) {
@@ -83,7 +83,7 @@ impl<O: Observer> World<'_, O> {
         self.hosts[work.host].qdiscs.end_run(queue, work);
     }
 
-    /// Tells the NIC once of all segments that a run has put into its ring.
+    /// Posts all segments that a run has put into its ring with one doorbell.
     fn doorbell(&mut self, queue: TxQueueId, handed: Handed, work: &mut Work) {
         self.counters.segments += handed.segments;
         self.counters.doorbells += 1;
@@ -93,7 +93,7 @@ impl<O: Observer> World<'_, O> {
         host.transmit.doorbell(queue, (work.event_time(), work.now()), &mut self.agenda);
     }
 
-    /// A rate limit's time has come.
+    /// Handles the watchdog of a rate limit.
     pub(super) fn retry_qdisc(&mut self, host: HostId, queue: TxQueueId) {
         let cores = self.hosts[host].cpu.count();
         if let Some(core) = self.hosts[host].qdiscs.retry(queue, self.now, cores) {
@@ -101,7 +101,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Releases what a queue's qdisc has dropped.
+    /// Releases the segments that a queue's qdisc has dropped.
     #[inline]
     fn release_dropped(&mut self, host: HostId, queue: TxQueueId, now: Nanos) {
         if !self.hosts[host].qdiscs.has_dropped() {
@@ -116,7 +116,7 @@ impl<O: Observer> World<'_, O> {
         self.hosts[host].qdiscs.reuse_dropped(dropped);
     }
 
-    /// Frees a segment; returns what it carried.
+    /// Frees a segment; returns its content.
     pub(super) fn release(&mut self, host: HostId, queue: TxQueueId, segment: &Segment, now: Nanos) -> Body {
         self.measure.backlog_changes(segment.class, -i64::from(segment.len), now);
         let skb = self.skbs.remove(segment.skb);
@@ -126,7 +126,7 @@ impl<O: Observer> World<'_, O> {
         skb.body
     }
 
-    /// Writes the queue weights that changed to the NIC.
+    /// Writes the changed queue weights to the NIC.
     pub(super) fn update_weights(&mut self, host: HostId) {
         let state = &mut self.hosts[host];
         state.qdiscs.begin_weights(self.now);
@@ -136,7 +136,7 @@ impl<O: Observer> World<'_, O> {
             written += 1;
         }
         self.counters.weight_updates += u64::from(written);
-        // The writes are made by whichever core changed the weights; over time all of them do.
+        // The core that changed the weights writes them; the cost is spread over all cores in turn.
         let core = self.counters.weight_updates % u64::from(state.cpu.count());
         state.cpu.charge_registers(CoreId(core as u32), written);
     }

@@ -1,4 +1,4 @@
-//! What the sending sides of TCP connections do on a host, and acknowledgements.
+//! TCP on a host: pushes of the senders, received data, and acknowledgements.
 
 use super::World;
 use super::send::QdiscRun;
@@ -13,7 +13,7 @@ use crate::trace::Observer;
 use weft_units::TxQueueId;
 
 impl<O: Observer> World<'_, O> {
-    /// `tcp_write_xmit`: sends what windows and queues allow. `sent` is told of the queue of each segment.
+    /// `tcp_write_xmit`: sends as much as windows and queues allow. Calls `sent` with the queue of each segment.
     fn push(&mut self, stream: StreamId, run: QdiscRun, work: &mut Work, mut sent: impl FnMut(TxQueueId)) {
         let first = self.senders[stream].next_packet();
         let stop = loop {
@@ -25,7 +25,7 @@ impl<O: Observer> World<'_, O> {
         self.senders[stream].pushed(first, stop, work.now());
     }
 
-    /// Pushes, and runs the qdiscs at once.
+    /// Pushes, and runs the qdiscs immediately.
     pub(super) fn push_now(&mut self, stream: StreamId, work: &mut Work) {
         self.push(stream, QdiscRun::Now, work, |_| ());
     }
@@ -38,7 +38,7 @@ impl<O: Observer> World<'_, O> {
         self.send_tcp(&outgoing, run, work)
     }
 
-    /// The TSQ tasklet: one stream, or, with transmit batching, all of them before any qdisc is run (Titan, section 5).
+    /// Runs the TSQ tasklet: one stream, or with transmit batching all of them before any qdisc runs (Titan, section 5).
     pub(super) fn tasklet(&mut self, work: &mut Work) {
         if self.hosts[work.host].settings.tasklet == Tasklet::Single {
             if let Some(stream) = self.hosts[work.host].cpu.next_in_tasklet(work) {
@@ -62,7 +62,7 @@ impl<O: Observer> World<'_, O> {
         self.touched_queues = touched;
     }
 
-    /// An acknowledgement has come through the stack for a stream that this host sends.
+    /// Handles an acknowledgement for a stream that this host sends.
     pub(super) fn receive_ack(&mut self, stream: StreamId, content: AckId, work: &mut Work) {
         let ack = self.acks.remove(content);
         let cpu = &mut self.hosts[work.host].cpu;
@@ -79,7 +79,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A sender's timer has come.
+    /// Handles a sender's timer.
     pub(super) fn timer(&mut self, stream: StreamId) {
         let Some(expired) = self.senders[stream].on_timer(self.now, &mut self.agenda) else { return };
         let facts = &self.streams[stream];
@@ -91,7 +91,7 @@ impl<O: Observer> World<'_, O> {
         });
     }
 
-    /// Merged packets of a stream go through IP and TCP.
+    /// Passes merged packets of a stream through IP and TCP.
     pub(super) fn receive_data(&mut self, data: &Merged, work: &mut Work) {
         let stream = data.stream;
         self.hosts[work.host].cpu.charge(Operation::ReceiveSegment, 1.0, work);
@@ -107,7 +107,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Acknowledges what has been received of a stream.
+    /// Acknowledges the received data of a stream.
     pub(super) fn send_ack(&mut self, stream: StreamId, work: &mut Work) {
         self.hosts[work.host].cpu.charge(Operation::SendAcknowledgement, 1.0, work);
         self.counters.acknowledgements += 1;
@@ -116,7 +116,7 @@ impl<O: Observer> World<'_, O> {
         self.send_down(&ack, QdiscRun::Now, work);
     }
 
-    /// The delay of an acknowledgement is over.
+    /// Handles the end of an acknowledgement's delay.
     pub(super) fn delayed_ack(&mut self, stream: StreamId) {
         if self.receivers[stream].end_delay() {
             let facts = &self.streams[stream.reverse()];

@@ -1,4 +1,4 @@
-//! The balances find what a stage loses and does not say.
+//! Checks that the balances reveal an unreported loss of a stage.
 
 use super::World;
 use crate::ids::HostId;
@@ -8,7 +8,7 @@ use crate::segment::{Backlog, Dequeued, Segment};
 use crate::trace::NoObserver;
 use weft_units::{Bytes, Nanos};
 
-/// A FIFO that forgets every tenth segment. Its own count of what it holds does not know.
+/// A FIFO that loses every tenth segment without counting it.
 #[derive(Default)]
 struct Leaky {
     queue: std::collections::VecDeque<Segment>,

@@ -1,4 +1,4 @@
-//! What applications and probes do, and their threads on the processors.
+//! Threads of applications and probes on the processors.
 
 use super::World;
 use super::send::QdiscRun;
@@ -14,7 +14,7 @@ use crate::trace::Observer;
 use weft_units::Nanos;
 
 impl<O: Observer> World<'_, O> {
-    /// A thread's turn.
+    /// Runs a thread's task.
     pub(super) fn run_thread(&mut self, task: Task, work: &mut Work) {
         match task {
             Task::Write { stream } => self.write(stream, work),
@@ -31,7 +31,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Wakes the thread that sends a stream, or reads from its reverse.
+    /// Wakes the thread that sends a stream or reads its reverse.
     pub(super) fn wake_thread(&mut self, end: StreamId, task: Task, at: Nanos) {
         let facts = &self.streams[end];
         let placement = self.applications.get(end.flow()).map_or(Placement::Pinned, |app| app.placement);
@@ -39,7 +39,7 @@ impl<O: Observer> World<'_, O> {
         cpu.wake_thread((facts.core, placement), task, (self.now, at), &mut self.agenda);
     }
 
-    /// A flow begins.
+    /// Starts a flow.
     pub(super) fn start(&mut self, stream: StreamId) {
         let facts = &self.streams[stream];
         self.hosts[facts.from].cpu.flow_starts();
@@ -50,7 +50,7 @@ impl<O: Observer> World<'_, O> {
         self.act(stream, action);
     }
 
-    /// A flow's application is ended: what has not left its socket is gone, as when iperf3 is stopped.
+    /// Stops a flow's application: bytes that have not left its socket are discarded, as when iperf3 is stopped.
     pub(super) fn stop(&mut self, stream: StreamId) {
         if self.applications[stream.flow()].is_running() {
             self.end_flow(stream);
@@ -66,14 +66,14 @@ impl<O: Observer> World<'_, O> {
         self.measure.flow_ends(facts.class);
     }
 
-    /// An application wakes by itself.
+    /// Handles an application's own timer.
     pub(super) fn wake_application(&mut self, stream: StreamId) {
         let application = &mut self.applications[stream.flow()];
         let action = application.wake(self.now, &mut self.random, &mut self.agenda);
         self.act(stream, action);
     }
 
-    /// All that was written to a stream has arrived.
+    /// Handles the arrival of all bytes written to a stream.
     pub(super) fn all_arrived(&mut self, stream: StreamId, now: Nanos) {
         if let Some(application) = self.applications.get_mut(stream.flow()) {
             let action = application.all_arrived(stream, now);
@@ -99,14 +99,14 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// The application of a stream has more to write.
+    /// Gives the application of a stream more to write.
     fn give(&mut self, stream: StreamId, more: Unwritten) {
         if self.senders[stream].give(more) {
             self.wake_thread(stream, Task::Write { stream }, self.now);
         }
     }
 
-    /// A thread writes once.
+    /// Performs one write of a thread.
     fn write(&mut self, stream: StreamId, work: &mut Work) {
         let host = &mut self.hosts[work.host];
         let sender = &mut self.senders[stream];
@@ -121,7 +121,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A thread reads what has come.
+    /// Performs one read of a thread.
     fn read(&mut self, stream: StreamId, work: &mut Work) {
         let bytes = self.receivers[stream].read();
         let cpu = &mut self.hosts[work.host].cpu;
@@ -141,7 +141,8 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A thread sends a datagram. A socket holds so much that is not sent yet (SO_SNDBUF); what exceeds it is refused.
+    /// Sends a datagram of a thread. A socket holds a bounded number of unsent bytes (SO_SNDBUF); datagrams beyond it are
+    /// refused.
     fn send_datagram(&mut self, stream: StreamId, work: &mut Work) {
         let Some((number, size)) = self.applications[stream.flow()].next_datagram() else { return };
         let host = &mut self.hosts[work.host];
@@ -156,7 +157,7 @@ impl<O: Observer> World<'_, O> {
         self.send_down(&datagram, QdiscRun::Now, work);
     }
 
-    /// A datagram goes up the stack to its application.
+    /// Passes a datagram up the stack to its application.
     pub(super) fn receive_datagram(&mut self, number: u64, packet: &Packet, work: &mut Work) {
         let stream = packet.stream;
         self.hosts[work.host].cpu.charge(Operation::ReceiveSegment, 1.0, work);
@@ -168,7 +169,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A probe's turn to ask.
+    /// Starts a probe's round.
     pub(super) fn ask(&mut self, probe: ProbeId) {
         let pinger = &self.pingers[probe];
         let facts = &self.streams[pinger.stream()];
@@ -186,7 +187,7 @@ impl<O: Observer> World<'_, O> {
         self.send_down(&message, QdiscRun::Now, work);
     }
 
-    /// A probe's message has come through the stack.
+    /// Handles a probe's message that passed the stack.
     pub(super) fn receive_ping(&mut self, probe: ProbeId, way: Way, asked: Nanos, work: &mut Work) {
         self.hosts[work.host].cpu.charge(Operation::ReceiveSegment, 1.0, work);
         match self.pingers[probe].on_message(way, asked) {

@@ -1,4 +1,4 @@
-//! From the NIC's rings over the network to a receive ring.
+//! The path from the NIC's rings over the network to a receive ring.
 
 use super::World;
 use crate::ids::{HostId, PacketId, SwitchId};
@@ -27,7 +27,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Sends what a queue's turn allows; returns when the NIC may fetch again.
+    /// Sends the packets of a queue's turn; returns the time of the NIC's next fetch.
     fn send_turn(&mut self, host: HostId, queue: TxQueueId) -> Nanos {
         while let Some(fetched) = self.hosts[host].transmit.fetch(queue, self.now, &mut self.skbs) {
             let stream = &self.streams[fetched.packet.stream];
@@ -51,7 +51,7 @@ impl<O: Observer> World<'_, O> {
         self.hosts[host].transmit.end_turn(queue, self.now)
     }
 
-    /// A packet reaches a switch.
+    /// Handles a packet that reaches a switch.
     pub(super) fn at_switch(&mut self, switch: SwitchId, id: PacketId) {
         let stream = self.network.packet(id).stream;
         let facts = &self.streams[stream];
@@ -61,7 +61,7 @@ impl<O: Observer> World<'_, O> {
         self.pass(passage);
     }
 
-    /// Does what follows from a packet's passage.
+    /// Continues according to a packet's passage.
     #[inline]
     fn pass(&mut self, passage: Passage) {
         match passage {
@@ -76,7 +76,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A packet will be in a host's receive ring at `at`.
+    /// Adds a packet to a host's receive ring, with its arrival at `at`.
     #[inline]
     fn arrive(&mut self, to: HostId, packet: Packet, at: Nanos) {
         debug_assert_eq!(to, self.streams[packet.stream].to);
@@ -90,7 +90,7 @@ impl<O: Observer> World<'_, O> {
         host.receive.arrives(queue, packet, at, &mut self.random, &mut self.agenda);
     }
 
-    /// A packet is lost for good: what it alone refers to is free.
+    /// Frees the resources of a packet that is lost for good.
     #[inline]
     pub(super) fn forget(&mut self, body: Body) {
         if let Body::Ack { content } = body {

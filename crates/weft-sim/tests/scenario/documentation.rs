@@ -1,4 +1,4 @@
-//! docs/scenario-files.md: every key that the reader knows is there, with the default that it has.
+//! Checks docs/scenario-files.md: every key known to the reader is listed with its default.
 
 use super::examples::folder;
 use super::read_alone;
@@ -7,7 +7,7 @@ use weft_sim::cost::{Category, Operation};
 use weft_sim::scenario::known_keys;
 use weft_sim::{assignment, congestion};
 
-/// The rows of the page's tables: first cell and second cell, by the table that the heading above names in backquotes.
+/// Returns the rows of the page's tables: first and second cell, by the table named in the heading above in backquotes.
 fn rows(page: &str) -> BTreeMap<String, Vec<(String, String)>> {
     let mut rows: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut table = String::new();
@@ -31,7 +31,7 @@ fn every_key_stands_in_the_page_with_its_default() {
     let rows = rows(&page);
     let mut missing = Vec::new();
     for known in known_keys() {
-        // Qdiscs, schedulers and traffic have a table together: their keys stand there as `udp.rate`.
+        // Qdiscs, schedulers and traffic share a table, with keys such as `udp.rate`.
         let quoted = [format!("`{}`", known.default), known.default.clone()];
         let of = |table: &str, key: &str| {
             rows.get(table)
@@ -64,7 +64,7 @@ fn names_and_operations_stand_in_the_page() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// The page's whole examples, so that they cannot grow old.
+/// Reads the page's complete examples, so that they stay valid.
 #[test]
 fn the_examples_of_the_page_read() {
     let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");

@@ -1,4 +1,4 @@
-//! The example files, and what short files mean.
+//! The example files, and the meaning of short files.
 
 use super::read_alone;
 use std::path::{Path, PathBuf};

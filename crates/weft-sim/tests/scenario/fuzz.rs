@@ -6,10 +6,10 @@ use super::read_alone;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_sim::scenario::{fuzz_scenario, write};
 
-/// Inputs of the loop. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` make it longer or other.
+/// Number of inputs. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` override number and seed.
 const ROUNDS: usize = 4000;
 
-/// Pieces of scenario files and of what is near them.
+/// Fragments of scenario files and of similar texts.
 const PIECES: &[&str] = &[
     "[[flows]]\n",
     "[network]\n",
@@ -76,7 +76,7 @@ fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
     match random.below(6) {
         0 => drop(data.drain(a..b.min(a + 20))),
         1 | 2 => {
-            // Often at the beginning of a line, where keys and tables stand.
+            // Often at the start of a line, where keys and tables are.
             let at = if random.below(2) == 0 {
                 a
             } else {

@@ -1,4 +1,4 @@
-//! Scenario files: what is read, what is refused and how, and what is written.
+//! Scenario files: accepted and refused texts, errors, and written files.
 
 mod documentation;
 mod examples;

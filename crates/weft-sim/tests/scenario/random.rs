@@ -1,4 +1,4 @@
-//! Random scenarios, valid ones, with every field at other values than its default.
+//! Random valid scenarios in which every field differs from its default.
 
 use weft_sim::cost::{Contention, Costs};
 use weft_sim::scenario::{
@@ -8,7 +8,7 @@ use weft_sim::scenario::{
 use weft_sim::{assignment, congestion};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// SplitMix64: small, seeded, the same everywhere.
+/// SplitMix64: small, seeded, equal on all platforms.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// From `low` up to `high`, of any magnitude between the two, often round.
+    /// Returns a number from `low` to `high`, of any magnitude in between, often round.
     fn between(&mut self, low: u64, high: u64) -> u64 {
         let any = self.next() >> self.below(64);
         let round = [1, 1000, 1024, 1_000_000, 1 << 20, 1_000_000_000, 1 << 30][self.below(7)];
@@ -50,7 +50,7 @@ impl Random {
     }
 
     fn time(&mut self, low: u64) -> Nanos {
-        // The greatest time is kept for "never".
+        // The maximum means "never".
         Nanos(self.between(low, u64::MAX - 1))
     }
 

@@ -1,10 +1,10 @@
-//! What is written reads back as the same scenario.
+//! Written scenarios read back equal.
 
 use super::random::{Random, scenario};
 use super::read_alone;
 use weft_sim::scenario::{Scenario, write};
 
-/// Random scenarios tried.
+/// Number of random scenarios.
 const ROUNDS: u64 = 500;
 
 #[test]
@@ -19,7 +19,7 @@ fn random_scenarios_read_back_as_they_were_written() {
     }
 }
 
-/// That the test above would notice a lost field: two scenarios that differ are written differently.
+/// Checks that the test above would notice a lost field: different scenarios are written differently.
 #[test]
 fn scenarios_that_differ_are_written_differently() {
     let one = scenario(&mut Random(1));

@@ -1,4 +1,4 @@
-//! Sources: every key that is no label has one, in files of every kind, and a free text is none.
+//! Sources: every key except labels has one, in files of every kind, and a free text is not a source.
 
 use super::examples::folder;
 use super::read_alone;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use weft_sim::cost::Costs;
 use weft_sim::scenario::{Origin, SourcedFile, sources};
 
-/// A cost file with what it says of its only number.
+/// Reads a cost file with this source for its only number.
 fn cost(source: &str) -> Result<Costs, String> {
     let text = format!("[interrupt]\netc = 100\n{source}\n");
     Costs::read(&text, "c.toml").map_err(|error| error.to_string())

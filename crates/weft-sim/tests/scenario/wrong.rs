@@ -1,11 +1,11 @@
-//! Wrong files, and the two lines that each gives.
+//! Invalid files, and the two lines of each error.
 
 use super::read_alone;
 use expect_test::{Expect, expect};
 use weft_sim::cost::Costs;
 use weft_sim::scenario::read;
 
-/// What a text's error says.
+/// Returns the error of a text.
 fn refused(text: &str) -> String {
     match read_alone(text) {
         Ok(scenario) => panic!("{text}\nwas read as {scenario:?}"),
@@ -13,7 +13,7 @@ fn refused(text: &str) -> String {
     }
 }
 
-/// Each text must give its lines; texts that need a flow get one at their end.
+/// Checks the error of each text; texts that need a flow get one at their end.
 fn check(cases: &[(&str, Expect)]) {
     for (text, lines) in cases {
         lines.assert_eq(&refused(text));
@@ -292,7 +292,7 @@ wrong! {
     }
 }
 
-/// What a cost file's error says.
+/// Returns the error of a cost file.
 fn costs_refused(text: &str) -> String {
     Costs::read(text, "c.toml").expect_err(text).to_string()
 }

@@ -1,8 +1,10 @@
-//! From one configuration to another: the fewest changes, in an order in which each can be made, with a way back.
+//! The fewest changes from one configuration to another, in an order in which each step fits the NIC, with a rollback for every
+//! prefix.
 //!
-//! New rules come before old ones go wherever the tables have room (make before break), so that a flow that keeps its queue never loses its
-//! rule for the time between. A context is set before rules name it and removed after the last one that does: drivers refuse to delete one
-//! in use (kernel commit 42dc431f5d0e). The main context changes between: flows that get rules have them by then.
+//! New rules are added before old ones are removed wherever the tables have room (make before break), so that a flow that keeps
+//! its queue never loses its rule in between. A context is set before rules name it and removed after the last such rule: drivers
+//! refuse to delete a context in use (kernel commit 42dc431f5d0e). The main context changes between the additions and the
+//! removals, when flows that need rules have them.
 
 mod order;
 
@@ -13,33 +15,33 @@ use std::fmt;
 use thiserror::Error;
 use weft_packet::rss::RssKey;
 
-/// One change.
+/// A single change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A rule is added, after those that are there.
+    /// Adds a rule after the existing ones.
     Add(Rule),
-    /// A rule is removed.
+    /// Removes a rule.
     Remove(Rule),
-    /// A context is made or set.
+    /// Creates or changes a context.
     SetContext {
-        /// What it is to be.
+        /// The new context.
         to: RssContext,
-        /// What it is; `None` when there is none.
+        /// The previous context; `None` if there was none.
         from: Option<RssContext>,
     },
-    /// A context is removed.
+    /// Removes a context.
     RemoveContext(RssContext),
-    /// The hash's key is set.
+    /// Sets the hash's key.
     SetKey {
-        /// What it is to be.
+        /// The new key.
         to: RssKey,
-        /// What it is.
+        /// The previous key.
         from: RssKey,
     },
 }
 
 impl Change {
-    /// The change that takes this one back.
+    /// Returns the change that undoes this one.
     #[must_use]
     pub fn inverse(&self) -> Self {
         match self {
@@ -81,7 +83,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Entries by queue, neighbours with as many as each other together: `queues 0 to 3 x32, queue 5 x1`.
+/// Formats entries by queue, with neighbouring queues of equal counts together: `queues 0 to 3 x32, queue 5 x1`.
 fn queues(context: &RssContext) -> String {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for queue in &context.indirection {
@@ -101,22 +103,22 @@ fn queues(context: &RssContext) -> String {
     runs.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// Why there is no way from one configuration to another.
+/// The reason why one configuration cannot be changed into another.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The new configuration itself does not fit.
     #[error("rule {} of the new configuration does not fit: {refusal}", index + 1)]
     Unfit {
-        /// Its place in the configuration.
+        /// The rule's index in the configuration.
         index: usize,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// A rule names a context that the configuration does not have.
+    /// A rule names a context that is missing from the configuration.
     #[error("rule {} of the new configuration names RSS context {}, which it does not have", index + 1, context.0)]
     NoContext {
-        /// The rule's place.
+        /// The rule's index in the configuration.
         index: usize,
         /// The context.
         context: ContextId,
@@ -126,29 +128,29 @@ pub enum ChangeError {
 /// An ordered list of changes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChangePlan {
-    /// In the order in which they are made.
+    /// The changes, in the order in which they are made.
     pub changes: Vec<Change>,
 }
 
 impl ChangePlan {
-    /// The way back to `from` when the first `made` changes have been made. Rules that had to go come back in their old order, which
-    /// inverting each change would not do.
+    /// Returns the rollback to `from` after the first `made` changes. Removed rules return in their old order, which inverting
+    /// each change would not guarantee.
     pub fn rollback(&self, nic: &Nic, from: &Configuration, made: usize) -> Self {
         let mut state = from.clone();
         let done = &self.changes[..made.min(self.changes.len())];
         for change in done {
             apply(&mut state, change);
         }
-        // What the NIC held before need not fit the model; then each change is taken back as it came.
+        // The NIC's earlier configuration may not fit the model; then each change is inverted in turn.
         changes(nic, &state, from)
             .unwrap_or_else(|_| Self { changes: done.iter().rev().map(Change::inverse).collect() })
     }
 }
 
-/// The way from one configuration to another.
+/// Returns the changes from one configuration to another.
 ///
 /// # Errors
-/// The new configuration does not fit into the NIC, or names a context that it does not have.
+/// The new configuration does not fit the NIC, or a rule names a context that it does not have.
 pub fn changes(nic: &Nic, from: &Configuration, to: &Configuration) -> Result<ChangePlan, ChangeError> {
     Usage::of(nic, to).map_err(|(index, refusal)| ChangeError::Unfit { index, refusal })?;
     for (index, rule) in to.rules.iter().enumerate() {
@@ -181,15 +183,15 @@ fn set_context(from: &Configuration, to: &RssContext) -> Option<Change> {
     (old != Some(to)).then(|| Change::SetContext { to: to.clone(), from: old.cloned() })
 }
 
-/// Rules' changes: those up to the last addition, and the removals behind it.
+/// Orders the changes of rules: those up to the last addition, and the removals after it.
 fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -> (Vec<Change>, Vec<Change>) {
-    // The NIC holds what it holds, even if the model would not have it: what does not fit is left out of the accounting.
+    // The NIC holds its rules even if the model refuses them: such rules are left out of the usage.
     let mut usage = Usage::new(nic);
     for rule in &from.rules {
         let _ = usage.add(nic, rule);
     }
     let mut out = Vec::new();
-    // By table, in the order of removal: the rule to make way is one of the same table, if there is any.
+    // Removals by table, in order: the rule to remove first is in the same table, if there is one.
     let mut waiting: BTreeMap<_, Vec<Rule>> = BTreeMap::new();
     for rule in removes.iter().rev() {
         waiting.entry(rule.table).or_default().push(*rule);
@@ -198,7 +200,7 @@ fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -
     let replaced: BTreeMap<_, Rule> =
         removes.iter().map(|rule| ((rule.table, rule.headers, rule.priority), *rule)).collect();
     for add in adds {
-        // A rule for the same packets goes just before the new one comes: no table takes both.
+        // A rule for the same packets is removed just before its successor is added: no table takes both.
         if let Some(old) = replaced.get(&(add.table, add.headers, add.priority))
             && gone.insert(*old)
         {
@@ -211,7 +213,7 @@ fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -
             usage.remove(&old);
             out.push(Change::Remove(old));
         }
-        // It fits when all that goes has gone, since the new configuration as a whole does.
+        // Cannot fail: all pending removals are done, and the new configuration as a whole fits.
         let _ = usage.add(nic, &add);
         out.push(Change::Add(add));
     }
@@ -219,7 +221,7 @@ fn rules(nic: &Nic, from: &Configuration, adds: Vec<Rule>, removes: Vec<Rule>) -
     (out, late)
 }
 
-/// A rule that is to go anyway, and whose going may help: of the same table, or of one that excludes it or shares its entries.
+/// Returns a rule to remove early to make room: one of the same table, or of a table that excludes it or shares its entries.
 fn next_to_go(
     nic: &Nic,
     waiting: &mut BTreeMap<crate::nic::TableId, Vec<Rule>>,
@@ -247,7 +249,7 @@ fn next_to_go(
     None
 }
 
-/// A configuration after a change: what drivers do, as far as the accounting is concerned.
+/// Applies a change to a configuration as drivers do, as far as the usage is concerned.
 pub fn apply(configuration: &mut Configuration, change: &Change) {
     match change {
         Change::Add(rule) => configuration.rules.push(*rule),
@@ -268,7 +270,7 @@ pub fn apply(configuration: &mut Configuration, change: &Change) {
     }
 }
 
-/// Whether a table's rules count by their age when they overlap.
+/// Whether precedence among a table's overlapping rules depends on their age.
 const fn by_age(order: Order) -> bool {
     matches!(order, Order::Priority | Order::Newest | Order::Location)
 }

@@ -1,4 +1,4 @@
-//! Which rules can stay: those that are in both configurations, unless their age among rules that overlap them would be wrong.
+//! Selection of the rules that can stay: those in both configurations, unless their age among overlapping rules would be wrong.
 
 use super::by_age;
 use crate::nic::configuration::Rule;
@@ -6,8 +6,8 @@ use crate::nic::{Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::header_match::HeaderMatch;
 
-/// Rules of `from` that stay as they are. Of rules that overlap with one priority the older or newer counts, and a rule that is added
-/// becomes the newest: what must stand behind a rule that is added, or in another order, is taken out and added again.
+/// Returns the rules of `from` that stay. Among overlapping rules of equal priority, precedence depends on age, and an added rule
+/// becomes the newest. A rule that must follow an added rule, or change its order, is removed and added again.
 pub(super) fn kept(nic: &Nic, from: &[Rule], to: &[Rule]) -> BTreeSet<Rule> {
     let old: BTreeMap<Rule, usize> = from.iter().enumerate().map(|(index, rule)| (*rule, index)).collect();
     let mut kept: BTreeSet<Rule> = to.iter().filter(|rule| old.contains_key(*rule)).copied().collect();
@@ -19,7 +19,7 @@ pub(super) fn kept(nic: &Nic, from: &[Rule], to: &[Rule]) -> BTreeSet<Rule> {
     }
     for group in groups.values() {
         let overlaps = Overlaps::new(group);
-        // In the order of the new configuration: a rule stays if all that it overlaps before it stay, and were before it.
+        // In the new configuration's order: a rule stays if every earlier rule that it overlaps stays and was earlier before.
         for (index, rule) in group.iter().enumerate() {
             let Some(mine) = old.get(rule) else { continue };
             let wrong = overlaps.of(index, group).into_iter().any(|other| {
@@ -34,12 +34,12 @@ pub(super) fn kept(nic: &Nic, from: &[Rule], to: &[Rule]) -> BTreeSet<Rule> {
     kept
 }
 
-/// Finds rules that overlap, by groups of one mask: rules of one mask are equal or disjoint, and for two masks it is enough to compare the
-/// bits that both look at.
+/// An index of overlapping rules by mask. Rules of one mask are equal or disjoint. For two masks it is enough to compare their
+/// common bits.
 struct Overlaps {
-    /// Masks, with the rules that have them.
+    /// Masks, with their rules.
     masks: Vec<(HeaderMatch, Vec<usize>)>,
-    /// For each pair of masks, rules of the second by their bits that both look at.
+    /// For each pair of masks, the rules of the second by their values of the common bits.
     joined: Vec<Vec<BTreeMap<HeaderMatch, Vec<usize>>>>,
 }
 
@@ -68,7 +68,7 @@ impl Overlaps {
         Self { masks, joined }
     }
 
-    /// Rules that overlap a rule, without itself.
+    /// Returns the rules that overlap a rule, without itself.
     fn of(&self, index: usize, rules: &[Rule]) -> Vec<usize> {
         let headers = rules[index].headers;
         let Some(mine) = self.masks.iter().position(|(mask, _)| *mask == headers.mask_only()) else {

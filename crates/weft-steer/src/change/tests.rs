@@ -24,7 +24,8 @@ fn table(name: &str, capacity: u32, order: Order) -> Table {
     }
 }
 
-/// A small priority table, two that exclude each other, one of them with one mask, and two entries for the first and last to share.
+/// A NIC with a small priority table, two tables that exclude each other, one of them with one mask, and two entries shared by
+/// the first and the last.
 fn nic() -> Nic {
     let mut tables = vec![
         table("priority", 3, Order::Priority),
@@ -67,7 +68,7 @@ fn some_rule() -> impl Strategy<Value = Rule> {
     )
 }
 
-/// Whatever of the rules fits, and contexts.
+/// A configuration of random rules that fit, and contexts.
 fn some_configuration() -> impl Strategy<Value = Configuration> {
     let rules = proptest::collection::vec(some_rule(), 0..14);
     (rules, 0u32..4, any::<bool>(), 0u8..2).prop_map(|(rules, queue, second, key)| {
@@ -87,7 +88,8 @@ fn some_configuration() -> impl Strategy<Value = Configuration> {
 
 type Meaning = (BTreeSet<Rule>, BTreeSet<(Rule, Rule)>, Vec<RssContext>, RssKey);
 
-/// What counts: the rules, and of those that overlap in a table that knows age at one priority, which came first.
+/// The observable part of a configuration: the rules, and the order of overlapping rules of equal priority in a table whose
+/// precedence depends on age.
 fn meaning(configuration: &Configuration) -> Meaning {
     let mut pairs = BTreeSet::new();
     for (index, first) in configuration.rules.iter().enumerate() {
@@ -105,7 +107,7 @@ fn meaning(configuration: &Configuration) -> Meaning {
     (rules, pairs, configuration.contexts.clone(), configuration.key.clone())
 }
 
-/// Every rule's context is there.
+/// Whether every context named by a rule exists.
 fn contexts_are_there(configuration: &Configuration) -> bool {
     configuration.rules.iter().all(|rule| match rule.action {
         Action::Context(context) => configuration.context(context).is_some(),
@@ -134,7 +136,7 @@ proptest! {
             }
         }
         prop_assert_eq!(meaning(&state), meaning(&to));
-        // No more rules are touched than differ, unless their order has to change.
+        // Only rules that differ are changed, unless their order has to change.
         let (old, new) = (meaning(&from), meaning(&to));
         let rules = plan.changes.iter().filter(|c| matches!(c, Change::Add(_) | Change::Remove(_))).count();
         if new.1.is_empty() {
@@ -143,7 +145,7 @@ proptest! {
         if old == new {
             prop_assert!(plan.changes.is_empty());
         }
-        // From any point there is a way back.
+        // A rollback exists from every prefix.
         let made = stop.min(plan.changes.len());
         let mut half = from.clone();
         for change in &plan.changes[..made] {

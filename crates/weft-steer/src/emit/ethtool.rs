@@ -1,4 +1,4 @@
-//! ethtool's commands. Its masks have a bit set for what is ignored (`rxclass_get_mask` of ethtool's rxclass.c inverts them).
+//! Commands of ethtool. Its masks have a bit set for each ignored bit (`rxclass_get_mask` of ethtool's rxclass.c inverts them).
 
 use super::{Ip, Locations, addresses, ip, mac, of_interface, protocol, rule_of, whole_address};
 use crate::change::Change;
@@ -49,7 +49,7 @@ fn action(rule: &Rule) -> String {
     }
 }
 
-/// Flow type and fields.
+/// Formats the flow type and the fields.
 fn flow(headers: &HeaderMatch) -> Result<String, String> {
     let family = ip(headers);
     let kind = match (family, protocol(headers)) {
@@ -87,7 +87,7 @@ fn write_field(out: &mut String, headers: &HeaderMatch, field: Field, kind: &str
         Field::SrcPort | Field::DstPort if transport => field.name(),
         Field::Vlan => "vlan",
         Field::EtherType if ether => "proto",
-        // The flow type says it.
+        // The flow type implies it.
         Field::EtherType => return Ok(()),
         Field::IpProtocol if transport => return Ok(()),
         Field::IpProtocol if !ether => "l4proto",
@@ -123,7 +123,7 @@ fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
 fn set_context(to: &RssContext, from: Option<&RssContext>, device: &str) -> Result<Vec<String>, String> {
     let first = to.indirection.iter().min().map_or(0, |queue| queue.0);
     let start = if first == 0 { String::new() } else { format!("start {first} ") };
-    // From the first queue on.
+    // Relative to the first queue.
     let shifted: Vec<u32> = to.indirection.iter().map(|queue| queue.0 - first).collect();
     let table = match (equal(&shifted), weights(&shifted)) {
         (Some(queues), _) => format!("{start}equal {queues}"),
@@ -146,13 +146,13 @@ fn set_context(to: &RssContext, from: Option<&RssContext>, device: &str) -> Resu
     Ok(vec![format!("ethtool -X {device}{context} {table}")])
 }
 
-/// The number of queues that a table goes round (`ethtool -X DEVICE equal N`).
+/// Returns the number of queues over which a table cycles (`ethtool -X DEVICE equal N`).
 fn equal(table: &[u32]) -> Option<u32> {
     let queues = table.iter().max()? + 1;
     (0..).zip(table).all(|(entry, queue): (u32, &u32)| *queue == entry % queues).then_some(queues)
 }
 
-/// The weights for which ethtool (`fill_indir_table`) makes just this table.
+/// Returns the weights from which ethtool (`fill_indir_table`) builds this table.
 fn weights(table: &[u32]) -> Option<Vec<u32>> {
     let last = *table.iter().max()?;
     let mut weights = vec![0_u32; last as usize + 1];

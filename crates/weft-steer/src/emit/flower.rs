@@ -1,4 +1,4 @@
-//! tc's commands: flower filters at a device's ingress that the hardware executes (kernel documentation, "TC queue based filtering").
+//! Commands of tc: flower filters at a device's ingress, executed in hardware (kernel documentation, "TC queue based filtering").
 
 use super::{Ip, Locations, ip, mac, of_interface, prefix_len, protocol, rule_of};
 use crate::change::Change;
@@ -82,7 +82,7 @@ fn keys(headers: &HeaderMatch) -> Result<String, String> {
                 Some(kind) => format!("vlan_ethtype {kind:#x}"),
                 None => return Err("flower matches the Ethernet type only as a whole".to_owned()),
             },
-            // The filter's protocol says it.
+            // The filter's protocol implies it.
             Field::EtherType if whole => continue,
             Field::EtherType => return Err("flower matches the Ethernet type only as a whole".to_owned()),
         };

@@ -1,11 +1,11 @@
-//! Where rules stand in the list of a device's rules: ethtool's `loc` and tc's `pref`, of which the lowest counts first.
+//! Locations in a device's list of rules: ethtool's `loc` and tc's `pref`. The lowest one has precedence.
 
 use crate::nic::configuration::{Configuration, Rule};
 use crate::nic::{Interface, Nic, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::header_match::HeaderMatch;
 
-/// Locations of a device's rules. Each table has a block of its own, and in it each priority, the highest first.
+/// The locations of a device's rules. Each table has its own block, divided by priority, the highest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Locations {
     of: BTreeMap<(TableId, HeaderMatch, u8), u32>,
@@ -13,7 +13,7 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// Those that rules get when they are added one after the other.
+    /// Assigns locations to a configuration's rules, added one after the other.
     pub fn of(nic: &Nic, configuration: &Configuration) -> Self {
         let mut locations = Self::default();
         for rule in &configuration.rules {
@@ -22,30 +22,30 @@ impl Locations {
         locations
     }
 
-    /// Notes where a rule is known to stand, such as one that was read from a device.
+    /// Records the known location of a rule, such as one read from a device.
     pub fn set(&mut self, rule: &Rule, location: u32) {
         self.used.insert(location);
         self.of.insert((rule.table, rule.headers, rule.priority), location);
     }
 
-    /// Notes that something stands at a location that no rule of the model is: nothing is put there.
+    /// Reserves a location whose rule the model does not know.
     pub fn reserve(&mut self, location: u32) {
         self.used.insert(location);
     }
 
-    /// Where a rule stands.
+    /// Returns a rule's location.
     pub fn get(&self, rule: &Rule) -> Option<u32> {
         self.of.get(&(rule.table, rule.headers, rule.priority)).copied()
     }
 
-    /// The location for a new rule: free, in its priority's block, and behind older rules of its priority that it overlaps. None when
-    /// there is none.
+    /// Returns a location for a new rule: free, in its priority's block, and after older overlapping rules of its priority.
+    /// `None` if there is no such location.
     pub fn add(&mut self, nic: &Nic, rule: &Rule) -> Option<u32> {
         let (first, last) = block(nic, rule.table, rule.priority)?;
         let overlapping = self.of.iter().filter(|((table, headers, priority), _)| {
             *table == rule.table && *priority == rule.priority && !headers.is_disjoint(&rule.headers)
         });
-        // Rules of one mask do not overlap, and are most: only a table with several masks is searched.
+        // Most rules share a mask and do not overlap, so only a table with several masks is searched.
         let least = if one_mask(&self.of, rule) {
             first
         } else {
@@ -56,7 +56,7 @@ impl Locations {
         Some(location)
     }
 
-    /// The priority of a rule of a table that stands at a location, by the block that it lies in.
+    /// Returns the priority of a table's rule from the block of its location.
     pub fn priority(nic: &Nic, table: TableId, location: u32) -> Option<u8> {
         let (low, high) = nic.table(table)?.priorities;
         (low..=high).find(|priority| {
@@ -72,21 +72,21 @@ impl Locations {
     }
 }
 
-/// Whether all rules at the rule's table have its mask.
+/// Whether all rules in the rule's table have its mask.
 fn one_mask(of: &BTreeMap<(TableId, HeaderMatch, u8), u32>, rule: &Rule) -> bool {
     of.keys()
         .filter(|(table, _, _)| *table == rule.table)
         .all(|(_, headers, _)| headers.mask_only() == rule.headers.mask_only())
 }
 
-/// First and last location of a rule's table and priority. Tables of one interface share a list.
+/// Returns the first and last location of a rule's table and priority. Tables of one interface share a list.
 fn block(nic: &Nic, id: TableId, priority: u8) -> Option<(u32, u32)> {
     let table = nic.table(id)?;
     let capacity = |table: &crate::nic::Table| {
         let pool = table.pool.and_then(|pool| nic.pools.get(usize::from(pool.0)));
         table.capacity.saturating_add(pool.map_or(0, |pool| pool.capacity))
     };
-    // tc's preferences begin at 1.
+    // tc's preferences start at 1.
     let base = u32::from(table.interface == Interface::Flower);
     let before: u32 = nic
         .tables()

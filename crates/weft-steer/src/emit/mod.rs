@@ -1,4 +1,4 @@
-//! Plans as commands: for ethtool, for tc flower, for DPDK's testpmd.
+//! Plans as commands of ethtool, tc flower or DPDK's testpmd.
 
 mod ethtool;
 mod flower;
@@ -13,7 +13,7 @@ use crate::nic::{Interface, Nic};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
 
-/// Whose commands.
+/// The tool whose commands are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// `ethtool -N` and `-X`.
@@ -24,24 +24,24 @@ pub enum Dialect {
     RteFlow,
 }
 
-/// Commands, one a line, and what they cannot say.
+/// Commands, one per line, and the changes that they cannot express.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Script {
     /// The commands, in order.
     pub lines: Vec<String>,
-    /// Changes that have no command in the dialect, each with the reason.
+    /// Changes without a command in the dialect, each with the reason.
     pub cannot: Vec<String>,
 }
 
 impl Script {
-    /// The text of a file: commands, and the rest as comments before them.
+    /// Formats a file: the commands, preceded by the other changes as comments.
     pub fn text(&self) -> String {
         let comments = self.cannot.iter().map(|reason| format!("# not expressible: {reason}\n"));
         comments.chain(self.lines.iter().map(|line| format!("{line}\n"))).collect()
     }
 }
 
-/// A plan's commands for a device, which holds `from` before the first.
+/// Writes a plan's commands for a device that holds `from` before the first one.
 pub fn script(nic: &Nic, from: &Configuration, plan: &ChangePlan, device: &str, dialect: Dialect) -> Script {
     let mut script = Script::default();
     let mut state = from.clone();
@@ -62,7 +62,7 @@ pub fn script(nic: &Nic, from: &Configuration, plan: &ChangePlan, device: &str, 
     script
 }
 
-/// Whether a rule's table is set by an interface.
+/// Checks that a rule's table belongs to an interface.
 fn of_interface(nic: &Nic, rule: &Rule, interface: Interface) -> Result<(), String> {
     let Some(table) = nic.table(rule.table) else { return Err("the NIC has no such table".to_owned()) };
     if table.interface == interface {
@@ -73,7 +73,7 @@ fn of_interface(nic: &Nic, rule: &Rule, interface: Interface) -> Result<(), Stri
 }
 
 impl Interface {
-    /// For people.
+    /// The dialect's name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ntuple => "ethtool ntuple rules",
@@ -84,12 +84,12 @@ impl Interface {
     }
 }
 
-/// Which IP a header match's packets are.
+/// The IP version of a header match's packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ip {
     Four,
     Six,
-    /// Not told, or something else.
+    /// Unspecified, or not IP.
     Other,
 }
 
@@ -101,7 +101,7 @@ fn ip(headers: &HeaderMatch) -> Ip {
     }
 }
 
-/// An address field's value and mask as addresses.
+/// Returns an address field's value and mask as addresses.
 fn addresses(headers: &HeaderMatch, field: Field) -> (IpAddr, IpAddr) {
     let (value, mask) = headers.get(field);
     if ip(headers) == Ip::Four {
@@ -111,32 +111,32 @@ fn addresses(headers: &HeaderMatch, field: Field) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Whether an address field is tested as a whole.
+/// Whether an address field is tested completely.
 fn whole_address(headers: &HeaderMatch, field: Field) -> bool {
     let (_, mask) = headers.get(field);
     if ip(headers) == Ip::Four { mask as u32 == u32::MAX } else { mask == u128::MAX }
 }
 
-/// Length of an address field's prefix, if its mask is one.
+/// Returns the prefix length of an address field, if its mask is a prefix.
 fn prefix_len(headers: &HeaderMatch, field: Field) -> Option<u32> {
     let bits = if ip(headers) == Ip::Four { 32 } else { 128 };
     let aligned = headers.get(field).1 << (128 - bits);
     (aligned.leading_ones() == aligned.count_ones()).then(|| aligned.leading_ones())
 }
 
-/// A MAC address field's value or mask in the usual form.
+/// Formats a MAC address field's value or mask.
 fn mac(bits: u128) -> String {
     let bytes: Vec<String> = (0..6).rev().map(|i| format!("{:02x}", bits >> (8 * i) & 0xff)).collect();
     bytes.join(":")
 }
 
-/// The IP protocol, where it is tested as a whole.
+/// Returns the IP protocol, if it is tested completely.
 fn protocol(headers: &HeaderMatch) -> Option<u8> {
     let (value, mask) = headers.get(Field::IpProtocol);
     (mask == Field::IpProtocol.all_bits()).then_some(value as u8)
 }
 
-/// The rule of a change, and whether it comes or goes.
+/// Returns the rule of a change, and whether it is added.
 const fn rule_of(change: &Change) -> Option<(&Rule, bool)> {
     match change {
         Change::Add(rule) => Some((rule, true)),

@@ -1,5 +1,5 @@
-//! testpmd's `flow` commands for DPDK's rte_flow. testpmd numbers rules from 0 as they are created; a rule that the plan finds in the NIC has
-//! the number that it would have got.
+//! Commands of testpmd: `flow` for DPDK's rte_flow. testpmd numbers rules from 0 in the order of their creation. A rule that the
+//! NIC already has gets the number that its creation would have given.
 
 use super::{Ip, addresses, ip, mac, protocol, rule_of, whole_address};
 use crate::change::Change;
@@ -9,14 +9,14 @@ use std::fmt::Write;
 use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::Protocol;
 
-/// Numbers of rules.
+/// The numbers of rules.
 pub(super) struct Numbers {
     of: BTreeMap<Rule, u32>,
     next: u32,
 }
 
 impl Numbers {
-    /// Rules that were created one after the other.
+    /// Numbers a configuration's rules as if created one after the other.
     pub(super) fn of(configuration: &Configuration) -> Self {
         let mut numbers = Self { of: BTreeMap::new(), next: 0 };
         for rule in &configuration.rules {

@@ -1,4 +1,4 @@
-//! Commands of all dialects for one plan.
+//! Commands in all dialects for one plan.
 
 use super::*;
 use crate::change::changes;

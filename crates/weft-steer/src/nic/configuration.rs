@@ -1,27 +1,27 @@
-//! What is set in a NIC: rules in its filter tables, and how RSS spreads.
+//! The configuration of a NIC: rules of its filter tables, and RSS contexts.
 
 use crate::nic::TableId;
 use weft_packet::header_match::HeaderMatch;
 use weft_packet::rss::RssKey;
 use weft_units::RxQueueId;
 
-/// Number of an RSS context; 0 is the main one, which packets reach that no rule holds.
+/// Number of an RSS context; 0 is the main one, which spreads packets that match no rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ContextId(pub u32);
 
 impl ContextId {
-    /// The context of packets that no rule holds.
+    /// The context of packets that match no rule.
     pub const MAIN: Self = Self(0);
 }
 
-/// What happens to a rule's packets.
+/// The action of a rule on its packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
-    /// They go to a queue.
+    /// Sends them to a queue.
     Queue(RxQueueId),
-    /// They are spread over a context's queues.
+    /// Spreads them over a context's queues.
     Context(ContextId),
-    /// They are dropped.
+    /// Drops them.
     Drop,
 }
 
@@ -30,36 +30,36 @@ pub enum Action {
 pub struct Rule {
     /// The table.
     pub table: TableId,
-    /// Packets that it holds.
+    /// The packets that it matches.
     pub headers: HeaderMatch,
-    /// Precedence in tables that have priorities: the higher one counts.
+    /// Precedence in tables with priorities: the higher one wins.
     pub priority: u8,
-    /// What it does.
+    /// The action.
     pub action: Action,
 }
 
-/// How a context spreads packets: the hash's low bits name an entry.
+/// An RSS context: the low bits of the hash select an entry of its indirection table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RssContext {
     /// Its number.
     pub id: ContextId,
-    /// Queues; as many as the NIC's table has entries.
+    /// Queues by entry; the length is that of the NIC's table.
     pub indirection: Vec<RxQueueId>,
 }
 
-/// Everything that is set.
+/// A NIC's complete configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Configuration {
     /// Rules of all tables, in the order in which they were added.
     pub rules: Vec<Rule>,
-    /// Contexts, by number; empty when the NIC has no RSS or it is off.
+    /// Contexts, by number; empty if the NIC has no RSS or RSS is off.
     pub contexts: Vec<RssContext>,
     /// The hash's key, shared by all contexts.
     pub key: RssKey,
 }
 
 impl Configuration {
-    /// A context.
+    /// Returns a context.
     pub fn context(&self, id: ContextId) -> Option<&RssContext> {
         self.contexts.iter().find(|context| context.id == id)
     }

@@ -1,4 +1,4 @@
-//! Draws models for Graphviz.
+//! Drawings of models for Graphviz.
 
 use super::{Interface, Nic, Node, NodeKind, Operator, Table, TableId, Target};
 use crate::nic::configuration::{Action, Configuration, ContextId};
@@ -6,14 +6,15 @@ use crate::predicate::Predicate;
 use core::fmt::{self, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longer predicates are shortened in a drawing, in characters.
+/// The maximum length of a predicate in a drawing, in characters; longer ones are shortened.
 const SHOWN_MAX: usize = 60;
 
-/// The model as a graph in Graphviz's language: F-nodes as boxes with their ports, O-nodes as circles, C-nodes filled with what their
-/// tables can hold. With a configuration, C-nodes also say how many rules are set, and dashed edges lead where these send packets.
+/// Draws the model in Graphviz's language: F-nodes as boxes with their ports, O-nodes as circles, C-nodes filled in with the
+/// limits of their tables. With a configuration, C-nodes also show their number of rules, and dashed edges lead to the rules'
+/// destinations.
 pub fn draw(nic: &Nic, configuration: Option<&Configuration>) -> String {
     let mut out = String::new();
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = whole(&mut out, nic, configuration);
     out
 }
@@ -37,7 +38,7 @@ fn whole(out: &mut String, nic: &Nic, configuration: Option<&Configuration>) -> 
     writeln!(out, "}}")
 }
 
-/// A text as Graphviz has them in quotes. Backslashes are doubled, since Graphviz reads `\N` as the node's name.
+/// A text in Graphviz's quotes. Backslashes are doubled, since Graphviz reads `\N` as the node's name.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -56,7 +57,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A node's text and further attributes.
+/// Returns a node's text and further attributes.
 fn describe(nic: &Nic, node: &Node, configuration: Option<&Configuration>) -> (String, &'static str) {
     let name = &node.name;
     match &node.kind {
@@ -96,7 +97,7 @@ fn describe(nic: &Nic, node: &Node, configuration: Option<&Configuration>) -> (S
     }
 }
 
-/// What a table can hold, in a few lines.
+/// Formats a table's limits in a few lines.
 fn limits(nic: &Nic, id: TableId, table: &Table, configuration: Option<&Configuration>) -> String {
     let pool = table.pool.and_then(|pool| nic.pools.get(usize::from(pool.0)));
     let mut room = match (table.capacity, pool) {
@@ -151,7 +152,7 @@ fn edges(out: &mut String, from: usize, node: &Node) -> fmt::Result {
     Ok(())
 }
 
-/// Where rules send packets, with how many do.
+/// Writes the destinations of rules, with the number of rules for each.
 fn ends(out: &mut String, nic: &Nic, configuration: &Configuration) -> fmt::Result {
     let mut counts: BTreeMap<(TableId, Action), u32> = BTreeMap::new();
     for rule in &configuration.rules {

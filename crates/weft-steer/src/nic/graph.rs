@@ -1,9 +1,9 @@
-//! The graph's edges.
+//! Edges of the graph.
 
 use super::{NodeId, NodeKind, Target};
 
 impl NodeKind {
-    /// Where the node's edges lead. Those that a table's rules and RSS take beside are not among them.
+    /// The targets of the node's edges, without the queues named by a table's rules or by RSS.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         let (ports, others): (&[super::Port], [&[Target]; 2]) = match self {
             Self::Classify { ports } => (ports, [&[], &[]]),
@@ -16,7 +16,7 @@ impl NodeKind {
 }
 
 impl Target {
-    /// The node.
+    /// The target node.
     pub const fn node(&self) -> NodeId {
         match self {
             Self::Node(node) | Self::Operand { node, .. } => *node,

@@ -1,7 +1,7 @@
-//! What a NIC can do with what it receives: Dragonet's physical resource graph (TRIOS'15).
+//! Models of a NIC's receive side: Dragonet's physical resource graph (TRIOS'15).
 //!
-//! A packet walks from node to node until it reaches a queue. F-nodes look at headers and go on at one port. O-nodes join what
-//! several F-nodes found. C-nodes are what can be configured: filter tables, whose rules name a queue or an RSS context, and RSS.
+//! A packet passes from node to node until it reaches a queue. F-nodes test headers and continue at one port. O-nodes combine the
+//! results of several F-nodes. C-nodes are configurable: filter tables, whose rules name a queue or an RSS context, and RSS.
 
 pub mod configuration;
 mod draw;
@@ -34,7 +34,7 @@ pub struct NodeId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub u16);
 
-/// Number of a budget of entries that tables share, in [`Nic::pools`].
+/// Number of a budget of entries shared by tables, in [`Nic::pools`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub u16);
 
@@ -43,41 +43,41 @@ pub struct PoolId(pub u16);
 pub struct Nic {
     /// The name on the command line, such as `intel-82599`.
     pub name: String,
-    /// The name for people.
+    /// The name for users.
     pub title: String,
-    /// Most receive queues that can be used.
+    /// Number of usable receive queues.
     pub queues: u32,
     /// The graph; packets enter at the first.
     pub nodes: Vec<Node>,
-    /// The filter tables that C-nodes stand for.
+    /// The filter tables of the C-nodes.
     pub tables: Vec<Table>,
     /// Budgets of entries that several tables share.
     pub pools: Vec<Pool>,
-    /// Spreading by hash, where there is any.
+    /// Spreading by hash, if the NIC has RSS.
     pub rss: Option<RssModel>,
-    /// Groups of tables of which only one can hold rules at a time.
+    /// Groups of tables that cannot hold rules at the same time.
     pub exclusions: Vec<Exclusion>,
-    /// What is stated of the NIC, each with where that is from.
+    /// Statements about the NIC, each with its source.
     pub facts: Vec<Fact>,
 }
 
 /// A statement and its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fact {
-    /// What is so.
+    /// The statement.
     pub text: String,
-    /// Data sheet section, driver function, page.
+    /// Data sheet section, driver function or page.
     pub source: String,
-    /// What of the model follows from it: names of tables, or a word of [`ABOUT`]. Empty: anything.
+    /// Parts of the model that follow from it: names of tables, or a word of [`ABOUT`]. Empty means any part.
     pub about: Vec<String>,
 }
 
-/// What a fact may be about beside tables: the hash and its table, the order of tables, the number of queues, RSS contexts, or nothing
-/// that a plan uses.
+/// The subjects of a fact beside tables: the hash and its table, the order of tables, the number of queues, RSS contexts, or
+/// nothing that a plan uses.
 pub const ABOUT: [&str; 5] = ["hash", "order", "queues", "contexts", "none"];
 
 impl Fact {
-    /// Whether nobody has looked it up: its source says so.
+    /// Whether the source states that the fact is unverified.
     pub fn is_unverified(&self) -> bool {
         ["recalled", "to be verified"].iter().any(|words| self.source.contains(words))
     }
@@ -88,22 +88,22 @@ impl Fact {
 pub struct Node {
     /// Its name, unique in the model.
     pub name: String,
-    /// What it does.
+    /// Its function.
     pub kind: NodeKind,
 }
 
-/// Where an edge leads.
+/// The target of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// To a node.
     Node(NodeId),
-    /// To an operand of an O-node, with the value that it gets.
+    /// An operand of an O-node, with the value that it receives.
     Operand {
         /// The O-node.
         node: NodeId,
-        /// Which of its operands, from 0.
+        /// The operand's index, from 0.
         operand: u8,
-        /// True or false.
+        /// The value.
         value: bool,
     },
 }
@@ -113,54 +113,54 @@ pub enum Target {
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// Which packets leave here, of those that no port before took.
+    /// The packets that leave here, among those that match no earlier port.
     pub when: Predicate,
-    /// Where they go: all of them.
+    /// All of its targets.
     pub to: Vec<Target>,
 }
 
-/// How an O-node joins its operands.
+/// The function of an O-node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operator {
-    /// True when all are.
+    /// True if all operands are true.
     And,
-    /// True when one is.
+    /// True if any operand is true.
     Or,
-    /// False when all are true.
+    /// False if all operands are true.
     Nand,
-    /// False when one is true.
+    /// False if any operand is true.
     Nor,
 }
 
-/// What a node does.
+/// The function of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub enum NodeKind {
     /// F-node: the first port whose predicate passes is activated.
     Classify {
-        /// In order.
+        /// The ports, in order.
         ports: Vec<Port>,
     },
-    /// O-node; known as soon as the operands that have come decide it.
+    /// O-node; its result is known as soon as the received operands determine it.
     Logic {
         /// The operator.
         operator: Operator,
-        /// Operands that it has.
+        /// Number of operands.
         operands: u8,
-        /// Where to go when it is true.
+        /// Targets for a true result.
         on_true: Vec<Target>,
-        /// And false.
+        /// Targets for a false result.
         on_false: Vec<Target>,
     },
-    /// C-node of a filter table: a rule's packets go where the rule says.
+    /// C-node of a filter table: a rule sends its packets to its destination.
     Filter {
         /// The table.
         table: TableId,
-        /// Where packets without a rule go.
+        /// Target of packets that match no rule.
         miss: Target,
     },
-    /// C-node of RSS: packets go to a queue of the main context by their hash.
+    /// C-node of RSS: the hash selects a queue of the main context.
     Rss {
-        /// Where packets go whose fields are not hashed.
+        /// Target of packets that are not hashed.
         miss: Target,
     },
     /// A receive queue.
@@ -169,7 +169,7 @@ pub enum NodeKind {
     Drop,
 }
 
-/// Which masks a table's rules may have in a field.
+/// The masks that a table's rules may have for a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Masks {
     /// All of the field's bits.
@@ -180,31 +180,31 @@ pub enum Masks {
     Any,
 }
 
-/// A field that a table looks at.
+/// A field that a table matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FieldSupport {
     /// The field.
     pub field: Field,
-    /// Masks that it may have.
+    /// The permitted masks.
     pub masks: Masks,
     /// Whether each rule must test it.
     pub required: bool,
 }
 
-/// Which rule counts when several hold a packet.
+/// Precedence among rules that match the same packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// The highest priority, then the one that was added first.
+    /// The highest priority, then the oldest rule.
     Priority,
-    /// The lowest location (ethtool's `loc`), which is the priority turned round.
+    /// The lowest location (ethtool's `loc`), an inverted priority.
     Location,
-    /// The one that was added last.
+    /// The newest rule.
     Newest,
-    /// Rules of a table never overlap: an equal mask for all makes them disjoint or equal.
+    /// Rules of the table never overlap: one mask for all makes them equal or disjoint.
     Disjoint,
 }
 
-/// How a table's rules reach the driver.
+/// The interface by which rules are set in the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interface {
     /// `ethtool -N`: ETHTOOL_SRXCLSRLINS.
@@ -213,7 +213,7 @@ pub enum Interface {
     Flower,
     /// DPDK's rte_flow.
     RteFlow,
-    /// No driver offers it: the model knows it, plans for Linux must not use it.
+    /// No driver offers the table. The model has it, but plans for Linux must not use it.
     None,
 }
 
@@ -222,32 +222,31 @@ pub enum Interface {
 pub struct Table {
     /// Its name, unique in the model.
     pub name: String,
-    /// Entries that it has of its own.
+    /// Number of its own entries.
     pub capacity: u32,
-    /// A shared budget from which entries come when its own are used up.
+    /// A shared budget that provides entries after its own are used up.
     pub pool: Option<PoolId>,
-    /// Fields that rules may test; others they must not.
+    /// Fields that rules may test; rules must not test others.
     pub fields: Vec<FieldSupport>,
-    /// Rules must lie within one of these header matches (IPv4 only, say); anywhere without any.
+    /// Rules must lie within one of these header matches (IPv4 only, for example); empty means no restriction.
     pub within: Vec<HeaderMatch>,
-    /// Whether all rules have one mask.
+    /// Whether all rules share one mask.
     pub one_mask: bool,
-    /// Priorities that rules may have, ends included.
+    /// Permitted priorities, ends included.
     pub priorities: (u8, u8),
     /// Precedence among rules.
     pub order: Order,
-    /// Whether rules may name a queue, an RSS context, or drop.
+    /// The permitted actions.
     pub actions: Actions,
     /// The highest queue that a rule may name.
     pub last_queue: RxQueueId,
-    /// Bits that rules are compared by when the table only holds signatures, so that other flows may hit; `None` when it compares
-    /// all.
+    /// Number of compared bits if the table holds only signatures, so that other flows may match; `None` if it compares all bits.
     pub signature_bits: Option<u8>,
-    /// How rules are set.
+    /// The interface by which rules are set.
     pub interface: Interface,
 }
 
-/// What rules of a table may do.
+/// The actions that a table's rules may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Actions {
     /// Name a queue.
@@ -263,40 +262,40 @@ pub struct Actions {
 pub struct Pool {
     /// Its name.
     pub name: String,
-    /// Entries.
+    /// Number of entries.
     pub capacity: u32,
 }
 
-/// Tables of which only one may hold rules.
+/// Tables that cannot hold rules at the same time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exclusion {
     /// The tables.
     pub tables: Vec<TableId>,
-    /// Why, for messages.
+    /// The reason, for messages.
     pub reason: String,
 }
 
 /// Receive side scaling.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RssModel {
-    /// Entries of an indirection table; a power of two.
+    /// Number of entries of an indirection table; a power of two.
     pub indirection: u32,
-    /// Queues that an entry can name.
+    /// Number of queues that an entry can name.
     pub queues: u32,
-    /// Contexts beside the main one, each with an indirection table of its own.
+    /// Number of contexts beside the main one, each with its own indirection table.
     pub contexts: u32,
-    /// Bytes of the hash key.
+    /// Length of the hash key in bytes.
     pub key_bytes: u32,
     /// Whether the key can be set.
     pub key_settable: bool,
     /// Whether the indirection table can be set.
     pub indirection_settable: bool,
-    /// Packets that are hashed over addresses and ports (IP protocol numbers).
+    /// Protocols hashed over addresses and ports (IP protocol numbers).
     pub hashed_with_ports: Vec<u8>,
 }
 
 impl RssModel {
-    /// The fields that packets of a protocol are hashed by.
+    /// Returns the hashed fields of a protocol's packets.
     pub fn hashed_fields(&self, protocol: Protocol) -> HashedFields {
         if self.hashed_with_ports.contains(&protocol.0) {
             HashedFields::AddressesAndPorts
@@ -307,12 +306,12 @@ impl RssModel {
 }
 
 impl Nic {
-    /// A table.
+    /// Returns a table.
     pub fn table(&self, id: TableId) -> Option<&Table> {
         self.tables.get(usize::from(id.0))
     }
 
-    /// The tables with their numbers.
+    /// Iterates over the tables with their numbers.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &Table)> {
         self.tables.iter().enumerate().map(|(index, table)| (TableId(index as u16), table))
     }

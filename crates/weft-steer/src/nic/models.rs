@@ -1,4 +1,4 @@
-//! The models that come with the program.
+//! The shipped models.
 
 use super::{Nic, read};
 
@@ -19,9 +19,9 @@ pub const fn shipped() -> &'static [(&'static str, &'static str)] {
     &SHIPPED
 }
 
-/// The model of a name.
+/// Returns the model with a name.
 pub fn shipped_model(name: &str) -> Option<Nic> {
     let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
-    // Each is read by a test, so that none is missing here because of what is wrong in it.
+    // A test reads each model, so a broken one cannot be missing here unnoticed.
     read(text, &format!("{name}.nic")).ok()
 }

@@ -1,4 +1,4 @@
-//! What the shipped models must say: the couplings and precedences for which they are there.
+//! Tests of the shipped models: the couplings and precedences that justify each model.
 
 use super::{Mapping, Nic, Refusal, TableId, Usage, shipped, shipped_model};
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
@@ -32,7 +32,7 @@ fn rule(nic: &Nic, name: &str, text: &str, queue: u32) -> Rule {
 
 const FLOW: &str = "udp src-ip 10.0.0.1 dst-ip 10.0.0.2 src-port 7777 dst-port 1001";
 
-/// The reason for which the second rule is refused beside the first.
+/// Returns the reason why the second rule is refused beside the first.
 fn refused(nic: &Nic, first: &Rule, second: &Rule) -> Refusal {
     let mut usage = Usage::new(nic);
     usage.add(nic, first).expect("the first rule fits");
@@ -179,7 +179,7 @@ fn contexts_are_where_they_are() {
         panic!("the hash is known")
     };
     assert!(matches!(queue.0, 4 | 5));
-    // Of the wider flow, the rule takes just the one five-tuple, whose hash is known.
+    // The rule takes one five-tuple of the wider flow, whose hash is known.
     let wild = headers(FLOW).without(Field::SrcPort).without(Field::SrcIp);
     assert_eq!(
         nic.mapping(&configuration, &wild),

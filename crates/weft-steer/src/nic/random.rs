@@ -1,4 +1,4 @@
-//! Random NICs, configurations and packets for tests: small enough that rules and packets meet.
+//! Random NICs, configurations and packets for tests: small enough that packets match rules.
 
 use super::{
     Actions, Exclusion, Fact, FieldSupport, Interface, Masks, Nic, Node, NodeId, NodeKind, Operator, Order,
@@ -13,9 +13,9 @@ use weft_packet::header_match::{Field, HeaderMatch};
 use weft_packet::rss::RssKey;
 use weft_units::RxQueueId;
 
-/// Queues of random NICs.
+/// Number of queues of random NICs.
 const QUEUES: u32 = 6;
-/// Tables of random NICs.
+/// Number of tables of random NICs.
 const TABLES: u16 = 3;
 
 fn some_table(index: u16) -> impl Strategy<Value = Table> {
@@ -56,7 +56,7 @@ fn some_table(index: u16) -> impl Strategy<Value = Table> {
         })
 }
 
-/// What a node is to be; numbers are taken modulo what there is to choose from.
+/// The plan of a node; numbers are taken modulo the number of choices.
 #[derive(Clone, Debug)]
 enum Plan {
     Classify(Vec<(Predicate, Vec<(u16, bool)>)>),
@@ -81,9 +81,9 @@ fn some_plan() -> impl Strategy<Value = Plan> {
     ]
 }
 
-/// Nodes of plans. Edges lead to later nodes only; the first node feeds what nothing else does.
+/// Builds nodes from plans. Edges lead to later nodes only; the first node feeds every node without another predecessor.
 fn nodes(plans: &[Plan]) -> Vec<Node> {
-    // The first node, then one for each plan, then one for each table, then the default queue.
+    // The first node, one per plan, one per table, and the default queue.
     let total = 1 + plans.len() + usize::from(TABLES) + 2;
     let operands = |node: usize| match node.checked_sub(1).and_then(|plan| plans.get(plan)) {
         Some(Plan::Logic(_, operands, ..)) => Some(*operands),
@@ -161,7 +161,7 @@ fn same_end(one: &Target, other: &Target) -> bool {
     }
 }
 
-/// Models that read and write alike, with graphs of all kinds of nodes.
+/// A random model that survives writing and reading, with nodes of all kinds.
 pub(crate) fn some_nic() -> impl Strategy<Value = Nic> {
     let tables = (some_table(0), some_table(1), some_table(2)).prop_map(|(a, b, c)| vec![a, b, c]);
     let rss = (0u32..4, any::<[bool; 2]>(), vec(prop_oneof![Just(6u8), Just(17), Just(132), Just(99)], 0..3));
@@ -207,7 +207,7 @@ fn some_action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Rules of all tables, and contexts 0 to 2, of which some may be missing.
+/// Random rules of all tables, and contexts 0 to 2, some of them missing.
 pub(super) fn some_configuration() -> impl Strategy<Value = Configuration> {
     let rule = (0..TABLES, some_headers(), some_kind(), 0u8..4, some_action()).prop_map(
         |(table, headers, kind, priority, action)| Rule {
@@ -228,7 +228,7 @@ pub(super) fn some_configuration() -> impl Strategy<Value = Configuration> {
     })
 }
 
-/// Tests of Ethernet type and protocol, or none.
+/// Tests of Ethernet type and protocol, or no test.
 fn some_kind() -> impl Strategy<Value = HeaderMatch> {
     let ether_type = prop_oneof![Just(0x0800u128), Just(0x86dd), Just(0x0806)];
     let protocol = prop_oneof![Just(6u128), Just(17), Just(1)];
@@ -239,7 +239,7 @@ fn some_kind() -> impl Strategy<Value = HeaderMatch> {
     })
 }
 
-/// A packet, and a flow that holds it.
+/// A random packet, and a flow that contains it.
 pub(super) fn some_packet() -> impl Strategy<Value = (HeaderMatch, HeaderMatch)> {
     (some_headers(), some_kind(), 0u16..1024, any::<bool>()).prop_map(|(headers, kind, keep, whole)| {
         let packet = headers.intersect(&kind).unwrap_or(headers).whole();

@@ -1,4 +1,4 @@
-//! Whether a rule fits into what is left of a NIC's tables: one check for planning, for reading plans and for the tests.
+//! Usage of a NIC's tables, and whether another rule fits: one check for planning, for reading plans and for the tests.
 
 use super::{Masks, Nic, Order, Table, TableId};
 use crate::nic::configuration::{Action, Configuration, Rule};
@@ -7,11 +7,11 @@ use thiserror::Error;
 use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::RxQueueId;
 
-/// Why a table does not take a rule.
+/// The reason why a table refuses a rule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no such table.
+    /// The table does not exist.
     #[error("the NIC has no filter table number {}", table.0)]
     NoTable {
         /// The number.
@@ -22,12 +22,12 @@ pub enum Refusal {
     Full {
         /// The table's name.
         table: String,
-        /// Rules in it.
+        /// Number of rules in it.
         held: u32,
-        /// Whether it also draws on a shared budget.
+        /// Whether it also has a shared budget.
         pooled: bool,
     },
-    /// The table does not look at a field.
+    /// The table does not match a field.
     #[error("table {table} does not match {}", field.name())]
     Field {
         /// The table's name.
@@ -35,17 +35,17 @@ pub enum Refusal {
         /// The field.
         field: Field,
     },
-    /// A field is matched, but not under such a mask.
+    /// The table matches the field, but not under this mask.
     #[error("table {table} matches {} only {allowed}", field.name())]
     Mask {
         /// The table's name.
         table: String,
         /// The field.
         field: Field,
-        /// What is possible.
+        /// The permitted masks.
         allowed: &'static str,
     },
-    /// Each rule must test a field.
+    /// A field that each rule must test is missing.
     #[error("rules of table {table} must name {}", field.name())]
     Required {
         /// The table's name.
@@ -53,94 +53,94 @@ pub enum Refusal {
         /// The field.
         field: Field,
     },
-    /// The rule's packets are not of a kind that the table looks at.
+    /// The rule's packets are outside of the table's restriction.
     #[error("table {table} holds only rules within: {within}")]
     Outside {
         /// The table's name.
         table: String,
-        /// The kinds.
+        /// The permitted header matches.
         within: String,
     },
-    /// Another mask is set, and there is one for all.
+    /// The rule's mask differs from the table's single mask.
     #[error("table {table} has one mask for all of its rules, and others are set with another one")]
     OneMask {
         /// The table's name.
         table: String,
     },
-    /// The priority is not possible.
+    /// The priority is out of range.
     #[error("table {table} has priorities {first} to {last}, not {given}")]
     Priority {
         /// The table's name.
         table: String,
-        /// Lowest.
+        /// The lowest priority.
         first: u8,
-        /// Highest.
+        /// The highest priority.
         last: u8,
-        /// The rule's.
+        /// The rule's priority.
         given: u8,
     },
-    /// The action is not possible.
+    /// The action is not permitted.
     #[error("rules of table {table} cannot {action}")]
     Action {
         /// The table's name.
         table: String,
-        /// What was wanted.
+        /// The rule's action.
         action: &'static str,
     },
-    /// The queue is beyond what can be named.
+    /// The queue is out of range.
     #[error("rules of table {table} can name queues up to {}, not {}", last.0, given.0)]
     Queue {
         /// The table's name.
         table: String,
-        /// The highest.
+        /// The highest queue.
         last: RxQueueId,
-        /// The rule's.
+        /// The rule's queue.
         given: RxQueueId,
     },
-    /// An equal rule is there.
+    /// The table has a rule for the same packets.
     #[error("table {table} has a rule for just these packets")]
     Twice {
         /// The table's name.
         table: String,
     },
-    /// Another table is in use that excludes this one.
+    /// A table in use excludes this one.
     #[error("table {table} cannot be used beside table {other}: {reason}")]
     Excluded {
         /// The table's name.
         table: String,
-        /// The one in use.
+        /// The table in use.
         other: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What is held in a table.
+/// The rules held in a table.
 #[derive(Clone, Debug, Default)]
 struct Held {
     rules: u32,
-    /// Masks in use, and by how many rules.
+    /// Masks in use, with their numbers of rules.
     masks: BTreeMap<HeaderMatch, u32>,
-    /// Packets and priority of each rule, with what it does, so that none is there twice.
+    /// The packets and the priority of each rule, to find duplicates.
     header_matches: BTreeMap<(HeaderMatch, u8), u32>,
 }
 
-/// What is used of a NIC's tables. Each operation takes time of the order of the logarithm of the rules held.
+/// The used entries of a NIC's tables. Each operation takes time logarithmic in the number of rules.
 #[derive(Clone, Debug)]
 pub struct Usage {
     tables: Vec<Held>,
 }
 
 impl Usage {
-    /// Nothing is used.
+    /// Returns the usage of an empty configuration.
     pub fn new(nic: &Nic) -> Self {
         Self { tables: nic.tables.iter().map(|_| Held::default()).collect() }
     }
 
-    /// What a configuration uses.
+    /// Returns the usage of a configuration.
     ///
     /// # Errors
-    /// The first rule that does not fit, by its place in [`Configuration::rules`], and why.
+    /// The first rule that does not fit, by its index in [`Configuration::rules`], and the reason.
     pub fn of(nic: &Nic, configuration: &Configuration) -> Result<Self, (usize, Refusal)> {
         let mut usage = Self::new(nic);
         for (index, rule) in configuration.rules.iter().enumerate() {
@@ -149,19 +149,19 @@ impl Usage {
         Ok(usage)
     }
 
-    /// Rules in a table.
+    /// The number of rules in a table.
     pub fn rules(&self, table: TableId) -> u32 {
         self.tables.get(usize::from(table.0)).map_or(0, |held| held.rules)
     }
 
-    /// Rules that a table could still take, if nothing but their number counted.
+    /// The number of rules that a table could still take, judged by number alone.
     pub fn room(&self, nic: &Nic, id: TableId) -> u32 {
         let Some(table) = nic.table(id) else { return 0 };
         let own = table.capacity.saturating_sub(self.rules(id));
         own + self.pool_room(nic, table)
     }
 
-    /// Entries left in the budget that a table shares.
+    /// The number of free entries in the budget that a table shares.
     fn pool_room(&self, nic: &Nic, table: &Table) -> u32 {
         let Some(pool) = table.pool else { return 0 };
         let capacity = nic.pools.get(usize::from(pool.0)).map_or(0, |pool| pool.capacity);
@@ -176,7 +176,7 @@ impl Usage {
     /// Whether a rule can be added.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub fn admits(&self, nic: &Nic, rule: &Rule) -> Result<(), Refusal> {
         let table = nic.table(rule.table).ok_or(Refusal::NoTable { table: rule.table })?;
         table.takes(rule)?;
@@ -204,7 +204,7 @@ impl Usage {
     /// Adds a rule.
     ///
     /// # Errors
-    /// Why it cannot be added.
+    /// The reason for the refusal.
     pub fn add(&mut self, nic: &Nic, rule: &Rule) -> Result<(), Refusal> {
         self.admits(nic, rule)?;
         let held = &mut self.tables[usize::from(rule.table.0)];
@@ -214,7 +214,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Takes a rule out; whether it was there.
+    /// Removes a rule; returns whether it was present.
     pub fn remove(&mut self, rule: &Rule) -> bool {
         let Some(held) = self.tables.get_mut(usize::from(rule.table.0)) else { return false };
         if held.header_matches.remove(&(rule.headers, rule.priority)).is_none() {
@@ -236,7 +236,7 @@ impl Table {
     /// Whether the table could hold a rule if it were empty.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub fn takes(&self, rule: &Rule) -> Result<(), Refusal> {
         let table = || self.name.clone();
         for field in rule.headers.fields() {
@@ -270,7 +270,7 @@ impl Table {
 }
 
 impl Masks {
-    /// What is allowed, when a header match's mask of a field is not.
+    /// Returns the permitted masks if a header match's mask of a field is not among them.
     fn refuses(self, headers: &HeaderMatch, field: Field) -> Option<&'static str> {
         let (_, mask) = headers.get(field);
         let ipv4 = headers.ether_type() == Some(weft_packet::header_match::ETHER_TYPE_IPV4);

@@ -1,11 +1,11 @@
-//! The slides' first policy: equal loads.
+//! Equal loads: the first policy of Dragonet's slides.
 
 use super::{Cost, Layout, Measure, Policy, Tally};
 
 /// Equal loads on all queues: the cost is the variance of load per queue (TRIOS'15, "Specifying policies with cost functions").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Balance {
-    /// What loads are made of.
+    /// The measure of load.
     pub measure: Measure,
 }
 

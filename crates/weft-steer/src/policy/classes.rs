@@ -1,10 +1,10 @@
-//! Which class a flow has.
+//! Classification of flows.
 
 use super::{Balance, Policy};
 use crate::flow::Flow;
 use crate::predicate::Predicate;
 
-/// Classes by predicate, the first that holds the whole flow counts; flows that none holds keep the class that they came with.
+/// Classes by predicate. The first predicate that contains the whole flow wins; other flows keep their own class.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Classes {
     /// Names and predicates, in order.
@@ -12,19 +12,19 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// A flow's class; empty when it has none.
+    /// Returns a flow's class; empty if it has none.
     pub fn of<'a>(&'a self, flow: &'a Flow) -> &'a str {
         let rule = self.rules.iter().find(|(_, predicate)| predicate.without(&flow.headers).is_empty());
         rule.map_or_else(|| flow.class.as_deref().unwrap_or(""), |(name, _)| name)
     }
 }
 
-/// A policy and the classes that it is about.
+/// A policy and its classes.
 #[derive(Debug)]
 pub struct PolicyFile {
-    /// What is wanted.
+    /// The policy.
     pub policy: Box<dyn Policy>,
-    /// Which class a flow has.
+    /// The classification of flows.
     pub classes: Classes,
 }
 

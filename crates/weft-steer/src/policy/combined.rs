@@ -1,9 +1,9 @@
-//! Several policies at once.
+//! Weighted sums of policies.
 
 use super::{Cost, Layout, Measure, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
-/// The weighted sum of policies' costs. Loads are measured as the first policy says.
+/// The weighted sum of policies' costs. The first policy determines the measure of load.
 #[derive(Debug)]
 pub struct Combined {
     /// Weights and policies.
@@ -29,7 +29,8 @@ impl Policy for Combined {
         self.parts.iter().try_for_each(|(_, part)| part.check(queues))
     }
 
-    /// Groups of the first part that has several, preferred_queues of the first that has some: where to begin.
+    /// The groups of the first part with several groups, and the preferred queues of the first part with any: a start for the
+    /// search.
     fn layout(&self, tally: &Tally) -> Option<Layout> {
         let mut layouts: Vec<Layout> = self.parts.iter().filter_map(|(_, part)| part.layout(tally)).collect();
         let preferred_queues = layouts

@@ -1,30 +1,30 @@
-//! What a policy says of an assignment of flows to queues.
+//! The cost of an assignment of flows to queues.
 
 use core::cmp::Ordering;
 use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, Mul};
 
-/// How bad an assignment is. Dragonet (TRIOS'15) rejects what breaks a rule; here broken rules are counted, so that of two
-/// assignments that both break some, the one that breaks fewer is better, and a search never ends without a result.
+/// The cost of an assignment. Dragonet (TRIOS'15) rejects an assignment that breaks a rule. Here broken rules are counted: of two
+/// bad assignments the one with fewer violations is better, and a search always has a result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// Flows that are where the policy forbids them. An assignment with fewer is better, whatever the values are.
+    /// Number of flows on forbidden queues. Fewer violations are better, whatever the values are.
     pub violations: f64,
-    /// How far it is from what the policy wants; 0 is perfect.
+    /// Distance from the policy's optimum, which is 0.
     pub value: f64,
 }
 
 impl Cost {
-    /// Nothing is wrong.
+    /// The cost of a perfect assignment.
     pub const ZERO: Self = Self { violations: 0.0, value: 0.0 };
 
-    /// A value without violations.
+    /// Returns the cost of a value without violations.
     pub const fn value(value: f64) -> Self {
         Self { violations: 0.0, value }
     }
 
-    /// Whether no rule is broken.
+    /// Whether no rule is violated.
     pub fn is_allowed(&self) -> bool {
         self.violations <= 0.0
     }
@@ -45,7 +45,7 @@ impl PartialOrd for Cost {
 }
 
 impl Ord for Cost {
-    /// By violations, then by value. What is not a number is worse than any number.
+    /// Compares violations, then values. NaN is worse than any number.
     fn cmp(&self, other: &Self) -> Ordering {
         let rank = |x: f64| if x.is_nan() { f64::INFINITY } else { x + 0.0 };
         rank(self.violations)
@@ -71,7 +71,7 @@ impl Sum for Cost {
 impl Mul<f64> for Cost {
     type Output = Self;
 
-    /// The value counts so many times; violations stay what they are.
+    /// Multiplies the value; violations are unchanged.
     fn mul(self, times: f64) -> Self {
         Self { violations: self.violations, value: self.value * times }
     }

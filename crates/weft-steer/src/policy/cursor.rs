@@ -1,15 +1,15 @@
-//! The words of policy texts with their places.
+//! Tokens of policy texts, with their places.
 
 use weft_text::{ParseError, Span, quoted};
 
-/// A word of a policy.
+/// A token of a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
-    /// Letters, digits, `-` and `_` behind a letter.
+    /// A letter followed by letters, digits, `-` and `_`.
     Name(String),
-    /// A number that is not negative.
+    /// A non-negative number.
     Number(f64),
-    /// Text between quotes; the place of its first byte is one behind the token's.
+    /// A quoted text. Its first byte is one after the token's place.
     Text(String),
     /// One of `+ - * / ( ) { } , : =` or `..`.
     Sign(&'static str),
@@ -26,7 +26,7 @@ impl Token {
     }
 }
 
-/// The words of a text with their places.
+/// Splits a text into tokens with their places.
 pub(super) fn tokens(text: &str) -> Result<Vec<(Span, Token)>, ParseError> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -42,7 +42,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Span, Token)>, ParseError> {
     Ok(out)
 }
 
-/// The token at the start of `rest`, and its length in bytes.
+/// Returns the token at the start of `rest`, and its length in bytes.
 fn token(rest: &str, first: char) -> Result<(Token, usize), ParseError> {
     const SIGNS: [&str; 12] = ["..", "+", "-", "*", "/", "(", ")", "{", "}", ",", ":", "="];
     let run = |wanted: &dyn Fn(char) -> bool| rest.find(|c: char| !wanted(c)).unwrap_or(rest.len());
@@ -73,7 +73,7 @@ fn token(rest: &str, first: char) -> Result<(Token, usize), ParseError> {
     }
 }
 
-/// Reads words one after the other.
+/// Reads tokens in order.
 pub(super) struct Cursor {
     tokens: Vec<(Span, Token)>,
     next: usize,
@@ -85,7 +85,7 @@ impl Cursor {
         Ok(Self { tokens: tokens(text)?, next: 0, end: text.len() })
     }
 
-    /// The place of the next word.
+    /// Returns the place of the next token.
     pub(super) fn place(&self) -> Span {
         self.tokens.get(self.next).map_or(Span::at(self.end), |(place, _)| *place)
     }
@@ -100,14 +100,14 @@ impl Cursor {
         token
     }
 
-    /// Takes a sign if it is next.
+    /// Skips the next token if it is this sign; returns whether it did.
     pub(super) fn sign(&mut self, sign: &'static str) -> bool {
         let here = self.peek() == Some(&Token::Sign(sign));
         self.next += usize::from(here);
         here
     }
 
-    /// Takes a word if it is next.
+    /// Skips the next token if it is this word; returns whether it did.
     pub(super) fn word(&mut self, word: &str) -> bool {
         let here = matches!(self.peek(), Some(Token::Name(name)) if name == word);
         self.next += usize::from(here);
@@ -123,7 +123,7 @@ impl Cursor {
         if self.sign(sign) { Ok(()) } else { self.expected(&format!("`{sign}`"), hint) }
     }
 
-    /// A class's name: a word or a quoted text.
+    /// Reads a class's name: a word or a quoted text.
     pub(super) fn name(&mut self, hint: &str) -> Result<String, ParseError> {
         match self.peek() {
             Some(Token::Name(name) | Token::Text(name)) if !name.is_empty() => {
@@ -135,7 +135,7 @@ impl Cursor {
         }
     }
 
-    /// A whole number.
+    /// Reads a whole number.
     pub(super) fn whole(&mut self, hint: &str) -> Result<u32, ParseError> {
         match self.peek() {
             Some(Token::Number(number)) if number.fract() == 0.0 && *number <= f64::from(u32::MAX) => {
@@ -147,7 +147,7 @@ impl Cursor {
         }
     }
 
-    /// `3` or `0..3`, ends included.
+    /// Reads `3` or `0..3`, ends included.
     pub(super) fn range(&mut self, hint: &str) -> Result<(u32, u32), ParseError> {
         let start = self.place();
         let first = self.whole(hint)?;

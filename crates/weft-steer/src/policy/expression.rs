@@ -1,4 +1,4 @@
-//! A policy of one's own as a formula: `variance(load) + 10 * count(class "hp" outside 0..3)`.
+//! Policies as formulas: `variance(load) + 10 * count(class "hp" outside 0..3)`.
 
 use super::cursor::{Cursor, Token};
 use super::layout::variance;
@@ -6,10 +6,10 @@ use super::{ClassId, Cost, Layout, Policy, Tally};
 use weft_text::{ParseError, Span, quoted};
 use weft_units::RxQueueId;
 
-/// Parentheses and signs that may be nested: enough for people, little for the stack.
+/// The maximum nesting depth of parentheses and signs: enough for users, little for the stack.
 const DEPTH_MAX: u32 = 64;
 
-/// A cost by a formula. Flows on queues where none should be are violations beside it.
+/// A cost by a formula. Flows on queues outside of the usable ones are violations in addition.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expression {
     text: String,
@@ -38,7 +38,7 @@ enum Statistic {
     Sum,
 }
 
-/// What each queue gives.
+/// The values of a formula per queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Values {
     load: bool,
@@ -145,12 +145,12 @@ fn call(cursor: &mut Cursor, name: &str, place: Span, depth: u32) -> Result<Node
     Ok(node)
 }
 
-/// `class "hp"`, if it is next.
+/// Reads `class "hp"`, if it is next.
 fn class(cursor: &mut Cursor) -> Result<Option<String>, ParseError> {
     if cursor.word("class") { cursor.name("write `class \"hp\"`").map(Some) } else { Ok(None) }
 }
 
-/// `load`, `flows`, `load of class "hp"`, `load on 0..3`.
+/// Reads `load`, `flows`, `load of class "hp"` or `load on 0..3`.
 fn over(cursor: &mut Cursor, statistic: Statistic) -> Result<Node, ParseError> {
     let load = if cursor.word("load") {
         true
@@ -180,7 +180,7 @@ fn queues(cursor: &mut Cursor) -> Result<(RxQueueId, RxQueueId), ParseError> {
         .map(|(first, last)| (RxQueueId(first), RxQueueId(last)))
 }
 
-/// `class "hp" outside 0..3`, `flows on 0`.
+/// Reads `class "hp" outside 0..3` or `flows on 0`.
 fn count(cursor: &mut Cursor) -> Result<Node, ParseError> {
     let class = class(cursor)?;
     if class.is_none() && !cursor.word("flows") {
@@ -236,7 +236,7 @@ impl Node {
     }
 }
 
-/// A class, if it occurs; all of them without a name.
+/// Returns the class with a name, if it occurs; all classes without a name.
 fn classes(name: Option<&str>, tally: &Tally) -> Vec<ClassId> {
     match name {
         Some(name) => tally.class(name).into_iter().collect(),

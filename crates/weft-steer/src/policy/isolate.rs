@@ -1,14 +1,15 @@
-//! The slides' second policy: one class has some queues, the others have the rest.
+//! Performance isolation: the second policy of Dragonet's slides.
 
 use super::{Cost, Layout, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
-/// A class has the first so many queues for itself, all other flows have the rest (TRIOS'15, "Performance isolation cost function").
+/// Reserves the first `queues` queues for a class; all other flows share the remaining queues (TRIOS'15, "Performance isolation
+/// cost function").
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Isolate {
     /// The class's name.
     pub class: String,
-    /// Queues that it has.
+    /// Number of reserved queues.
     pub queues: u32,
 }
 
@@ -35,7 +36,7 @@ impl Policy for Isolate {
     }
 }
 
-/// The first `count` queues for a class, the others for other flows.
+/// Returns the layout with the first `count` queues for a class and the others for other flows.
 pub(super) fn first_queues(tally: &Tally, class: &str, count: usize) -> Layout {
     let queues = tally.queues();
     let (own, rest) = queues.split_at(count.min(queues.len()));

@@ -1,27 +1,28 @@
-//! Which queues which classes should have.
+//! Layouts: the queues that each class should have.
 
 use super::{ClassId, Cost, Tally};
 use std::collections::BTreeMap;
 use weft_units::RxQueueId;
 
-/// Groups of classes, each with queues among which its load should be balanced. Groups may share queues: each is balanced for itself.
+/// Groups of classes, and the queues over which each group's load should be balanced. Groups may share queues; each is balanced
+/// separately.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Layout {
     /// The queues of each group, ascending; never empty.
     pub groups: Vec<Vec<RxQueueId>>,
-    /// Each class's group, by class; those beyond the end have that of class 0, flows without a class.
+    /// Each class's group, by class. Classes beyond the end use the group of class 0, which is that of flows without a class.
     pub group_of: Vec<u16>,
-    /// The queue of each processor: flows whose application runs there should be on it.
+    /// The queue of each processor, on which the flows of its applications should be.
     pub preferred_queues: BTreeMap<u32, RxQueueId>,
 }
 
 impl Layout {
-    /// One group on all queues.
+    /// Returns the layout of one group on all queues.
     pub fn single(queues: &[RxQueueId]) -> Self {
         Self { groups: vec![queues.to_vec()], group_of: vec![0], preferred_queues: BTreeMap::new() }
     }
 
-    /// A class's group.
+    /// Returns a class's group.
     pub fn group(&self, class: ClassId) -> usize {
         let group = self.group_of.get(usize::from(class.0)).or(self.group_of.first());
         group.map_or(0, |group| usize::from(*group))
@@ -32,13 +33,14 @@ impl Layout {
         self.groups.get(group).is_some_and(|queues| queues.binary_search(&queue).is_ok())
     }
 
-    /// Flows on queues that are not their group's are violations; the value is the sum of the groups' variances, as in the slides'
-    /// cost function for isolation: each class has a cost of its own, and `c = c_BE + c_HP`.
+    /// Returns the layout's cost. Flows on queues outside of their group are violations. The value is the sum of the groups'
+    /// variances, as in the slides' cost function for isolation: each class has its own cost, and `c = c_BE + c_HP`.
     pub fn cost(&self, tally: &Tally) -> Cost {
         Cost { violations: self.violations(tally), value: self.imbalance(tally) }
     }
 
-    /// Flows on queues that are not their group's. A flow that is spread is one when a queue that gets some of it is not.
+    /// The number of flows on queues outside of their group. A spread flow counts if any queue that receives a part of it is
+    /// outside.
     pub fn violations(&self, tally: &Tally) -> f64 {
         let mut flows = 0_u64;
         for class in tally.class_ids().filter(|class| tally.flows_of(*class) > 0) {
@@ -54,7 +56,7 @@ impl Layout {
         flows as f64
     }
 
-    /// Sum over the groups of the variance of their load over their queues.
+    /// The sum over the groups of the variance of their load over their queues.
     pub fn imbalance(&self, tally: &Tally) -> f64 {
         let mut sum = 0.0;
         for (group, queues) in self.groups.iter().enumerate() {
@@ -68,7 +70,7 @@ impl Layout {
     }
 }
 
-/// Population variance; 0 for nothing.
+/// Returns the population variance; 0 for an empty set.
 pub(crate) fn variance(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let count = values.clone().count();
     if count == 0 {

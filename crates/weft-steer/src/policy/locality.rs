@@ -1,14 +1,14 @@
-//! Flows on the queue of the processor on which their application runs.
+//! Locality: flows on the queue of the processor on which their application runs.
 
 use super::{Cost, Layout, Policy, QueuesError, Tally};
 use std::collections::BTreeMap;
 use weft_units::RxQueueId;
 
-/// The cost is the number of flows that are away from their processor's queue; flows whose processor is not known, or has no queue,
-/// are balanced and cost nothing.
+/// The cost is the number of flows that are not on their processor's queue. Flows with an unknown processor, or one without a
+/// queue, are balanced and cost nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Locality {
-    /// Each processor's queue; when it is empty, the queue of the processor's number.
+    /// Each processor's queue; if empty, processor `n` has queue `n`.
     pub queues: BTreeMap<u32, RxQueueId>,
 }
 

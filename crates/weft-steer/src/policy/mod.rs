@@ -1,10 +1,10 @@
-//! Policies: what is wanted of the assignment of flows to queues.
+//! Policies: cost functions over the assignment of flows to queues.
 //!
-//! A policy is a cost function over a [`Tally`] (Dragonet, TRIOS'15: "policies expressed as cost functions"). Many also have
-//! structure: classes that have queues of their own, and balance within them. A policy that tells its [`Layout`] is planned for in
-//! time that hardly depends on the number of queues; one that does not is planned for by local search.
+//! A policy is a cost function over a [`Tally`] (Dragonet, TRIOS'15: "policies expressed as cost functions"). Many policies also
+//! have structure: classes with their own queues, and balance within them. A policy that returns its [`Layout`] is planned for in
+//! time that hardly depends on the number of queues. Others are planned for by local search.
 //!
-//! To write one's own, implement [`Policy`] in a file of its own; `balance.rs` is the shortest example.
+//! To add a policy, implement [`Policy`] in a new file; `balance.rs` is the shortest example.
 
 mod balance;
 mod classes;
@@ -38,52 +38,52 @@ pub use tally::{ClassId, Item, Tally};
 use core::fmt;
 use weft_units::RxQueueId;
 
-/// What a flow counts as.
+/// The measure of a flow's load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
-    /// Its weight; 1 where nothing is said, so that flows are counted.
+    /// Its weight; 1 by default, which counts flows.
     #[default]
     Weight,
-    /// Its rate in bit/s. A flow whose rate is not known counts as 1 Mbit/s times its weight.
+    /// Its rate in bit/s. A flow with an unknown rate counts as 1 Mbit/s times its weight.
     Rate,
 }
 
-/// What is wanted.
+/// A cost function over assignments, with its optional structure.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// The policy as it is written on a command line.
+    /// Returns the policy in the syntax of the command line.
     fn name(&self) -> String;
 
-    /// How bad an assignment is.
+    /// Returns the cost of an assignment.
     fn cost(&self, tally: &Tally) -> Cost;
 
-    /// What loads are made of.
+    /// Returns the measure of load.
     fn measure(&self) -> Measure {
         Measure::Weight
     }
 
-    /// Whether the policy can be followed on these queues.
+    /// Checks that the queues can satisfy the policy.
     ///
     /// # Errors
-    /// What does not fit, and what to do about it.
+    /// The mismatch and its remedy.
     fn check(&self, queues: &[RxQueueId]) -> Result<(), QueuesError> {
         let _ = queues;
         Ok(())
     }
 
-    /// The queues that each class should have, if the policy has such a structure. It may depend on how many flows the classes have,
-    /// not on where they are.
+    /// Returns the queues that each class should have, if the policy has this structure. It may depend on the number of flows of
+    /// each class, but not on their queues.
     fn layout(&self, tally: &Tally) -> Option<Layout> {
         let _ = tally;
         None
     }
 
-    /// A number that changes when [`Policy::layout`] does; found in time that does not depend on queues or flows.
+    /// Returns a number that changes with [`Policy::layout`], in time that is independent of queues and flows.
     fn layout_key(&self, tally: &Tally) -> u64 {
         let _ = tally;
         0
     }
 
-    /// Whether the layout says all: the cost is [`Layout::cost`]. Otherwise a local search follows.
+    /// Whether the layout is the whole policy: the cost is [`Layout::cost`]. Otherwise a local search follows.
     fn layout_is_all(&self) -> bool {
         true
     }

@@ -1,15 +1,16 @@
-//! Dragonet's elastic policy: a class has as many queues as its flows need.
+//! Elastic priority, as in Dragonet: a class has as many queues as its flows need.
 
 use super::isolate::first_queues;
 use super::{Cost, Layout, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
-/// A class has a queue of its own for each so many flows, but leaves one to the others (Dragonet's `priorityCost`, `Search.hs`).
+/// Reserves a queue for each `flows_per_queue` flows of a class, and always leaves one to other flows (Dragonet's `priorityCost`,
+/// `Search.hs`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Priority {
     /// The class's name.
     pub class: String,
-    /// Flows of it that share a queue.
+    /// Number of its flows that share a queue.
     pub flows_per_queue: u32,
 }
 

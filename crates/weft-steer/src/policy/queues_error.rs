@@ -1,12 +1,12 @@
-//! Why a policy does not fit the queues.
+//! Mismatches between a policy and the queues.
 
 use thiserror::Error;
 
-/// Why a policy cannot be followed on the queues that there are. The text says what to do about it.
+/// The reason why the queues cannot satisfy a policy. The text includes the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum QueuesError {
-    /// No queue of a class is one that flows can be put on.
+    /// No queue of a class is usable for flows.
     #[error(
         "class {class} has queues {first}..{last}, of which none can be used: flows can be put on queues {low}..{high}"
     )]
@@ -17,35 +17,35 @@ pub enum QueuesError {
         first: u32,
         /// Its last queue.
         last: u32,
-        /// The first queue that can be used.
+        /// The first usable queue.
         low: u32,
-        /// The last queue that can be used.
+        /// The last usable queue.
         high: u32,
     },
-    /// A queue would take no flow at all.
+    /// A queue would take no flow.
     #[error("a queue must take at least 1 flow: write `by 8 flows`, say")]
     NoFlows,
-    /// There are fewer than two queues for two kinds of flows.
+    /// Two kinds of flows have fewer than two queues.
     #[error("class {class} and the others need a queue each; allow 2")]
     OneQueue {
         /// The class.
         class: String,
     },
-    /// As many queues cannot be set apart.
+    /// The requested number of queues cannot be reserved.
     #[error(
         "class {class} and the others need queues of their own: between 1 and {most} of the {given} queues can be isolated, not {wanted}"
     )]
     NotIsolable {
         /// The class.
         class: String,
-        /// The most queues that can be isolated.
+        /// The maximum number of queues that can be reserved.
         most: usize,
-        /// The queues that there are.
+        /// Number of usable queues.
         given: usize,
-        /// The queues that the class is to have.
+        /// Number of requested queues.
         wanted: usize,
     },
-    /// A processor's queue is not one that flows can be put on.
+    /// A processor's queue is not usable for flows.
     #[error("queue {queue} of processor {core} is not one that flows can be put on")]
     NotUsable {
         /// The queue.
@@ -53,7 +53,7 @@ pub enum QueuesError {
         /// The processor.
         core: u32,
     },
-    /// What a policy of one's own says.
+    /// A custom policy's own reason.
     #[error("{0}")]
     Other(String),
 }

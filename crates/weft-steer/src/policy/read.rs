@@ -1,4 +1,4 @@
-//! Policies as texts: on a command line, or in a file with classes.
+//! The text format of policies: a single policy on a command line, or a file with classes.
 
 use super::cursor::{Cursor, Token};
 use super::{
@@ -9,18 +9,17 @@ use crate::predicate::{Predicate, read_predicate};
 use weft_text::{LocatedError, ParseError, Span, quoted};
 use weft_units::RxQueueId;
 
-/// Longest text that is read, in bytes.
+/// The maximum length of a text, in bytes.
 const TEXT_MAX: usize = 1 << 20;
 
-/// Reads a policy with its classes. Each line is one of
+/// Reads a policy with its classes. Each line is one of:
 ///
-/// - `class NAME = PREDICATE`: flows that the predicate holds wholly are of the class; the first such line counts;
-/// - `policy POLICY`, or the policy alone: what is wanted. Several lines of policies, each with a weight before it (`0.5 * locality`),
-///   add up;
-/// - nothing, or a remark behind `#`.
+/// - `class NAME = PREDICATE`: flows within the predicate are of the class; the first such line wins;
+/// - `policy POLICY`, or the policy alone. Several lines of policies, each preceded by a weight (`0.5 * locality`), are added up;
+/// - an empty line, or a comment after `#`.
 ///
 /// # Errors
-/// The first that is wrong, with its place and what to do.
+/// The first error, with its place and the remedy.
 pub fn read(text: &str, file: &str) -> Result<PolicyFile, LocatedError> {
     read_lines(text).map_err(|error| error.locate(file, text))
 }
@@ -56,10 +55,10 @@ fn read_lines(text: &str) -> Result<PolicyFile, ParseError> {
     Ok(PolicyFile { policy, classes })
 }
 
-/// What there is.
+/// The forms of a policy.
 const FORMS: &str = "write `balance`, `isolate hp on 4 queues`, `priority hp by 8 flows`, `static { hp: 0..3, be: 4..9 }`, `locality` or `expression \"variance(load)\"`";
 
-/// The line without what is behind a `#` that is not in quotes.
+/// Returns the line without its comment: a `#` outside of quotes and everything after it.
 fn without_remark(line: &str) -> &str {
     let mut quoted = false;
     for (at, byte) in line.bytes().enumerate() {
@@ -72,7 +71,7 @@ fn without_remark(line: &str) -> &str {
     line
 }
 
-/// `class NAME = PREDICATE`.
+/// Reads `class NAME = PREDICATE`.
 fn class_line(line: &str) -> Result<(String, Predicate), ParseError> {
     const HINT: &str = "write `class hp = src-ip 192.0.2.0/24 and udp`";
     let Some(sign) = line.find('=') else {
@@ -92,7 +91,7 @@ fn class_line(line: &str) -> Result<(String, Predicate), ParseError> {
 /// A weight and a policy.
 type Part = (f64, Box<dyn Policy>);
 
-/// `[policy] [WEIGHT *] POLICY [+ ...]`.
+/// Reads `[policy] [WEIGHT *] POLICY [+ ...]`.
 fn policy_line(line: &str) -> Result<Vec<Part>, ParseError> {
     let mut cursor = Cursor::new(line)?;
     cursor.word("policy");
@@ -149,7 +148,7 @@ fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
                 return cursor.expected("a formula in quotes", "write `expression \"variance(load)\"`");
             };
             cursor.advance();
-            // Classes in a formula that stands in quotes are written without quotes of their own.
+            // In a quoted formula, class names have no quotes of their own.
             Expression::read(&text)
                 .map(|read| Box::new(read) as Box<dyn Policy>)
                 .map_err(|error| error.behind(place.start + 1))
@@ -158,7 +157,7 @@ fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     }
 }
 
-/// `on 4 queues`.
+/// Reads `on 4 queues`.
 fn amount(cursor: &mut Cursor, before: &str, units: &[&str], hint: &str) -> Result<u32, ParseError> {
     if !cursor.word(before) {
         return cursor.expected(&format!("`{before}`"), hint);
@@ -171,7 +170,7 @@ fn amount(cursor: &mut Cursor, before: &str, units: &[&str], hint: &str) -> Resu
     }
 }
 
-/// `{ hp: 0..3, be: 4..9 }`.
+/// Reads `{ hp: 0..3, be: 4..9 }`.
 fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     const HINT: &str = "write `static { hp: 0..3, be: 4..9 }`";
     cursor.need_sign("{", HINT)?;
@@ -196,7 +195,7 @@ fn reserved(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     Ok(Box::new(Reserved { classes }))
 }
 
-/// Nothing, or `{ 0: 1, 1: 2 }`.
+/// Reads nothing, or `{ 0: 1, 1: 2 }`.
 fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     const HINT: &str = "write `locality`, or `locality { 0: 1, 1: 2 }` with processors and their queues";
     let mut policy = Locality::default();
@@ -213,7 +212,8 @@ fn locality(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
     Ok(Box::new(policy))
 }
 
-/// Any bytes as a policy: reading ends, with a policy or an error of a line and a hint whose place is in the text.
+/// Reads arbitrary bytes as a policy. Terminates with a policy, or with an error of a line and a hint whose place is within the
+/// text. A fuzz target.
 #[doc(hidden)]
 pub fn fuzz_steering_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -1,9 +1,10 @@
-//! Queues by class, as written.
+//! Fixed queues per class.
 
 use super::{Cost, Layout, Policy, QueuesError, Tally};
 use weft_units::RxQueueId;
 
-/// `static`: each class has the queues that are written for it; others have the queues that no class has, or all when there are none.
+/// The policy `static`: each class has its listed queues. Other flows have the unlisted queues, or all queues if none is
+/// unlisted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reserved {
     /// Classes with their first and last queue, ends included.

@@ -1,4 +1,4 @@
-//! How flows lie on queues, added up by class, queue and processor: all that a policy looks at.
+//! Sums of flows by class, queue and processor: the input of policies.
 
 use std::collections::BTreeMap;
 use weft_units::RxQueueId;
@@ -7,14 +7,14 @@ use weft_units::RxQueueId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ClassId(pub u16);
 
-/// A flow, as far as sums go.
+/// A flow's contribution to the sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
     /// Its class.
     pub class: ClassId,
     /// Its load, in the policy's measure.
     pub load: u64,
-    /// Where its application runs.
+    /// The processor of its application.
     pub core: Option<u32>,
 }
 
@@ -36,27 +36,26 @@ impl Cell {
     }
 }
 
-/// Sums over flows. Each change takes time of the order of the logarithm of processors times queues; nothing depends on the number
-/// of flows.
+/// Sums over flows. A change takes time logarithmic in processors times queues, independent of the number of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tally {
     queues: Vec<RxQueueId>,
     classes: Vec<String>,
-    /// By class, then queue, over all of the NIC's queues.
+    /// By class, then by queue, over all of the NIC's queues.
     cells: Vec<Vec<Cell>>,
-    /// By class: flows whose packets are spread.
+    /// By class: flows with spread packets.
     spread: Vec<Cell>,
     /// By class: all flows.
     all: Vec<Cell>,
-    /// Entries of the indirection table by queue, and their sum.
+    /// Number of indirection table entries by queue, and their sum.
     entries: (Vec<u32>, u32),
-    /// Flows by processor and queue; `None` is spread.
+    /// Number of flows by processor and queue; the queue is `None` for spread flows.
     cores: BTreeMap<(u32, Option<RxQueueId>), u32>,
     width: usize,
 }
 
 impl Tally {
-    /// No flows. `queues` are those on which flows may be put, `width` is the number of all of the NIC's queues.
+    /// Creates empty sums. `queues` are usable for flows; `width` is the number of all of the NIC's queues.
     pub fn new(queues: Vec<RxQueueId>, width: u32) -> Self {
         let width = queues.iter().map(|queue| queue.index() + 1).max().unwrap_or(1).max(width as usize);
         let mut tally = Self {
@@ -73,12 +72,12 @@ impl Tally {
         tally
     }
 
-    /// The class of a name, which is made if there is none yet.
+    /// Returns the class with a name, and creates it if necessary.
     pub fn intern(&mut self, name: &str) -> ClassId {
         if let Some(class) = self.class(name) {
             return class;
         }
-        // Classes beyond the number's range have none of their own; flows with 65,536 classes are not told apart by policies.
+        // Classes beyond the number's range count as flows without a class; no policy distinguishes 65,536 classes.
         let Ok(number) = u16::try_from(self.classes.len()) else { return ClassId::default() };
         self.classes.push(name.to_owned());
         self.cells.push(vec![Cell::default(); self.width]);
@@ -87,12 +86,12 @@ impl Tally {
         ClassId(number)
     }
 
-    /// The class of a name.
+    /// Returns the class with a name.
     pub fn class(&self, name: &str) -> Option<ClassId> {
         self.classes.iter().position(|class| class == name).map(|index| ClassId(index as u16))
     }
 
-    /// The names of all classes that occurred; the first is empty.
+    /// The names of all classes that occurred; the first one is empty.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
@@ -102,34 +101,34 @@ impl Tally {
         (0..self.classes.len()).map(|index| ClassId(index as u16))
     }
 
-    /// The queues on which flows may be put, ascending. The catch-all is not among them when it is reserved.
+    /// The queues usable for flows, ascending. A reserved catch-all is excluded.
     pub fn queues(&self) -> &[RxQueueId] {
         &self.queues
     }
 
-    /// All queues of the NIC, also those on which flows should not be.
+    /// All queues of the NIC, unusable ones included.
     pub fn all_queues(&self) -> impl Iterator<Item = RxQueueId> + use<> {
         (0..self.width).map(RxQueueId::from_index)
     }
 
-    /// Flows of a class that are received on a queue; spread ones are not counted.
+    /// The number of a class's flows on a queue, without spread flows.
     pub fn flows(&self, class: ClassId, queue: RxQueueId) -> u32 {
         self.cell(class, queue).flows
     }
 
-    /// Load of a class on a queue, with its part of what is spread.
+    /// The load of a class on a queue, including its share of spread packets.
     pub fn load(&self, class: ClassId, queue: RxQueueId) -> f64 {
         let spread = self.spread.get(usize::from(class.0)).map_or(0, |cell| cell.load);
         let fixed = self.cell(class, queue).load as f64;
         if spread == 0 { fixed } else { fixed + spread as f64 * self.share(queue) }
     }
 
-    /// Load of all classes on a queue.
+    /// The load of all classes on a queue.
     pub fn total_load(&self, queue: RxQueueId) -> f64 {
         self.class_ids().map(|class| self.load(class, queue)).sum()
     }
 
-    /// The part of spread packets that a queue receives, 0 to 1.
+    /// The share of spread packets that a queue receives, 0 to 1.
     pub fn share(&self, queue: RxQueueId) -> f64 {
         let (entries, all) = &self.entries;
         if *all == 0 {
@@ -139,22 +138,22 @@ impl Tally {
         }
     }
 
-    /// All flows of a class.
+    /// The number of a class's flows.
     pub fn flows_of(&self, class: ClassId) -> u32 {
         self.all.get(usize::from(class.0)).map_or(0, |cell| cell.flows)
     }
 
-    /// Flows of a class whose packets are spread.
+    /// The number of a class's flows with spread packets.
     pub fn spread_of(&self, class: ClassId) -> u32 {
         self.spread.get(usize::from(class.0)).map_or(0, |cell| cell.flows)
     }
 
-    /// All flows.
+    /// The number of all flows.
     pub fn total_flows(&self) -> u32 {
         self.all.iter().map(|cell| cell.flows).sum()
     }
 
-    /// Flows by processor and queue, of those whose processor is known; without a queue those that are spread.
+    /// The number of flows by processor and queue, for flows with a known processor; the queue is `None` for spread flows.
     pub fn by_core(&self) -> impl Iterator<Item = (u32, Option<RxQueueId>, u32)> + '_ {
         self.cores.iter().map(|((core, queue), flows)| (*core, *queue, *flows))
     }
@@ -164,7 +163,8 @@ impl Tally {
         row.and_then(|row| row.get(queue.index())).copied().unwrap_or_default()
     }
 
-    /// A flow comes to a queue, or without one is spread. Classes must come from [`Tally::intern`] and queues be the NIC's.
+    /// Adds a flow to a queue, or as a spread flow without one. Classes must come from [`Tally::intern`], and queues must be the
+    /// NIC's.
     pub fn add(&mut self, item: Item, queue: Option<RxQueueId>) {
         let class = usize::from(item.class.0);
         self.all[class].add(item.load);
@@ -177,7 +177,7 @@ impl Tally {
         }
     }
 
-    /// A flow that was added leaves.
+    /// Removes a flow that was added.
     pub fn remove(&mut self, item: Item, queue: Option<RxQueueId>) {
         let class = usize::from(item.class.0);
         self.all[class].take(item.load);
@@ -195,7 +195,7 @@ impl Tally {
         }
     }
 
-    /// An entry of the indirection table goes from a queue to another; without one it was, or is, not set.
+    /// Moves an indirection table entry between queues; `None` means that the entry is not set.
     pub fn move_entry(&mut self, from: Option<RxQueueId>, to: Option<RxQueueId>) {
         let (entries, all) = &mut self.entries;
         if let Some(from) = from {

@@ -1,13 +1,13 @@
-//! Words, texts and signs of predicates and model files.
+//! Tokens of predicates and model files.
 
 use weft_text::Span;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A name, number, address or range: letters, digits and `_ . : - / &`.
     Word,
-    /// A text in double quotes, on one line; [`Token::text`] is without them.
+    /// A text in double quotes, on one line; [`Token::text`] excludes the quotes.
     Text,
     /// A text whose closing quote is missing.
     OpenText,
@@ -22,23 +22,23 @@ pub(crate) enum Kind {
 /// A token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Token<'a> {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
     /// Its text.
     pub(crate) text: &'a str,
-    /// Its first byte's place.
+    /// The position of its first byte.
     pub(crate) at: usize,
 }
 
 impl Token<'_> {
-    /// Its place; of a text, that with its quotes.
+    /// Returns its place; for a text, including its quotes.
     pub(crate) const fn span(&self) -> Span {
         let quotes = if matches!(self.kind, Kind::Text) { 2 } else { 0 };
         Span::new(self.at, self.at + self.text.len() + quotes)
     }
 }
 
-/// Splits a text. White space separates, `#` begins a comment up to the end of its line.
+/// Splits a text into tokens. White space separates them; `#` begins a comment to the end of the line.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -61,7 +61,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     out
 }
 
-/// Kind and length in bytes of the token at the start of `rest`.
+/// Returns the kind and the length in bytes of the token at the start of `rest`.
 fn token(rest: &str, first: char) -> (Kind, usize) {
     match first {
         '"' => match rest[1..].find(['"', '\n']) {
@@ -73,7 +73,7 @@ fn token(rest: &str, first: char) -> (Kind, usize) {
         '-' if rest.starts_with("->") => (Kind::Arrow, 2),
         c if is_word(c) => {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            // `>` is no part of words, so that an arrow in one can only begin with its last character.
+            // `>` is not part of a word, so an arrow after a word starts with the word's last character.
             let arrow = rest[..end].ends_with('-') && rest[end..].starts_with('>');
             (Kind::Word, if arrow { end - 1 } else { end })
         }
@@ -81,7 +81,7 @@ fn token(rest: &str, first: char) -> (Kind, usize) {
     }
 }
 
-/// Whether a character can be part of a word.
+/// Whether a character may be part of a word.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-' | '/' | '&')
 }

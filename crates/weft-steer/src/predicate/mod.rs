@@ -14,16 +14,17 @@ pub use read::read_predicate;
 use core::fmt;
 use weft_packet::header_match::HeaderMatch;
 
-/// Which packets pass. Values, prefixes and masks are header matches; a range is a choice of header matches ([`HeaderMatch::range`]).
+/// A set of packets. Values, prefixes and masks are header matches; a range is a union of header matches
+/// ([`HeaderMatch::range`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Predicate {
-    /// Packets of the header match.
+    /// The packets of the header match.
     Is(HeaderMatch),
-    /// Packets that pass all of them; every packet without any.
+    /// Packets that match all of the predicates; every packet if the list is empty.
     All(Vec<Self>),
-    /// Packets that pass at least one; no packet without any.
+    /// Packets that match at least one; no packet if the list is empty.
     Any(Vec<Self>),
-    /// Packets that do not pass.
+    /// Packets that do not match.
     Not(Box<Self>),
 }
 
@@ -31,7 +32,7 @@ impl Predicate {
     /// Every packet.
     pub const TRUE: Self = Self::Is(HeaderMatch::ALL);
 
-    /// Whether a packet, given as the header match of all its fields, passes.
+    /// Whether a packet, given as the header match of all of its fields, matches.
     pub fn passes(&self, packet: &HeaderMatch) -> bool {
         match self {
             Self::Is(headers) => headers.covers(packet),
@@ -41,7 +42,8 @@ impl Predicate {
         }
     }
 
-    /// The packets of `within` that pass, as disjoint header matches. An empty list means that none can: the predicate is unsatisfiable there.
+    /// Returns the matching packets of `within`, as disjoint header matches. An empty list means that the predicate is
+    /// unsatisfiable there.
     pub fn of(&self, within: &HeaderMatch) -> Vec<HeaderMatch> {
         match self {
             Self::Is(headers) => within.intersect(headers).into_iter().collect(),
@@ -60,7 +62,7 @@ impl Predicate {
         }
     }
 
-    /// The packets of `within` that do not pass, as disjoint header matches.
+    /// Returns the packets of `within` that do not match, as disjoint header matches.
     pub fn without(&self, within: &HeaderMatch) -> Vec<HeaderMatch> {
         match self {
             Self::Is(headers) => within.subtract(headers),
@@ -80,7 +82,7 @@ impl Predicate {
     }
 }
 
-/// One predicate, or several joined.
+/// Returns a single predicate as it is, and joins several.
 fn joined(mut several: Vec<Predicate>, join: impl FnOnce(Vec<Predicate>) -> Predicate) -> Predicate {
     match several.len() {
         1 => several.remove(0),
@@ -89,8 +91,8 @@ fn joined(mut several: Vec<Predicate>, join: impl FnOnce(Vec<Predicate>) -> Pred
 }
 
 impl fmt::Display for Predicate {
-    /// Writes what [`read_predicate`] reads. What it reads is equal, save that a choice or conjunction of one is that one, and a
-    /// conjunction of none is `any`.
+    /// Writes the syntax of [`read_predicate`]. It reads back equal, except that a union or conjunction of one element becomes
+    /// that element, and an empty conjunction becomes `any`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |f: &mut fmt::Formatter<'_>, one: &Self| match one {
             Self::Is(_) => write!(f, "{one}"),

@@ -1,4 +1,4 @@
-//! Binary decision diagrams as the second opinion on what predicates hold, over few bits.
+//! Binary decision diagrams as an independent reference for predicates over few bits.
 
 use super::Predicate;
 use super::tests::{BITS, field_bit, some_headers, some_predicate};
@@ -6,7 +6,7 @@ use biodivine_lib_bdd::{Bdd, BddVariable, BddVariableSet};
 use proptest::prelude::*;
 use weft_packet::header_match::HeaderMatch;
 
-/// The diagram of a header match: each bit that it tests is a variable.
+/// Returns the diagram of a header match: each tested bit is a variable.
 fn of_headers(headers: &HeaderMatch, set: &BddVariableSet, variables: &[BddVariable]) -> Bdd {
     variables.iter().enumerate().fold(set.mk_true(), |diagram, (index, variable)| {
         let (field, bit) = field_bit(index);

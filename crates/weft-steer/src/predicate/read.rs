@@ -1,6 +1,6 @@
 //! Reads predicates: `src-ip fd00::/8 and (tcp dst-port 1000..2000 or udp) and not tcp-flags 0x2/0x2`.
 //!
-//! `not` binds most, then tests that stand side by side, then `and`, then `or`. Tests side by side are one header match.
+//! `not` binds strongest, then adjacent tests, then `and`, then `or`. Adjacent tests form one header match.
 
 use super::lexer::{Kind, Token, tokens};
 use super::value::{self, PROTOCOLS};
@@ -8,19 +8,20 @@ use super::{Predicate, joined};
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
 use weft_text::{ParseError, Span, nearest, quoted};
 
-/// How deep parentheses and `not` may be nested; the reader calls itself for each level.
+/// The maximum nesting depth of parentheses and `not`; the reader recurses per level.
 const DEEPEST: u32 = 64;
-/// Words that are tests by themselves, beside the protocols' names.
+/// Words that are complete tests, beside the protocols' names.
 const SHORT: [&str; 4] = ["any", "none", "ipv4", "ipv6"];
 
 /// Reads a predicate.
 ///
-/// Fields are named as [`Field::name`] does. Values are numbers (decimal, or hexadecimal after `0x`), addresses, prefixes, `FIRST..LAST`
-/// with both ends included, and `VALUE/MASK` or `VALUE&MASK`. `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `ipv4`, `ipv6`, `any` and `none`
-/// are tests by themselves; `vlan N` tests the identifier's 12 bits. An address also tests the Ethernet type of its family.
+/// Fields have the names of [`Field::name`]. Values are numbers (decimal, or hexadecimal after `0x`), addresses, prefixes,
+/// `FIRST..LAST` with both ends included, and `VALUE/MASK` or `VALUE&MASK`. `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `ipv4`,
+/// `ipv6`, `any` and `none` are complete tests. `vlan N` tests the identifier's 12 bits. An address also tests the Ethernet type
+/// of its family.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// The first error, with its place.
 pub fn read_predicate(text: &str) -> Result<Predicate, ParseError> {
     let tokens = tokens(text);
     let mut reader = Reader::new(&tokens, text.len());
@@ -31,7 +32,7 @@ pub fn read_predicate(text: &str) -> Result<Predicate, ParseError> {
     }
 }
 
-/// Reads predicates from tokens, as far as they go.
+/// Reads a predicate from the start of a list of tokens.
 pub(crate) struct Reader<'a> {
     tokens: &'a [Token<'a>],
     next: usize,
@@ -40,12 +41,12 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of tokens from a text of `end` bytes.
+    /// Creates a reader of tokens from a text of `end` bytes.
     pub(crate) const fn new(tokens: &'a [Token<'a>], end: usize) -> Self {
         Self { tokens, next: 0, end, depth: 0 }
     }
 
-    /// Tokens that were read.
+    /// The number of consumed tokens.
     pub(crate) const fn used(&self) -> usize {
         self.next
     }
@@ -54,7 +55,7 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.next).copied()
     }
 
-    /// The place of the next token, or the end.
+    /// Returns the place of the next token, or of the end.
     fn place(&self) -> Span {
         self.peek().map_or(Span::at(self.end), |token| token.span())
     }
@@ -65,7 +66,7 @@ impl<'a> Reader<'a> {
         there
     }
 
-    /// A predicate, up to the first token that cannot go on with it.
+    /// Reads a predicate, up to the first token that cannot continue it.
     pub(crate) fn predicate(&mut self) -> Result<Predicate, ParseError> {
         let mut choices = vec![self.conjunction()?];
         while self.eat(Kind::Word, "or") {
@@ -82,7 +83,7 @@ impl<'a> Reader<'a> {
         Ok(joined(all, Predicate::All))
     }
 
-    /// Tests without `and` between them. Those that are header matches join into one.
+    /// Reads adjacent tests, without `and` between them. Header matches among them are intersected.
     fn side_by_side(&mut self) -> Result<Vec<Predicate>, ParseError> {
         let start = self.place();
         let mut all = vec![self.single()?];
@@ -125,7 +126,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands in parentheses or after `not`.
+    /// Reads the predicate in parentheses or after `not`.
     fn nested(&mut self, token: Token<'_>) -> Result<Predicate, ParseError> {
         if self.depth == DEEPEST {
             let what = format!("more than {DEEPEST} levels of parentheses and `not`");

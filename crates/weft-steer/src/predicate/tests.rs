@@ -1,19 +1,19 @@
-//! Predicates as texts, and what is random in the tests of predicates.
+//! Tests of predicates as texts, and random predicates.
 
 use super::*;
 use proptest::prelude::*;
 use weft_packet::header_match::Field;
 
-/// Bits that random predicates test.
+/// Number of bits that random predicates test.
 pub(super) const BITS: usize = 9;
 
-/// Field and bit of one of them.
+/// Returns the field and the bit of an index.
 pub(super) fn field_bit(index: usize) -> (Field, u128) {
     let fields = [Field::DstPort, Field::SrcIp, Field::Vlan];
     (fields[index / 3], 1 << (index % 3))
 }
 
-/// Header matches over those bits.
+/// Random header matches over those bits.
 pub(crate) fn some_headers() -> impl Strategy<Value = HeaderMatch> {
     proptest::collection::vec(0u8..4, BITS).prop_map(|tests| {
         let mut headers = HeaderMatch::ALL;
@@ -26,7 +26,7 @@ pub(crate) fn some_headers() -> impl Strategy<Value = HeaderMatch> {
     })
 }
 
-/// Predicates as texts give them: choices and conjunctions are of none or of several.
+/// Random predicates as texts represent them: unions and conjunctions are empty or have several elements.
 pub(crate) fn some_predicate() -> impl Strategy<Value = Predicate> {
     let leaf = prop_oneof![9 => some_headers().prop_map(Predicate::Is), 1 => Just(Predicate::Any(vec![]))];
     leaf.prop_recursive(4, 24, 4, |inner| {
@@ -39,7 +39,7 @@ pub(crate) fn some_predicate() -> impl Strategy<Value = Predicate> {
     })
 }
 
-/// Header matches as real filters have them.
+/// Random header matches that resemble real filters.
 fn some_filter() -> impl Strategy<Value = HeaderMatch> {
     let tests = proptest::collection::vec((0usize..10, any::<u128>(), any::<u128>(), any::<bool>()), 0..5);
     (tests, 0u8..3).prop_map(|(tests, family)| {

@@ -8,15 +8,15 @@ use weft_text::{ParseError, Span, quoted};
 
 /// Bits of an IEEE 802.1Q VLAN identifier.
 const VLAN_IDENTIFIER: u128 = 0xfff;
-/// Protocols that texts can name (IANA protocol numbers).
+/// Protocols with names in texts (IANA protocol numbers).
 pub(crate) const PROTOCOLS: [(&str, u8); 5] =
     [("tcp", 6), ("udp", 17), ("sctp", 132), ("icmp", 1), ("icmpv6", 58)];
 
-/// A value and what it says of the packet beside the field itself.
+/// A value, and what it implies beside the field itself.
 #[derive(Clone, Copy)]
 struct Value {
     bits: u128,
-    /// Which Ethernet type goes with it: that of an address's family.
+    /// The Ethernet type of an address's family.
     ether_type: Option<u16>,
     /// The bits that a value without a mask tests.
     all: u128,
@@ -30,7 +30,7 @@ impl Value {
     }
 }
 
-/// Reads the test of `field` for the value `text`, which stands at `span`.
+/// Reads the test of `field` for the value `text`, located at `span`.
 pub(super) fn read(field: Field, text: &str, span: Span) -> Result<Predicate, ParseError> {
     let wrong = |what: String, hint: &str| ParseError::new(span, what, hint);
     let shown = quoted(text);
@@ -83,7 +83,7 @@ fn is_address(field: Field, text: &str) -> bool {
     matches!(field, Field::SrcIp | Field::DstIp) && text.parse::<IpAddr>().is_ok()
 }
 
-/// A single value that tests all bits which people mean.
+/// Reads a single value; it tests all bits of its usual width.
 fn value(field: Field, text: &str, span: Span) -> Result<Value, ParseError> {
     let value = value_under_mask(field, text, span)?;
     if field == Field::Vlan && value.bits > VLAN_IDENTIFIER {
@@ -94,7 +94,7 @@ fn value(field: Field, text: &str, span: Span) -> Result<Value, ParseError> {
     Ok(value)
 }
 
-/// A value of the field's full width.
+/// Reads a value of the field's full width.
 fn value_under_mask(field: Field, text: &str, span: Span) -> Result<Value, ParseError> {
     let all = if field == Field::Vlan { VLAN_IDENTIFIER } else { field.all_bits() };
     let plain = |bits| Value { bits, ether_type: None, all };
@@ -142,7 +142,7 @@ fn value_under_mask(field: Field, text: &str, span: Span) -> Result<Value, Parse
     Ok(plain(bits))
 }
 
-/// A decimal number, or a hexadecimal one after `0x`.
+/// Reads a decimal number, or a hexadecimal one after `0x`.
 pub(crate) fn number(text: &str) -> Option<u128> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
@@ -151,7 +151,7 @@ pub(crate) fn number(text: &str) -> Option<u128> {
     u128::from_str_radix(digits, radix).ok()
 }
 
-/// A MAC address.
+/// Reads a MAC address.
 fn mac(text: &str) -> Option<u128> {
     let mut bits = 0;
     let mut count = 0;

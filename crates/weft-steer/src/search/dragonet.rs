@@ -1,8 +1,8 @@
-//! Dragonet's searches (TRIOS'15, "Greedy search algorithm"), to compare with: flow by flow, the rule that costs least. The naive one maps
-//! all flows anew for each candidate; the incremental one keeps the map and changes what the candidate touches.
+//! Dragonet's searches (TRIOS'15, "Greedy search algorithm") for comparison: flow by flow, the cheapest rule. The naive search
+//! maps all flows again for each candidate. The incremental one keeps the map and updates the flows that the candidate affects.
 //!
-//! Rules come from an oracle, as there: a rule for the flow's five-tuple to each queue, in the first table that takes it. When no table
-//! does, the flow stays where it falls by itself; Dragonet ends with an error.
+//! As in Dragonet, an oracle proposes rules: the flow's five-tuple to each queue, in the first table that accepts it. If no table
+//! does, the flow keeps its place without a rule; Dragonet fails with an error.
 
 use super::assignment::Assignment;
 use super::parts::ids::EntryId;
@@ -15,23 +15,23 @@ use crate::policy::{Cost, Item, PolicyFile};
 use std::sync::Arc;
 use weft_units::RxQueueId;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// The rules, in the order in which they were added.
+    /// The rules, in the order of their addition.
     pub rules: Vec<Rule>,
-    /// Each flow's queue; none when its packets are spread.
+    /// Each flow's queue; `None` if its packets are spread.
     pub queues: Vec<Option<RxQueueId>>,
-    /// What the policy says.
+    /// The policy's cost.
     pub cost: Cost,
 }
 
-/// What both searches, and the exhaustive one, begin with.
+/// The common input of these searches and the exhaustive one.
 pub(super) struct Problem<'a> {
     pub(super) nic: &'a Nic,
     pub(super) policy: &'a PolicyFile,
     pub(super) usable: Vec<RxQueueId>,
-    /// No flows have places in it: it says where flows fall, and what an empty sum is.
+    /// An assignment without placed flows: it provides the queues of flows without rules, and an empty tally.
     pub(super) assignment: Assignment,
     pub(super) items: Vec<Item>,
     pub(super) falls: Vec<EntryId>,
@@ -69,7 +69,7 @@ impl<'a> Problem<'a> {
         self.flows.push(flow.clone());
     }
 
-    /// The flow's rule to a queue in the first table that takes it.
+    /// Returns the flow's rule to a queue, in the first table that accepts it.
     pub(super) fn candidate(&self, usage: &Usage, flow: usize, queue: RxQueueId) -> Option<Rule> {
         let rules = self
             .order
@@ -82,7 +82,7 @@ impl<'a> Problem<'a> {
         (self.assignment.table_order(rule.table), u32::MAX - rule.headers.bits_tested())
     }
 
-    /// A flow's queue under some rules: a look at each.
+    /// Returns a flow's queue under a list of rules, by a linear search.
     fn queue(&self, rules: &[Rule], flow: usize) -> Option<RxQueueId> {
         let held = rules.iter().filter(|rule| rule.headers.covers(&self.flows[flow].headers));
         match held.min_by_key(|rule| self.precedence(rule)).map(|rule| rule.action) {
@@ -100,7 +100,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// The naive search: for each flow and candidate, all flows so far are mapped under all rules, and the cost is taken of that.
+/// Runs the naive search: for each flow and candidate, it maps all flows so far under all rules and evaluates the cost.
 pub fn naive(nic: &Nic, policy: &PolicyFile, options: &Options, flows: &[Flow]) -> Found {
     let problem = Problem::new(nic, policy, options, flows);
     let (mut usage, mut rules) = (Usage::new(nic), Vec::new());
@@ -127,7 +127,7 @@ pub fn naive(nic: &Nic, policy: &PolicyFile, options: &Options, flows: &[Flow]) 
     Found { rules, queues, cost }
 }
 
-/// The incremental search, which also takes flows one at a time. A removed flow's rule is free again at once.
+/// The incremental search, which also accepts flows one at a time. Removing a flow frees its rule at once.
 pub struct Incremental<'a> {
     problem: Problem<'a>,
     usage: Usage,
@@ -136,7 +136,7 @@ pub struct Incremental<'a> {
 }
 
 impl<'a> Incremental<'a> {
-    /// No flows.
+    /// Creates a search without flows.
     pub fn new(nic: &'a Nic, policy: &'a PolicyFile, options: &Options) -> Self {
         Self {
             problem: Problem::new(nic, policy, options, &[]),
@@ -146,7 +146,7 @@ impl<'a> Incremental<'a> {
         }
     }
 
-    /// Adds a flow of one five-tuple by one greedy step; its number.
+    /// Adds a flow of one five-tuple by one greedy step; returns its number.
     pub fn add(&mut self, flow: &Flow) -> usize {
         let number = self.rules.len();
         self.problem.push(flow);
@@ -154,7 +154,8 @@ impl<'a> Incremental<'a> {
         let mut best: Option<(Cost, Rule, RxQueueId)> = None;
         for queue in self.problem.usable.clone() {
             let Some(rule) = self.problem.candidate(&self.usage, number, queue) else { continue };
-            // Only the new flow has other packets than before: the map of the others stays, and the cost is taken of all, as there.
+            // Only the new flow's packets are mapped: other flows keep their queues. As in Dragonet, the cost is evaluated over
+            // all flows.
             let mut tally = self.problem.assignment.tally().clone();
             for (item, known) in self.problem.items.iter().zip(&self.queues) {
                 if let Some(known) = known {
@@ -183,7 +184,7 @@ impl<'a> Incremental<'a> {
         }
     }
 
-    /// What was found.
+    /// Returns the current result.
     pub fn found(&self) -> Found {
         let queues: Vec<_> = self.queues.iter().map(|queue| queue.unwrap_or_default()).collect();
         let mut tally = self.problem.assignment.tally().clone();

@@ -1,4 +1,4 @@
-//! All assignments there are, for tiny NICs: what the other searches are compared with.
+//! Exhaustive search for tiny NICs, the reference for the other searches.
 
 use super::dragonet::{Found, Problem};
 use super::parts::ids::EntryId;
@@ -9,8 +9,8 @@ use crate::nic::{Nic, Usage};
 use crate::policy::{Cost, PolicyFile, Tally};
 use weft_units::RxQueueId;
 
-/// The least cost over all indirection tables, and over all choices of flows that have rules for their five-tuples, and of those rules'
-/// queues. Takes time that grows exponentially with flows and entries: none when there are more than `limit` assignments.
+/// Returns the minimum cost over all indirection tables, and over all choices of flows with rules for their five-tuples and of
+/// those rules' queues. Takes time exponential in flows and entries. `None` if there are more than `limit` assignments.
 pub fn exhaustive(
     nic: &Nic,
     policy: &PolicyFile,
@@ -50,7 +50,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// All that this flow and those behind it can have.
+    /// Enumerates the choices of this flow and of those after it.
     fn flow(&mut self, flow: usize, tally: &Tally) {
         let Some(item) = self.problem.items.get(flow).copied() else {
             let cost: Cost = self.problem.policy.policy.cost(tally);

@@ -1,5 +1,5 @@
-//! Local search, for policies that have no layout or want more than it says: flows and entries go where the cost is least, as long as that
-//! helps, and from disturbed assignments again.
+//! Local search, for policies without a layout or with goals beyond it. Flows and entries move to the queue of the lowest cost
+//! while that helps; then the search restarts from disturbed assignments.
 
 use super::assignment::Assignment;
 use super::parts::ids::Slot;
@@ -8,11 +8,11 @@ use super::types::Options;
 use crate::policy::{Cost, Policy};
 use weft_units::RxQueueId;
 
-/// Flows above which disturbed assignments are not tried: each needs a copy of everything.
+/// The maximum number of flows for restarts: each one copies the whole state.
 const RESTART_MAX: usize = 2_000;
 
-/// Moves these flows, then entries of the indirection table, one by one to the queue with the least cost, until nothing is better or as
-/// many costs were looked at as may be.
+/// Moves these flows, then indirection table entries, one by one to the queue of the lowest cost. Stops without improvement, or
+/// when the effort ([`Options::effort`]) is used up.
 pub(super) fn climb(
     assignment: &mut Assignment,
     policy: &dyn Policy,
@@ -47,7 +47,7 @@ pub(super) fn climb(
     }
 }
 
-/// The queue that would be better for a flow, if one can be had.
+/// Returns a better queue for a flow, if a rule can send it there.
 fn best_queue(
     assignment: &mut Assignment,
     policy: &dyn Policy,
@@ -96,7 +96,7 @@ fn climb_entries(assignment: &mut Assignment, policy: &dyn Policy, mut left: u32
     left
 }
 
-/// Disturbs the assignment and climbs again; the best is kept.
+/// Disturbs the assignment and climbs again; the best result is kept.
 pub(super) fn restart(assignment: &mut Assignment, policy: &dyn Policy, options: &Options) {
     let slots: Vec<Slot> = assignment.slots().collect();
     let queues = assignment.tally().queues().to_vec();

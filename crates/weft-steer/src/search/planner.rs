@@ -1,4 +1,26 @@
-//! The planner: flows come and go, and a configuration follows.
+//! The planner: keeps a NIC's configuration up to date as flows are added and removed.
+//!
+//! [`Planner::set`] plans from scratch:
+//!
+//! 1. Build an assignment for each start: by hash, by the heaviest flows, in the given order, and for a tiny indirection table
+//!    each of its possible contents. Large sets of flows use the first start only.
+//! 2. Keep the assignment of the lowest cost; among equal costs the one with the fewest rules. Stop at a perfect one.
+//! 3. Climb by local search if the layout is not the whole policy, or if the flows are few and the assignment is not perfect.
+//!
+//! [`Planner::add`] and [`Planner::remove`] are events, which move as few flows as possible:
+//!
+//! 1. Place added flows by hash if that is as good as any queue, otherwise by a rule. Removed flows free their rules at once.
+//! 2. Ask the policy for its layout if its key changed. A new layout lifts the limits on balancing steps and on failures.
+//! 3. Repair misplaced flows, then balance, with two steps per changed flow and within [`Options::most_moved`].
+//! 4. Climb by local search if the layout is not the whole policy.
+//!
+//! Rules that must hold:
+//!
+//! * The planner owns the flows' identities; the [assignment](super::assignment) owns their state. A flow's slot changes with
+//!   each `set`, its identity never does.
+//! * Only `set` may move any number of flows. An event stays within its budget, so that a change of few flows disturbs few
+//!   others.
+//! * A plan is always returned. Each unmet goal is counted in [`Plan::degraded`], by cause.
 
 use super::assignment::{Assignment, Start};
 use super::local;
@@ -13,21 +35,21 @@ use hashbrown::HashMap;
 use std::sync::Arc;
 use weft_units::RxQueueId;
 
-/// Most contents of the indirection table that are all tried, and for how many flows.
+/// The maximum number of indirection table contents that are all tried.
 const ALL_ENTRIES_MAX: u32 = 256;
-/// See [`ALL_ENTRIES_MAX`].
+/// The maximum number of flows for [`ALL_ENTRIES_MAX`].
 const ALL_ENTRIES_FLOWS_MAX: usize = 1_000;
-/// Flows up to which a search that is not perfect ends with the local search, also where a layout has led it.
+/// The maximum number of flows for which an imperfect assignment ends with a local search even if the layout is the whole policy.
 const CLIMB_FLOWS_MAX: usize = 32;
-/// Flows beyond which a search begins only once.
+/// The maximum number of flows for several starts.
 const SEVERAL_STARTS_MAX: usize = 20_000;
 
-/// Plans a NIC's configuration for flows, and keeps it up to date as they come and go.
+/// Plans a NIC's configuration for flows, and updates it as they are added and removed.
 ///
-/// For `n` flows on `q` queues, with a policy that has a layout, a whole search takes time of the order of `n (log n + log q)`; a flow that
-/// comes or leaves takes that of `log n + log q`. More takes: a rule with wildcards, which is set flow by flow for those that it takes along;
-/// a step for balance when rules have run out, which looks at queues and entries of the indirection table; and a change of the layout
-/// itself (when [`crate::policy::Priority`] wants another queue), which looks at all flows.
+/// For `n` flows on `q` queues and a policy with a layout, a whole search takes time of the order of `n (log n + log q)`, and an
+/// added or removed flow `log n + log q`. Three cases take longer. A rule with wildcards is settled flow by flow for the flows
+/// that it captures. A balancing step after rules have run out examines queues and indirection table entries. A change of the
+/// layout itself (when [`crate::policy::Priority`] needs another queue) examines all flows.
 #[derive(Debug)]
 pub struct Planner {
     policy: PolicyFile,
@@ -42,10 +64,10 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// A planner without flows.
+    /// Creates a planner without flows.
     ///
     /// # Errors
-    /// No queue is left, the policy does not fit the queues, or the model cannot be planned for.
+    /// No queue is usable, the queues cannot satisfy the policy, or the model is not supported.
     pub fn new(nic: Nic, policy: impl Into<PolicyFile>, options: Options) -> Result<Self, PlanError> {
         let policy = policy.into();
         let limit = options.queues.unwrap_or(nic.queues).min(nic.queues);
@@ -83,7 +105,7 @@ impl Planner {
         Ok(planner)
     }
 
-    /// Plans for these flows and no others, from scratch. The numbers are in the order of the flows.
+    /// Replaces all flows and plans from scratch. The returned identities are in the order of the flows.
     pub fn set(&mut self, flows: Vec<Flow>) -> Vec<SteeredFlowId> {
         let ids: Vec<SteeredFlowId> = flows.iter().map(|_| self.new_id()).collect();
         let mut best: Option<(Cost, usize, Assignment)> = None;
@@ -115,8 +137,8 @@ impl Planner {
         ids
     }
 
-    /// Where the indirection table is tiny, all of its contents: which entry's flows lie together and which get rules cannot be told one
-    /// after the other then.
+    /// Returns a start for each possible content of a tiny indirection table. Which flows share an entry and which get rules are
+    /// one decision then, so a greedy order may miss the best.
     fn all_entries(&self, flows: usize) -> impl Iterator<Item = Start> + use<> {
         let ways = if flows > ALL_ENTRIES_FLOWS_MAX { None } else { self.assignment.ways(ALL_ENTRIES_MAX) };
         (0..ways.unwrap_or(0)).map(Start::Entries)
@@ -128,7 +150,7 @@ impl Planner {
         for name in self.assignment.tally().classes() {
             new.intern(name);
         }
-        // The layout may depend on how many flows the classes have: they are counted before any flow has a place.
+        // The layout may depend on the number of flows per class, so flows are counted before any is placed.
         let mut census = new.tally().clone();
         let classes: Vec<_> = flows
             .iter()
@@ -150,7 +172,7 @@ impl Planner {
         new
     }
 
-    /// Adds flows. Others move only when that makes room or balance, within [`Options::most_moved`].
+    /// Adds flows. Others are moved only to make room or to restore balance, within [`Options::most_moved`].
     pub fn add(&mut self, flows: Vec<Flow>) -> Vec<SteeredFlowId> {
         self.assignment.begin_event();
         let measure = self.policy.policy.measure();
@@ -171,8 +193,8 @@ impl Planner {
         ids
     }
 
-    /// Removes flows; numbers that are not of flows are ignored. Their rules are free at once, and of the other flows at most so many move
-    /// as keep the balance.
+    /// Removes flows; unknown identities are ignored. Their rules are freed at once, and at most enough other flows move to keep
+    /// the balance.
     pub fn remove(&mut self, ids: &[SteeredFlowId]) {
         self.assignment.begin_event();
         let mut removed = 0;
@@ -185,7 +207,7 @@ impl Planner {
         self.tidy(&[], removed);
     }
 
-    /// What follows an event of so many flows.
+    /// Repairs and balances after an event that changed `changed` flows.
     fn tidy(&mut self, new: &[Slot], changed: usize) {
         let other = self.follow_policy();
         let flows = self.options.most_moved.unwrap_or(u32::MAX);
@@ -199,7 +221,7 @@ impl Planner {
         }
     }
 
-    /// Asks the policy for its layout when it may have changed; whether it has.
+    /// Asks the policy for its layout if its key changed; returns whether the layout changed.
     fn follow_policy(&mut self) -> bool {
         let (key, classes) =
             (self.policy.policy.layout_key(self.assignment.tally()), self.assignment.tally().classes().len());
@@ -215,7 +237,7 @@ impl Planner {
         self.policy.policy.layout(tally).unwrap_or_else(|| Layout::single(&self.usable))
     }
 
-    /// Whether the policy's layout says all that it wants.
+    /// Whether the layout is the whole policy.
     fn follows_layout(&self) -> bool {
         self.has_layout && self.policy.policy.layout_is_all()
     }
@@ -226,17 +248,17 @@ impl Planner {
         id
     }
 
-    /// What the policy says of the assignment as it is.
+    /// Returns the cost of the current assignment.
     pub fn cost(&self) -> Cost {
         self.policy.policy.cost(self.assignment.tally())
     }
 
-    /// Where a flow is received.
+    /// Returns the placement of a flow.
     pub fn queue_of(&self, id: SteeredFlowId) -> Option<Placement> {
         self.slots.get(&id).map(|slot| self.assignment.placement(*slot))
     }
 
-    /// The configuration, where it puts each flow, and what was given up.
+    /// Returns the configuration, each flow's placement, and the unmet goals.
     pub fn plan(&self) -> Plan {
         let placed = |slot| (self.assignment.flow(slot).id, self.assignment.placement(slot));
         let mut placements: Vec<(SteeredFlowId, Placement)> = self.assignment.slots().map(placed).collect();
@@ -249,17 +271,17 @@ impl Planner {
         }
     }
 
-    /// The sums that the policy looks at.
+    /// Returns the policy's input.
     pub fn tally(&self) -> &Tally {
         self.assignment.tally()
     }
 
-    /// Flows that there were before the last [`Planner::add`] or [`Planner::remove`] and that it moved; one that moved twice counts twice.
+    /// The number of moves of older flows in the last [`Planner::add`] or [`Planner::remove`]; a flow moved twice counts twice.
     pub fn moved(&self) -> u32 {
         self.assignment.moves().moved()
     }
 
-    /// Flows.
+    /// The number of flows.
     pub fn len(&self) -> usize {
         self.assignment.len()
     }
@@ -269,12 +291,12 @@ impl Planner {
         self.assignment.len() == 0
     }
 
-    /// The NIC.
+    /// Returns the NIC.
     pub fn nic(&self) -> &Nic {
         self.assignment.nic()
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> &PolicyFile {
         &self.policy
     }

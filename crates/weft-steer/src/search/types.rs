@@ -1,4 +1,4 @@
-//! What a planner is given and what it returns.
+//! Input and result of the planner.
 
 use crate::nic::configuration::Configuration;
 use crate::policy::{Cost, QueuesError};
@@ -7,25 +7,25 @@ use thiserror::Error;
 use weft_packet::rss::RssKey;
 use weft_units::RxQueueId;
 
-/// A flow of a planner; valid until it is removed, never used again for another one.
+/// Identity of a planned flow; valid until the flow is removed, and never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SteeredFlowId(pub u32);
 
-/// Where a flow's packets are received, and what sends them there.
+/// The receive queue of a flow's packets, and the mechanism that selects it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Placement {
-    /// A filter rule names the queue.
+    /// A filter rule selects the queue.
     Rule(RxQueueId),
-    /// The hash does: its entry of the indirection table has the queue.
+    /// The hash selects the queue by an entry of the indirection table.
     Hash(RxQueueId),
     /// The flow has wildcards and no rule: the hash spreads its packets over the indirection table.
     Spread,
-    /// No rule and no hash: the queue of packets that nothing else takes.
+    /// Neither a rule nor the hash applies: the default queue.
     Default(RxQueueId),
 }
 
 impl Placement {
-    /// The one queue, unless the packets are spread.
+    /// Returns the single queue, unless the packets are spread.
     pub const fn queue(self) -> Option<RxQueueId> {
         match self {
             Self::Rule(queue) | Self::Hash(queue) | Self::Default(queue) => Some(queue),
@@ -34,35 +34,35 @@ impl Placement {
     }
 }
 
-/// How to search.
+/// Options of the search.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Use at most so many queues, from 0 on; as many as the NIC has without.
+    /// The maximum number of queues, counted from 0; all of the NIC's by default.
     pub queues: Option<u32>,
-    /// Queue 0 is only the catch-all, and flows are put on the others (Dragonet, `Search.hs`: queues 1 to n-1).
+    /// Reserves queue 0 as the catch-all and assigns flows to the others (Dragonet, `Search.hs`: queues 1 to n-1).
     pub reserve_default: bool,
-    /// Most flows that adding or removing flows may move from a queue to another; any number without. A whole search
-    /// ([`super::Planner::set`]) starts anew and is not bound.
+    /// The maximum number of flows that adding or removing flows may move between queues; unlimited by default. A whole search
+    /// ([`super::Planner::set`]) is not limited.
     pub most_moved: Option<u32>,
-    /// Use filter tables also when no driver offers them ([`crate::nic::Interface::None`]).
+    /// Uses all filter tables, including those that no driver offers ([`crate::nic::Interface::None`]).
     pub all_tables: bool,
-    /// Most costs evaluated by the local search of policies without structure, per event.
+    /// The maximum number of costs that the local search evaluates per event.
     pub effort: u32,
     /// Seed of the local search's restarts.
     pub seed: u64,
-    /// The hash's key, which decides which entry of the indirection table a flow has.
+    /// The hash's key, which determines each flow's indirection table entry.
     pub key: HashKey,
 }
 
-/// What is known of the key by which a NIC hashes.
+/// The planner's knowledge of the NIC's hash key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum HashKey {
-    /// The plan sets it: to that of the published test vectors.
+    /// The plan sets it, to that of the published test vectors.
     #[default]
     Standard,
-    /// It is this one, and stays.
+    /// The key is known and stays.
     Known(RssKey),
-    /// The driver does not show it, or hashes by another function. Flows without a rule count as spread.
+    /// The key is unknown, or the hash is another function. Flows without a rule count as spread.
     Unknown,
 }
 
@@ -80,69 +80,69 @@ impl Default for Options {
     }
 }
 
-/// A configuration and what it makes of each flow.
+/// A configuration and its effect on each flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// What to set in the NIC.
+    /// The configuration to set in the NIC.
     pub configuration: Configuration,
-    /// Where each flow goes, by its number.
+    /// Each flow's placement, by its identity.
     pub placements: Vec<(SteeredFlowId, Placement)>,
-    /// What the policy says of it.
+    /// The policy's cost.
     pub cost: Cost,
-    /// What was given up; empty when everything is as the policy wants it.
+    /// The unmet goals; empty if the plan fulfils the policy.
     pub degraded: Vec<Degradation>,
 }
 
-/// Something that could not be done.
+/// An unmet goal, with its cause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Degradation {
-    /// Flows that should have had a rule are left to the hash: the tables are full or do not take them.
+    /// Flows that need a rule are left to the hash: the tables are full or do not accept the rules.
     LeftToHash {
-        /// How many.
+        /// Number of flows.
         flows: u32,
     },
-    /// The same, to the queue of packets that nothing takes.
+    /// Flows that need a rule are left to the default queue.
     LeftToDefault {
-        /// How many.
+        /// Number of flows.
         flows: u32,
-        /// That queue.
+        /// The default queue.
         queue: RxQueueId,
     },
     /// Wildcard flows whose packets the hash spreads, because no table takes their rule.
     Spread {
-        /// How many.
+        /// Number of flows.
         flows: u32,
     },
-    /// Flows share a rule with fewer fields, and can only move together.
+    /// Flows share a rule with fewer tested fields, and can only move together.
     Aggregated {
-        /// How many flows.
+        /// Number of flows.
         flows: u32,
-        /// Rules that they share.
+        /// Number of rules that they share.
         rules: u32,
     },
-    /// Flows need another mask than the one that a table has for all of its rules.
+    /// Flows need another mask than the single one of a table.
     MaskConflict {
-        /// How many.
+        /// Number of flows.
         flows: u32,
         /// The table's name.
         table: String,
     },
-    /// A rule with wildcards takes a part of other flows' packets, or all of them, to another queue than they should have.
+    /// A rule with wildcards sends some or all packets of other flows to the wrong queue.
     Captured {
-        /// How many flows.
+        /// Number of flows.
         flows: u32,
     },
-    /// Flows of a class are on queues that are not theirs.
+    /// Flows of a class are on queues of other classes.
     NotIsolated {
         /// The class; empty for flows without one.
         class: String,
-        /// How many.
+        /// Number of flows.
         flows: u32,
     },
-    /// More would be better moved than an event may move.
+    /// The limit on moves left flows on wrong queues.
     MoveLimit {
-        /// Flows that are still on queues that are not theirs.
+        /// Number of flows that remain on wrong queues.
         flows: u32,
         /// The limit ([`Options::most_moved`]).
         limit: u32,
@@ -192,36 +192,36 @@ impl fmt::Display for Degradation {
     }
 }
 
-/// Why there is no planner.
+/// The reason why a planner cannot be created.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// There is no queue for flows.
+    /// No queue is usable for flows.
     #[error(
         "no queue is left for flows: the NIC has {nic}, {limit} may be used, {reserved} of them is the catch-all; allow more queues"
     )]
     NoQueue {
-        /// Queues of the NIC.
+        /// Number of queues of the NIC.
         nic: u32,
-        /// Queues that may be used.
+        /// Number of permitted queues.
         limit: u32,
-        /// Reserved ones.
+        /// Number of reserved queues.
         reserved: u32,
     },
-    /// The policy does not fit the queues.
+    /// The queues cannot satisfy the policy.
     #[error("policy {policy}: {problem}")]
     Policy {
         /// The policy.
         policy: String,
-        /// What does not fit, and what to do.
+        /// The mismatch and its remedy.
         problem: QueuesError,
     },
-    /// The NIC's model cannot be planned for.
+    /// The planner does not support the NIC's model.
     #[error("NIC model {nic}: {problem}")]
     Model {
         /// Its name.
         nic: String,
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! NICs and flows of known experiments, for tests and benchmarks.
+//! NICs and flows of published experiments, for tests and benchmarks.
 
 use crate::flow::Flow;
 use crate::nic::{
@@ -9,7 +9,7 @@ use core::net::Ipv4Addr;
 use weft_packet::header_match::Field;
 use weft_units::{FlowKey, Protocol, RxQueueId};
 
-/// The network of Dragonet's benchmark, whose addresses are integers there: here the last bytes of `10.0.0.0/24`.
+/// The network of Dragonet's benchmark, which has integers as addresses: here the last bytes of `10.0.0.0/24`.
 const NETWORK: u32 = 10 << 24;
 
 fn udp(source: u32, sport: u16, destination: u32, dport: u16) -> Flow {
@@ -23,19 +23,19 @@ fn udp(source: u32, sport: u16, destination: u32, dport: u16) -> Flow {
     })
 }
 
-/// Flows 1 to `n` of Dragonet's search benchmark (`tests/benchSearch.hs`, "full"): UDP, source 123 port 7777, destination 127 port
-/// 1000 + i.
+/// Returns flows 1 to `n` of Dragonet's search benchmark (`tests/benchSearch.hs`, "full"): UDP, source 123 port 7777, destination
+/// 127 port 1000 + i.
 pub fn slides(n: u16) -> Vec<Flow> {
     (1..=n).map(|i| udp(123, 7777, 127, 1000 + i)).collect()
 }
 
-/// Flows of the same benchmark's incremental part: source 100 port 7777, destination 127 ports from 1000 + `first` on.
+/// Returns flows of the same benchmark's incremental part: source 100 port 7777, destination 127 ports from 1000 + `first`.
 pub fn slides_more(first: u16, n: u16) -> Vec<Flow> {
     (0..n).map(|i| udp(100, 7777, 127, 1000 + first + i)).collect()
 }
 
-/// The isolation experiment (TRIOS'15, "Experiment #2"): 20 clients with 16 UDP flows each to memcached; the first two are of class `hp`,
-/// the others of class `be`.
+/// Returns the flows of the isolation experiment (TRIOS'15, "Experiment #2"): 20 clients with 16 UDP flows each to memcached; the
+/// first two are of class `hp`, the others of class `be`.
 pub fn isolation() -> Vec<Flow> {
     let client = |client: u32| {
         (0..16).map(move |flow| {
@@ -46,7 +46,7 @@ pub fn isolation() -> Vec<Flow> {
     (0..20).flat_map(client).collect()
 }
 
-/// Many flows of many clients to one server: flow i has client i mod 60,000 and a port by i, weights of 1.
+/// Returns many flows of many clients to one server: flow i has client i mod 60,000, a port by i, and weight 1.
 pub fn many(n: u32) -> Vec<Flow> {
     let flow = |i: u32| {
         let key = FlowKey {
@@ -61,14 +61,14 @@ pub fn many(n: u32) -> Vec<Flow> {
     (0..n).map(flow).collect()
 }
 
-/// Whether rules of a table may leave fields out.
+/// Whether rules of a table may omit fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wildcards {
     Allowed,
     Refused,
 }
 
-/// A table over five-tuples.
+/// Returns a table over five-tuples.
 fn table(name: &str, capacity: u32, queues: u32, wildcards: Wildcards) -> Table {
     let required = wildcards == Wildcards::Refused;
     let fields = [
@@ -95,7 +95,7 @@ fn table(name: &str, capacity: u32, queues: u32, wildcards: Wildcards) -> Table 
     }
 }
 
-/// The model of Dragonet's benchmark (`prgE10kImpl-simple.unicorn`): 128 five-tuple filters, of which each field can be left out, with
+/// Returns the model of Dragonet's benchmark (`prgE10kImpl-simple.unicorn`): 128 five-tuple filters with optional fields and
 /// priorities 1 to 7; then 2,048 flow director filters without wildcards; then queue 0.
 pub fn dragonet_nic(queues: u32) -> Nic {
     let mut five = table("five-tuple", 128, queues, Wildcards::Allowed);
@@ -123,12 +123,12 @@ pub fn rss_nic(queues: u32, entries: u32) -> Nic {
     nic("rss", queues, Vec::new(), Some(entries))
 }
 
-/// A NIC with RSS behind a table of five-tuples without wildcards.
+/// Returns a NIC with RSS behind a table of five-tuples without wildcards.
 pub fn both_nic(queues: u32, capacity: u32, entries: u32) -> Nic {
     nic("both", queues, vec![table("five-tuple", capacity, queues, Wildcards::Refused)], Some(entries))
 }
 
-/// A NIC with RSS behind a table whose rules may leave fields out.
+/// Returns a NIC with RSS behind a table whose rules may omit fields.
 pub fn wildcard_nic(queues: u32, capacity: u32, entries: u32) -> Nic {
     let table = Table { priorities: (1, 7), ..table("five-tuple", capacity, queues, Wildcards::Allowed) };
     nic("wildcards", queues, vec![table], Some(entries))

@@ -1,4 +1,4 @@
-//! A walk over plans packet by packet, and what must be so of every plan.
+//! A packet-by-packet walk over plans, and the invariants of every plan.
 #![allow(dead_code)] // Each test uses a part.
 
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ pub(crate) fn planner(nic: Nic, policy: impl Into<PolicyFile>, options: Options)
     Planner::new(nic, policy, options).expect("a planner")
 }
 
-/// Where a packet goes, by the definition: tables in the order of the graph, which is that of their numbers here; in a table the rule that
-/// counts; then the hash; then queue 0.
+/// Returns the queue of a packet by definition: tables in the graph's order, which is that of their numbers here; in a table the
+/// rule with precedence; then the hash; then queue 0.
 pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey) -> (RxQueueId, bool) {
     let packet = HeaderMatch::of_flow(key);
     for (id, table) in nic.tables() {
@@ -32,7 +32,7 @@ pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey)
             plan.configuration.rules.iter().filter(|r| r.table == id && r.headers.covers(&packet)).collect();
         let hit = match table.order {
             Order::Newest => hits.last().copied(),
-            // The first of the highest priority: max_by_key gives the last, so the list is turned round.
+            // The first rule of the highest priority: max_by_key returns the last, so the list is reversed.
             _ => hits.iter().rev().max_by_key(|rule| rule.priority).copied(),
         };
         if let Some(rule) = hit {
@@ -45,7 +45,7 @@ pub(crate) fn receive(nic: &Nic, plan: &weft_steer::search::Plan, key: &FlowKey)
     (plan.configuration.contexts[0].indirection[(hash % rss.indirection) as usize], false)
 }
 
-/// What must be so of every plan.
+/// Checks the invariants of every plan.
 pub(crate) fn check(planner: &Planner, flows: &BTreeMap<SteeredFlowId, Flow>) {
     let (plan, nic) = (planner.plan(), planner.nic());
     Usage::of(nic, &plan.configuration).unwrap_or_else(|(rule, refusal)| {

@@ -1,10 +1,10 @@
-//! Generic receive offload: packets of a flow that follow each other go up the stack as one.
+//! Generic receive offload: consecutive packets of a flow are passed up the stack as one.
 
 use crate::ids::StreamId;
 use crate::packet::Packet;
 use weft_units::Nanos;
 
-/// Largest merged packet (`GRO_LEGACY_MAX_SIZE`).
+/// The maximum size of a merged packet (`GRO_LEGACY_MAX_SIZE`).
 const MERGED_MAX: u32 = 65_536;
 
 /// Packets of a stream merged by GRO.
@@ -16,12 +16,12 @@ pub(crate) struct Merged {
     pub(crate) packets: u32,
     pub(crate) payload: u32,
     pub(crate) marked: u32,
-    /// When the newest packet's segment was made.
+    /// Creation time of the newest packet's segment.
     pub(crate) created: Nanos,
 }
 
 impl Merged {
-    /// A packet of data by itself.
+    /// Returns a packet of data as a merge of one.
     #[inline]
     pub(crate) fn single(first: u64, packet: &Packet) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Merged {
         }
     }
 
-    /// Takes a packet that follows directly, if there is room; whether it has.
+    /// Appends the next packet of the stream if there is room; returns whether there was.
     #[inline]
     fn take(&mut self, one: &Self) -> bool {
         let follows = self.first + u64::from(self.packets) == one.first;
@@ -50,11 +50,11 @@ impl Merged {
     }
 }
 
-/// The packets being merged in a poll.
+/// The merges of the current poll.
 #[derive(Debug)]
 pub(crate) struct Merge {
     held: Vec<Merged>,
-    /// Streams whose packets are merged at a time; none where GRO is off.
+    /// The maximum number of streams merged at a time; `None` if GRO is off.
     streams: Option<usize>,
 }
 
@@ -68,8 +68,8 @@ impl Merge {
         Self { held: Vec::new(), streams }
     }
 
-    /// Adds a packet. Returns what goes up the stack first: the same stream's when the packet does not follow it or it is full, or the
-    /// oldest when there are too many streams; the packet itself where GRO is off.
+    /// Adds a packet. Returns the merge to pass up the stack first: the same stream's if the packet does not continue it or it is
+    /// full, the oldest if there are too many streams, or the packet itself if GRO is off.
     #[inline]
     pub(crate) fn add(&mut self, one: Merged) -> Option<Merged> {
         let Some(streams) = self.streams else { return Some(one) };
@@ -81,13 +81,13 @@ impl Merge {
         oldest
     }
 
-    /// Takes all that is held, the oldest first: the poll is over.
+    /// Removes all merges at the end of a poll, the oldest first.
     #[inline]
     pub(crate) fn flush(&mut self) -> Vec<Merged> {
         std::mem::take(&mut self.held)
     }
 
-    /// Takes the list back that [`flush`](Self::flush) gave, for its room.
+    /// Returns the list of [`flush`](Self::flush) for reuse of its memory.
     #[inline]
     pub(crate) fn reuse(&mut self, mut list: Vec<Merged>) {
         list.clear();

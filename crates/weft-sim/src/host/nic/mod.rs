@@ -1,6 +1,6 @@
-//! The NIC: descriptor rings, scheduler and wire; receive rings, interrupts and merging of packets.
+//! The NIC of a host: descriptor rings, scheduler and wire; receive rings, interrupts and packet merging.
 //!
-//! Which transmit queue sends next is a [`crate::nic::scheduler`]'s choice.
+//! The choice of the next transmit queue belongs to [`crate::nic::scheduler`].
 
 mod merge;
 mod receive;

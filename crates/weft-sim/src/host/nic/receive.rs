@@ -1,4 +1,26 @@
 //! The queue pairs of a NIC: receive rings, completions of sent segments, interrupts and their NAPI polls.
+//!
+//! A packet's path:
+//!
+//! 1. `arrives` puts a packet into a receive ring with its arrival time, which may be in the future. `completes` adds a fetched
+//!    segment to the pair's completions.
+//! 2. `arm` schedules an interrupt, unless the pair is being polled or an earlier interrupt is due. Moderation delays it to the
+//!    interval after the last one, and a random latency delays its handler.
+//! 3. `interrupt` disables interrupts and returns the core that polls.
+//! 4. The poll takes completions (`take_completed`), then up to [`POLL_WEIGHT`] packets (`take_packet`). `merge` and `flush` are
+//!    GRO.
+//! 5. `end_poll` requests another poll if packets or completions may remain. Otherwise it enables interrupts and arms the next
+//!    one.
+//!
+//! Rules that must hold:
+//!
+//! * Arrivals of a pair come in the order of their times, so the ring is sorted.
+//! * Only polls free descriptors. It is therefore exact to decide at a poll which packets found room: the first ones fill the
+//!   ring, later ones are dropped (`settle`).
+//! * A pending packet or completion has a pending interrupt or poll, or the stream would stall.
+//!
+//! Rare branches and their counters: a full ring (`passed.dropped`). A superseded interrupt is discarded without a counter, since
+//! an earlier one did its work; [`Counters::interrupts`](crate::outcome::Counters::interrupts) has those that were taken.
 
 use super::{Merge, Merged};
 use crate::accounting::{Passed, Stage};
@@ -11,15 +33,15 @@ use crate::segment::Segment;
 use std::collections::VecDeque;
 use weft_units::{Nanos, TxQueueId};
 
-/// Packets that one NAPI poll takes at most (`NAPI_POLL_WEIGHT`).
+/// The maximum number of packets per NAPI poll (`NAPI_POLL_WEIGHT`).
 pub(crate) const POLL_WEIGHT: u32 = 64;
 
-/// Where interrupts go.
+/// The target of interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interrupts {
-    /// Each queue's to its own core.
+    /// Each queue's own core.
     Pinned,
-    /// To any core, by chance.
+    /// A random core.
     Spread,
 }
 
@@ -27,35 +49,35 @@ pub(crate) enum Interrupts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveParameters {
     pub(crate) queues: u32,
-    /// Packets that a ring has room for.
+    /// Capacity of a ring in packets.
     pub(crate) ring: u32,
-    /// Least time between two interrupts of a queue.
+    /// The least time between two interrupts of a queue.
     pub(crate) interval: Nanos,
-    /// Mean time from an interrupt to its handler; none: at once.
+    /// Mean time from an interrupt to its handler; `None` for zero.
     pub(crate) latency: Option<Nanos>,
     pub(crate) interrupts: Interrupts,
-    /// Cores of the host.
+    /// Number of cores of the host.
     pub(crate) cores: u32,
-    /// Streams whose packets GRO merges at a time; none without GRO.
+    /// The maximum number of streams merged by GRO at a time; `None` if GRO is off.
     pub(crate) merge: Option<u32>,
 }
 
 /// The completions, receive ring and interrupt of a queue pair.
 #[derive(Debug)]
 struct QueuePair {
-    /// Where its interrupts go, if they are pinned.
+    /// The core of its interrupts, if they are pinned.
     core: CoreId,
-    /// NAPI polls; interrupts are off.
+    /// Whether NAPI is polling, with interrupts disabled.
     polling: bool,
-    /// The pending interrupt.
+    /// Time of the pending interrupt.
     due: Option<Nanos>,
-    /// The last one.
+    /// Time of the last interrupt.
     last: Option<Nanos>,
-    /// Segments that the NIC has fetched and nobody has freed yet, with the transmit queue of each.
+    /// Segments fetched by the NIC and not freed yet, with the transmit queue of each.
     done: Vec<(TxQueueId, Segment)>,
-    /// Received packets and those still under way, by time of arrival.
+    /// Received packets and packets still on the wire, by arrival time.
     ring: VecDeque<(Nanos, Packet)>,
-    /// Packets at the ring's front that have arrived and found room.
+    /// Number of packets at the ring's front that arrived and found room.
     accepted: u32,
 }
 
@@ -95,13 +117,13 @@ impl NicReceive {
         Self { host, parameters, pairs, merge, passed }
     }
 
-    /// The receive queue of the pair that a transmit queue belongs to.
+    /// Returns the receive queue of a transmit queue's pair.
     #[inline]
     pub(crate) const fn beside(&self, queue: TxQueueId) -> RxQueueId {
         RxQueueId(queue.0 % self.parameters.queues)
     }
 
-    /// A packet will be in a receive ring at `at`. Calls come in the order of `at`.
+    /// Adds a packet that arrives in a receive ring at `at`. Calls are in the order of `at`.
     #[inline]
     pub(crate) fn arrives(
         &mut self,
@@ -115,7 +137,7 @@ impl NicReceive {
         self.arm(queue, at, random, agenda);
     }
 
-    /// The transmit side has fetched a segment: its descriptor is done.
+    /// Adds a segment fetched by the transmit side to the completions of its pair.
     #[inline]
     pub(crate) fn completes(
         &mut self,
@@ -129,7 +151,7 @@ impl NicReceive {
         self.arm(pair, now, random, agenda);
     }
 
-    /// Something for a queue pair's poll will be there at `at`: makes sure that an interrupt comes, no sooner than moderation lets it.
+    /// Schedules an interrupt for work that is available at `at`, no sooner than moderation permits.
     fn arm(&mut self, queue: RxQueueId, at: Nanos, random: &mut Random, agenda: &mut Agenda) {
         let pair = &mut self.pairs[queue];
         if pair.polling {
@@ -147,7 +169,7 @@ impl NicReceive {
         }
     }
 
-    /// An interrupt comes: returns the core that takes it and is to poll; none if an earlier one has superseded it.
+    /// Handles an interrupt: returns the core that polls; `None` if an earlier interrupt superseded this one.
     #[inline]
     pub(crate) fn interrupt(&mut self, queue: RxQueueId, now: Nanos, random: &mut Random) -> Option<CoreId> {
         let pair = &mut self.pairs[queue];
@@ -163,7 +185,7 @@ impl NicReceive {
         })
     }
 
-    /// Takes the segments that are to be freed. The list is to be given back, for its room.
+    /// Removes the segments to be freed. The caller returns the list for reuse of its memory.
     #[inline]
     pub(crate) fn take_completed(&mut self, queue: RxQueueId) -> Vec<(TxQueueId, Segment)> {
         std::mem::take(&mut self.pairs[queue].done)
@@ -175,7 +197,7 @@ impl NicReceive {
         self.pairs[queue].done = list;
     }
 
-    /// Takes the next packet that has arrived by `now` and found room in the ring. `on_drop` sees those that found none.
+    /// Returns the next packet that arrived by `now` and found room in the ring. Calls `on_drop` for packets that found none.
     #[inline]
     pub(crate) fn take_packet(
         &mut self,
@@ -193,8 +215,8 @@ impl NicReceive {
         Some(packet)
     }
 
-    /// Decides about the packets that have arrived since the ring was empty: only polls make room, so the first ones fill the ring and
-    /// the others are dropped.
+    /// Decides about the packets that arrived since the last accepted one was taken. Only polls free descriptors, so the first
+    /// packets fill the ring and the others are dropped.
     fn settle(&mut self, queue: RxQueueId, now: Nanos, mut on_drop: impl FnMut(&Packet)) {
         let pair = &mut self.pairs[queue];
         let (mut arrived, mut bytes) = (0_u32, 0);
@@ -212,7 +234,7 @@ impl NicReceive {
         }
     }
 
-    /// Merges a packet of data with those before it; returns what goes up the stack first.
+    /// Merges a packet of data with its predecessors; returns the merge to pass up the stack first.
     #[inline]
     pub(crate) fn merge(&mut self, one: Merged) -> Option<Merged> {
         self.merge.add(one)
@@ -228,8 +250,8 @@ impl NicReceive {
         self.merge.reuse(list);
     }
 
-    /// Ends a poll at `now` that took so many packets. Returns whether the queue pair is to be polled again; otherwise interrupts are
-    /// on again.
+    /// Ends a poll at `now` that took `taken` packets. Returns whether the queue pair must be polled again; otherwise interrupts
+    /// are enabled.
     #[inline]
     pub(crate) fn end_poll(
         &mut self,
@@ -249,7 +271,7 @@ impl NicReceive {
         false
     }
 
-    /// Packets that are still on the wire to a receive ring.
+    /// Counts the packets still on the wire to a receive ring.
     pub(crate) fn under_way(&self) -> Amount {
         amount(self.pairs.iter().flat_map(QueuePair::under_way))
     }

@@ -1,12 +1,12 @@
-//! The receive queues of streams, as the NICs that they go to steer them.
+//! The receive queues of streams, as the receiving NICs steer them.
 
 use crate::ids::{RxQueueId, StreamId, Table};
 
-/// A stream at the NIC that it goes to.
+/// A stream at its receiving NIC.
 #[derive(Clone, Copy, Debug)]
 struct Steered {
     queue: RxQueueId,
-    /// Packets on their way to the host's stack.
+    /// Number of packets on their way to the host's stack.
     under_way: u32,
 }
 
@@ -21,8 +21,8 @@ impl Steering {
         Self { streams: queues.map(|queue| Steered { queue, under_way: 0 }).collect() }
     }
 
-    /// Returns the receive queue of a stream's next packet, and counts the packet as under way. A queue that the NIC has learnt takes
-    /// effect only while nothing of the stream is under way, so that the order stays.
+    /// Returns the receive queue of a stream's next packet, and counts the packet as in transit. A learnt queue takes effect only
+    /// while no packet of the stream is in transit, to keep their order.
     #[inline]
     pub(crate) fn arrives(&mut self, stream: StreamId, learnt: Option<RxQueueId>) -> RxQueueId {
         let steered = &mut self.streams[stream];
@@ -35,7 +35,7 @@ impl Steering {
         steered.queue
     }
 
-    /// A packet has been taken from its ring, or dropped there.
+    /// Counts a packet that was taken from its ring or dropped there.
     #[inline]
     pub(crate) fn taken(&mut self, stream: StreamId) {
         self.streams[stream].under_way -= 1;

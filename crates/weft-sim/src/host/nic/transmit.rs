@@ -1,4 +1,24 @@
 //! The transmit side of a NIC: descriptor rings, the scheduler's turns, segmentation, wire.
+//!
+//! A segment's path:
+//!
+//! 1. The qdisc layer pushes descriptors into a ring (`push`) while `has_room`, and posts them with one `doorbell`. A ring that
+//!    was idle becomes active in the scheduler.
+//! 2. `next_turn` asks the scheduler for the next queue. It may also answer with a time to wait for, or that all rings are idle.
+//! 3. `fetch` cuts the next packet from the segment at the ring's front, and puts it on the wire. A turn is one packet (TSO
+//!    interleaving) or one segment. After its last packet the segment is done and becomes a completion.
+//! 4. `end_turn` charges the turn's bytes to the scheduler, and returns the time of the next fetch: the wire's free time less the
+//!    on-chip buffer (`ahead`).
+//!
+//! Rules that must hold:
+//!
+//! * One turn is outstanding at a time. The scheduler knows which queues are active, never their content.
+//! * A ring is active in the scheduler if and only if it has posted descriptors, or its turn is outstanding.
+//! * At most one [`Event::Transmit`] is pending. While no other event can come earlier, the world continues without one.
+//! * A ring holds a segment until its last packet is fetched; `put_on_wire` corrects the balance for the packets fetched before.
+//!
+//! Rare branches: a full ring stays with the qdisc layer, whose backlog shows it. A wait for a rate limit reschedules the event.
+//! Neither loses a packet, so neither has a counter.
 
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
@@ -16,11 +36,11 @@ use weft_units::{Bytes, Nanos, TxQueueId};
 #[derive(Clone, Default, Debug)]
 struct Ring {
     segments: VecDeque<Segment>,
-    /// Whether the scheduler knows that the ring holds something.
+    /// Whether the scheduler has the ring as active.
     active: bool,
 }
 
-/// A turn of a queue.
+/// The extent of a queue's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     /// One packet: TSO interleaves the packets of queues.
@@ -34,7 +54,7 @@ pub(crate) enum Turn {
 pub(crate) struct Fetched {
     pub(crate) packet: Packet,
     pub(crate) class: u16,
-    /// When its last bit leaves.
+    /// Departure of its last bit.
     pub(crate) departure: Nanos,
     /// The segment, if this was its last packet: its descriptor is done.
     pub(crate) done: Option<Segment>,
@@ -43,10 +63,10 @@ pub(crate) struct Fetched {
 /// Parameters of a NIC's transmit side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransmitParameters {
-    /// Segments that a ring has room for.
+    /// Capacity of a ring in segments.
     pub(crate) ring: u32,
     pub(crate) turn: Turn,
-    /// How far the fetching runs ahead of the wire: the on-chip buffer, as a time.
+    /// The lead of fetching over the wire: the on-chip buffer, as a time.
     pub(crate) ahead: Nanos,
 }
 
@@ -57,11 +77,11 @@ pub(crate) struct NicTransmit {
     rings: Table<TxQueueId, Ring>,
     scheduler: Box<dyn NicScheduler>,
     wire: LinkTransmitter,
-    /// An [`Event::Transmit`] is pending.
+    /// Whether an [`Event::Transmit`] is pending.
     pending: bool,
-    /// No packet may be fetched before.
+    /// The earliest time of the next fetch.
     next_fetch: Nanos,
-    /// Bytes sent in the turn under way.
+    /// Bytes sent in the current turn.
     turn_bytes: u64,
     passed: Passed,
     /// Bytes put on the wire.
@@ -90,13 +110,13 @@ impl NicTransmit {
         }
     }
 
-    /// Whether a ring takes another segment.
+    /// Whether a ring has room for another segment.
     #[inline]
     pub(crate) fn has_room(&self, queue: TxQueueId) -> bool {
         self.rings[queue].segments.len() < self.parameters.ring as usize
     }
 
-    /// Takes a segment, which enters as a whole or, cut by the stack, in `pieces`.
+    /// Counts a segment that enters the ring, as a whole or cut by the stack.
     #[inline]
     pub(crate) fn count_in(&mut self, segment: &Segment) {
         self.passed.entered.count_segment(segment);
@@ -108,7 +128,7 @@ impl NicTransmit {
         self.rings[queue].segments.push_back(segment);
     }
 
-    /// Posts a ring's new descriptors at `at`: makes sure that the NIC looks at its rings then, or as soon as it may fetch.
+    /// Posts a ring's new descriptors at `at`: schedules the NIC's next fetch then, or as soon as it may fetch.
     #[inline]
     pub(crate) fn doorbell(&mut self, queue: TxQueueId, (now, at): (Nanos, Nanos), agenda: &mut Agenda) {
         let ring = &mut self.rings[queue];
@@ -121,27 +141,27 @@ impl NicTransmit {
         }
     }
 
-    /// Lets the NIC go on at `until`.
+    /// Schedules the NIC's next fetch at `until`.
     #[inline]
     pub(crate) fn sleep(&mut self, until: Nanos, agenda: &mut Agenda) {
         self.pending = true;
         agenda.push(until, Event::Transmit { host: self.host });
     }
 
-    /// An [`Event::Transmit`] has come.
+    /// Handles an [`Event::Transmit`].
     #[inline]
     pub(crate) const fn wake(&mut self) {
         self.pending = false;
     }
 
-    /// The queue whose turn it is.
+    /// Returns the queue of the next turn.
     #[inline]
     pub(crate) fn next_turn(&mut self, now: Nanos) -> Pick {
         self.turn_bytes = 0;
         self.scheduler.next(now)
     }
 
-    /// Fetches the next packet of a queue's turn and puts it on the wire; none when the turn is over.
+    /// Fetches the next packet of a queue's turn and puts it on the wire; `None` if the ring is empty.
     #[inline]
     pub(crate) fn fetch(&mut self, queue: TxQueueId, now: Nanos, skbs: &mut Skbs) -> Option<Fetched> {
         let ring = &mut self.rings[queue];
@@ -166,13 +186,13 @@ impl NicTransmit {
         Some(Fetched { packet, class: segment.class, departure, done })
     }
 
-    /// Whether a queue's turn goes on after this packet.
+    /// Whether a queue's turn continues after this packet.
     #[inline]
     pub(crate) const fn turn_goes_on(&self, fetched: &Fetched) -> bool {
         matches!(self.parameters.turn, Turn::Segment) && fetched.done.is_none()
     }
 
-    /// Ends a queue's turn; returns when the NIC may fetch again.
+    /// Ends a queue's turn; returns the earliest time of the next fetch.
     #[inline]
     pub(crate) fn end_turn(&mut self, queue: TxQueueId, now: Nanos) -> Nanos {
         let ring = &mut self.rings[queue];
@@ -187,8 +207,8 @@ impl NicTransmit {
         self.scheduler.set_weight(queue, weight);
     }
 
-    /// Packets and bytes put on the wire. A ring holds a segment until its last packet has been fetched, so those before it are
-    /// counted here and held there.
+    /// Counts the packets and bytes put on the wire. A ring holds a segment until its last packet is fetched; the packets fetched
+    /// before are counted here as sent, and in the ring as held.
     pub(crate) fn put_on_wire(&self, skbs: &Skbs) -> Amount {
         let fronts = self.rings.iter().filter_map(|ring| ring.segments.front());
         let partly: u64 = fronts.map(|segment| u64::from(skbs[segment.skb].fetched)).sum();

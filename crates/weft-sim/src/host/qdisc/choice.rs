@@ -1,20 +1,21 @@
-//! The choice of a transmit queue for a stream, and how many streams have something in each queue.
+//! The choice of a stream's transmit queue, and the occupancy of each queue.
 
 use crate::assignment::{FlowFacts, Occupancy, QueueAssignment};
 use crate::host::socket::{Socket, Stream};
 use crate::ids::{StreamId, Table};
 use weft_units::TxQueueId;
 
-/// The transmit queues that streams may choose from.
+/// The transmit queues that streams may use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pools {
-    /// Each stream has a queue of its own, with its number.
+    /// Each stream has its own queue, of the same number.
     PerStream,
-    /// The queues that a core may use: by traffic class and core where the NIC has several, then by core for streams of no class.
+    /// The queues that a core may use: by traffic class and core if the NIC has several classes, then by core for streams without
+    /// a class.
     ByCore {
-        /// Cores of the host.
+        /// Number of cores of the host.
         cores: u32,
-        /// By class and core.
+        /// The queues, by class and core.
         queues: Vec<Vec<TxQueueId>>,
     },
 }
@@ -33,9 +34,9 @@ impl Pools {
 /// A stream's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Chosen {
-    /// The one that it had.
+    /// The previous queue.
     Kept(TxQueueId),
-    /// One chosen now, and whether by an assignment that looks at the queues, which costs time.
+    /// A newly chosen queue; `Dynamically` if the assignment examined the queues, which costs time.
     Once(TxQueueId),
     Dynamically(TxQueueId),
 }
@@ -49,12 +50,12 @@ impl Chosen {
     }
 }
 
-/// The queue assignment of a host, and what it looks at.
+/// The queue assignment of a host, and its input.
 pub(super) struct QueueChoice {
     assignment: Box<dyn QueueAssignment>,
     pools: Pools,
     pub(super) occupancy: Table<TxQueueId, Occupancy>,
-    /// Queues that more than one stream uses; dynamic segment sizing looks at this.
+    /// Number of queues used by more than one stream, for dynamic segment sizing.
     shared_queues: u32,
 }
 
@@ -69,7 +70,7 @@ impl QueueChoice {
         self.shared_queues > 0
     }
 
-    /// The queue for a stream's next segment.
+    /// Returns the queue for a stream's next segment.
     #[inline]
     pub(super) fn choose(&mut self, stream: StreamId, facts: &Stream, socket: &Socket) -> Chosen {
         if let Some(queue) = socket.queue
@@ -91,7 +92,7 @@ impl QueueChoice {
         if self.assignment.is_dynamic() { Chosen::Dynamically(queue) } else { Chosen::Once(queue) }
     }
 
-    /// A stream has something in a queue now.
+    /// Counts a stream whose first segment enters a queue.
     #[inline]
     pub(super) fn enters(&mut self, queue: TxQueueId, weight: u32) {
         let occupancy = &mut self.occupancy[queue];
@@ -100,7 +101,7 @@ impl QueueChoice {
         self.shared_queues += u32::from(occupancy.flows == 2);
     }
 
-    /// A stream has nothing in a queue any longer.
+    /// Counts a stream whose last segment left a queue.
     #[inline]
     pub(super) fn leaves(&mut self, queue: TxQueueId, weight: u32) {
         let occupancy = &mut self.occupancy[queue];

@@ -1,8 +1,29 @@
-//! The qdisc layer of a host: queue assignment, qdiscs, byte queue limits, and handing over to the NIC's rings.
+//! The qdisc layer of a host: queue assignment, qdiscs, byte queue limits, and the hand-over to the NIC's rings.
 //!
-//! A segment is sent into its queue's qdisc under the queue's lock. A run of the qdisc moves segments to the ring while the byte queue
-//! limit and the ring have room. Segments that a qdisc drops wait in a list until they are released, as those are that the NIC has
-//! sent.
+//! A segment's path:
+//!
+//! 1. `piece_size` decides whether dynamic segment sizing cuts it first: while streams share queues, segments are smaller.
+//! 2. `send` picks the stream's queue (`choice`), charges the socket, and enqueues the segment into the queue's qdisc under the
+//!    queue's lock.
+//! 3. `begin_run` decides which core runs the qdisc, as `qdisc_run_begin` does: a core that finds it running leaves the work to
+//!    the runner.
+//! 4. `hand_over` moves segments from the qdisc to the ring while the byte queue limit and the ring have room. Without TSO the
+//!    stack cuts them into packets here. A rate-limited qdisc returns a time, at which [`Event::Qdisc`] runs it again.
+//! 5. `completed` tells the byte queue limit about freed bytes; `release` ends the socket's charge, and the stream leaves the
+//!    queue with its last segment.
+//!
+//! Rules that must hold:
+//!
+//! * A stream keeps its queue while it has outstanding segments, so that they are not reordered.
+//! * A socket's charge and a queue's occupancy count a segment from `send` until `release`, in the ring too.
+//! * Each segment leaves through `hand_over` or through the list of dropped segments, and both end in `release`.
+//!
+//! The layer owns queues, qdiscs, occupancy and weights. Sockets and the pool of segments belong to the run and are passed in.
+//!
+//! Rare branches and their counters: a drop by a qdisc (`passed.dropped`, and the observer), a segment cut by dynamic sizing
+//! ([`Counters::resegmented`](crate::outcome::Counters::resegmented)), a weight update
+//! ([`Counters::weight_updates`](crate::outcome::Counters::weight_updates)). A superseded watchdog and a run left to another core
+//! lose nothing and have no counter.
 
 mod choice;
 mod queue;
@@ -30,12 +51,12 @@ pub(crate) use choice::Pools;
 pub(crate) use queue::Runner;
 pub(crate) use weights::WeightTiming;
 
-/// Where segments are cut into packets.
+/// The place where segments are cut into packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Segmentation {
-    /// In the NIC (TSO).
+    /// The NIC (TSO).
     Nic,
-    /// In the stack, before the ring.
+    /// The stack, before the ring.
     Stack,
 }
 
@@ -43,14 +64,14 @@ pub(crate) enum Segmentation {
 pub(crate) struct QdiscParameters {
     pub(crate) byte_queue_limit: ByteQueueLimit,
     pub(crate) segmentation: Segmentation,
-    /// Size of segments while streams share queues (dynamic segmentation offload sizing).
+    /// The maximum size of segments while streams share queues (dynamic segmentation offload sizing).
     pub(crate) shared_size: Option<Bytes>,
-    /// Of queue weights; none where the NIC has none.
+    /// Timing of queue weights; `None` if the NIC has no weights.
     pub(crate) weights: Option<WeightTiming>,
     pub(crate) pools: Pools,
 }
 
-/// What the layer's work uses: the processors, the unit of work under way, the agenda, and the pool of segments.
+/// The environment of the layer's work: the processors, the current unit of work, the agenda, and the pool of segments.
 pub(crate) struct Kernel<'a> {
     pub(crate) cpu: &'a mut Processors,
     pub(crate) work: &'a mut Work,
@@ -58,11 +79,11 @@ pub(crate) struct Kernel<'a> {
     pub(crate) skbs: &'a mut Skbs,
 }
 
-/// What a run of a qdisc has handed to the NIC.
+/// The result of a qdisc run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Handed {
     pub(crate) segments: u64,
-    /// How often the stream changed from one segment to the next.
+    /// Number of changes of stream between consecutive segments.
     pub(crate) changes: u64,
 }
 
@@ -75,7 +96,7 @@ pub(crate) struct QdiscLayer {
     segmentation: Segmentation,
     shared_size: Option<Bytes>,
     passed: Passed,
-    /// Segments dropped by a qdisc and not released yet.
+    /// Segments dropped by a qdisc and not yet released.
     dropped: Vec<Segment>,
 }
 
@@ -100,7 +121,7 @@ impl QdiscLayer {
         }
     }
 
-    /// Sends a segment into the qdisc of its stream's queue; returns it and the queue.
+    /// Enqueues a segment into the qdisc of its stream's queue; returns both.
     pub(crate) fn send(
         &mut self,
         outgoing: &Outgoing,
@@ -130,7 +151,7 @@ impl QdiscLayer {
         (queue, segment)
     }
 
-    /// The queue for a stream's next segment; counts the segment in.
+    /// Returns the queue for a stream's next segment, and counts the segment.
     #[inline]
     fn queue_of(
         &mut self,
@@ -160,7 +181,7 @@ impl QdiscLayer {
         }
     }
 
-    /// A segment is freed: its socket is charged less, and its stream may leave the queue.
+    /// Frees a segment: reduces its socket's charge, and its stream leaves the queue with its last segment.
     #[inline]
     pub(crate) fn release(
         &mut self,
@@ -184,7 +205,7 @@ impl QdiscLayer {
         !self.dropped.is_empty()
     }
 
-    /// Takes the segments that were dropped, which are to be released. The list is to be given back, for its room.
+    /// Removes the dropped segments, which the caller releases. The caller returns the list for reuse of its memory.
     pub(crate) fn take_dropped(&mut self) -> Vec<Segment> {
         self.dropped.iter().for_each(|segment| self.passed.dropped.count_segment(segment));
         std::mem::take(&mut self.dropped)
@@ -195,8 +216,8 @@ impl QdiscLayer {
         self.dropped = list;
     }
 
-    /// The size of the pieces in which a segment goes down while streams share queues (Titan, ATC 2017, section 3.3); none if it goes
-    /// as a whole.
+    /// Returns the size of a segment's pieces while streams share queues (Titan, ATC 2017, section 3.3); `None` if it is sent
+    /// whole.
     #[inline]
     pub(crate) fn piece_size(&self, whole: &Outgoing) -> Option<u32> {
         let size = self.shared_size.filter(|_| self.choice.some_queue_is_shared())?;
@@ -206,7 +227,7 @@ impl QdiscLayer {
         (whole.payload > size).then_some(size)
     }
 
-    /// Whether the qdisc of a queue is run by the core that works, or by which other one (`qdisc_run_begin`).
+    /// Returns the core that runs a queue's qdisc: the working core, or the one that is running it (`qdisc_run_begin`).
     #[inline]
     pub(crate) fn begin_run(&mut self, queue: TxQueueId, work: &Work) -> Runner {
         self.queues[queue].begin_run(work)
@@ -255,26 +276,26 @@ impl QdiscLayer {
         handed
     }
 
-    /// The time of a queue's rate limit has come: returns the core whose timer runs the qdisc; none if another time has superseded it.
+    /// Handles a queue's watchdog: returns the core that runs the qdisc; `None` if another time superseded this one.
     pub(crate) fn retry(&self, queue: TxQueueId, now: Nanos, cores: u32) -> Option<CoreId> {
         // The watchdog's timer runs in softirq on the queue's core.
         self.queues[queue].is_retry(now).then_some(CoreId(queue.0 % cores))
     }
 
-    /// Bytes of a queue were sent and are freed, in one batch (`netdev_tx_completed_queue`).
+    /// Counts a queue's bytes that were sent and freed in one batch (`netdev_tx_completed_queue`).
     #[inline]
     pub(crate) fn completed(&mut self, queue: TxQueueId, bytes: Bytes, now: Nanos) {
         self.queues[queue].limit.completed(bytes, now);
     }
 
-    /// An update of queue weights begins.
+    /// Starts an update of queue weights.
     pub(crate) fn begin_weights(&mut self, now: Nanos) {
         if let Some(weights) = &mut self.weights {
             weights.begin(now);
         }
     }
 
-    /// Takes the next weight that the NIC is to be told.
+    /// Returns the next weight to write to the NIC.
     pub(crate) fn next_weight(&mut self) -> Option<(TxQueueId, Weight)> {
         self.weights.as_mut()?.next(&self.choice.occupancy)
     }
@@ -286,13 +307,13 @@ impl QdiscLayer {
     }
 }
 
-/// Cuts a segment into packets before the ring (`skb_gso_segment` in `validate_xmit_skb`), each with a descriptor of its own.
+/// Cuts a segment into packets before the ring (`skb_gso_segment` in `validate_xmit_skb`), each with its own descriptor.
 fn cut(segment: Segment, socket: &mut Socket, kernel: &mut Kernel<'_>, mut push: impl FnMut(Segment)) {
     let packets = u32::from(segment.packets);
     kernel.cpu.charge(Operation::SoftwareSegment, f64::from(packets), kernel.work);
     let whole = kernel.skbs.remove(segment.skb);
     socket.outstanding += packets - 1;
-    // The charge is shared; the last piece takes what is left over.
+    // The charge is divided equally; the last piece takes the remainder.
     let share = whole.truesize / packets;
     for index in 0..packets {
         let payload = whole.packet_payload.min(whole.payload - index * whole.packet_payload);

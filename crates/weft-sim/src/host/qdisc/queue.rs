@@ -1,4 +1,4 @@
-//! A transmit queue as the stack sees it: its qdisc, its byte queue limit, its lock, and who runs it.
+//! A transmit queue in the stack: its qdisc, byte queue limit, lock and runner.
 
 use crate::byte_queue_limit::ByteQueue;
 use crate::host::cpu::Work;
@@ -10,16 +10,16 @@ use weft_units::Nanos;
 /// The core that runs a queue's qdisc next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runner {
-    /// The one that asked.
+    /// The working core.
     This,
-    /// Another one, which runs it now and goes on at `until` with what has come.
+    /// Another core, which is running it and continues at `until` with the new segments.
     Other {
-        /// Which.
+        /// The core.
         core: CoreId,
-        /// When.
+        /// The time.
         until: Nanos,
     },
-    /// Another one, which knows already that it is to go on.
+    /// Another core, which has already been told to continue.
     OtherKnows,
 }
 
@@ -29,15 +29,15 @@ pub(super) struct TransmitQueue {
     pub(super) limit: ByteQueue,
     /// The core that held the queue's lock last.
     pub(super) last_core: Option<CoreId>,
-    /// When its holder gives the lock back.
+    /// Time at which its holder releases the lock.
     pub(super) unlocked: Nanos,
-    /// Until when, and on which core, its qdisc is run; and whether that core is to run it again.
+    /// End of the current run of its qdisc, the core that runs it, and whether that core must run it again.
     running: Nanos,
     runner: CoreId,
     rerun: bool,
-    /// When the qdisc will be run again because of a rate limit.
+    /// Time of the next run because of a rate limit.
     retry: Option<Nanos>,
-    /// Stream of the segment handed over last, for counting doorbells.
+    /// Stream of the last segment handed over, for counting doorbells.
     pub(super) last_stream: Option<StreamId>,
 }
 
@@ -74,7 +74,7 @@ impl TransmitQueue {
         self.runner = work.core;
     }
 
-    /// Takes note that the qdisc lets nothing through before `until`; whether that time is news.
+    /// Records that the qdisc sends nothing before `until`; returns whether a new event is needed.
     #[inline]
     pub(super) fn retries_at(&mut self, until: Nanos, now: Nanos) -> bool {
         let is_news = self.retry.is_none_or(|retry| retry <= now || until < retry);

@@ -12,7 +12,7 @@ use weft_units::BitsPerSec;
 const HOST: HostId = HostId(1);
 const STREAM: StreamId = StreamId(0);
 
-/// A layer with two queues, its NIC, and what they work with.
+/// A layer with two queues, its NIC and their environment.
 struct Bench {
     layer: QdiscLayer,
     nic: NicTransmit,

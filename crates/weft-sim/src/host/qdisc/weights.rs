@@ -1,27 +1,27 @@
-//! Titan's queue weights: which of them the NIC must be told, and when (ATC 2017, section 3.2).
+//! Titan's queue weights: the pending updates of the NIC, and their timing (ATC 2017, section 3.2).
 
 use crate::assignment::Occupancy;
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
 use weft_units::{Nanos, TxQueueId, Weight};
 
-/// Times of weight updates.
+/// Timing of weight updates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeightTiming {
-    /// From a change to the NIC.
+    /// Time from a change until the NIC uses it.
     pub(crate) delay: Nanos,
-    /// Least time between two updates.
+    /// The least time between two updates.
     pub(crate) interval: Nanos,
 }
 
-/// The weights of a NIC's queues that have changed since the NIC was told.
+/// The queue weights that changed since the last update of the NIC.
 #[derive(Debug)]
 pub(super) struct Weights {
     timing: WeightTiming,
     /// By queue: whether it is in the list.
     stale: Table<TxQueueId, bool>,
     list: Vec<TxQueueId>,
-    /// An [`Event::Weights`] is pending.
+    /// Whether an [`Event::Weights`] is pending.
     due: bool,
     written: Nanos,
 }
@@ -32,7 +32,7 @@ impl Weights {
         Self { timing, stale, list: Vec::new(), due: false, written: Nanos::ZERO }
     }
 
-    /// The weight of a queue changes.
+    /// Records a changed weight of a queue.
     pub(super) fn changes(&mut self, queue: TxQueueId, host: HostId, now: Nanos, agenda: &mut Agenda) {
         if std::mem::replace(&mut self.stale[queue], true) {
             return;
@@ -45,13 +45,13 @@ impl Weights {
         }
     }
 
-    /// The update begins.
+    /// Starts an update.
     pub(super) const fn begin(&mut self, now: Nanos) {
         self.due = false;
         self.written = now;
     }
 
-    /// Takes the next weight to be written. A queue without flows keeps its last weight, as Titan's kernel does.
+    /// Returns the next weight to be written. A queue without flows keeps its last weight, as in Titan's kernel.
     pub(super) fn next(&mut self, occupancy: &Table<TxQueueId, Occupancy>) -> Option<(TxQueueId, Weight)> {
         while let Some(queue) = self.list.pop() {
             self.stale[queue] = false;

@@ -1,4 +1,4 @@
-//! Acknowledgements: what has arrived, what is lost, and what the congestion control makes of it.
+//! Processing of acknowledgements: arrived data, losses, and the reaction of the congestion control.
 
 use super::{Sent, TcpSender};
 use crate::congestion::Acknowledged;
@@ -6,7 +6,7 @@ use crate::packet::Ack;
 use weft_units::Nanos;
 
 impl TcpSender {
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub(crate) fn on_ack(&mut self, ack: &Ack, now: Nanos) {
         self.receive_window = ack.window;
         let in_flight = self.in_flight();
@@ -55,7 +55,7 @@ impl TcpSender {
         }
     }
 
-    /// Takes all payload below the highest acknowledged packet that has not arrived as lost; returns what of it is news.
+    /// Counts all missing payload below the highest acknowledged packet as lost; returns the newly lost bytes.
     #[inline]
     pub(super) fn find_losses(&mut self) -> u64 {
         let lost = self.bytes_below_highest.saturating_sub(self.delivered_bytes);
@@ -65,7 +65,7 @@ impl TcpSender {
         newly_lost
     }
 
-    /// Takes note that packets below `next` are acknowledged or lost, and of their payload.
+    /// Records that packets below `next` are acknowledged or lost, with their payload.
     #[inline]
     pub(super) fn advance(&mut self, next: u64) {
         self.highest_acked = self.highest_acked.max(next);

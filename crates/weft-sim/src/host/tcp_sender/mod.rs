@@ -1,13 +1,28 @@
 //! The sending side of a TCP connection.
 //!
-//! Packets have numbers that are never used twice, so that one acknowledgement says which packets arrived and, in a network that
-//! keeps each flow's order, which did not: all that the receiver lacks below the highest number it has seen. That is what SACK
-//! with RACK finds in such a network, without its duplicate thresholds. Lost payload is sent again under new numbers.
+//! Packets have numbers that are never reused. One acknowledgement therefore identifies the packets that arrived and, in a
+//! network that keeps each flow's order, those that did not: all packets that the receiver lacks below its highest number. SACK
+//! with RACK finds the same in such a network, without its duplicate thresholds. Lost payload is sent again under new numbers.
 //!
-//! The write queue holds skbs as `tcp_sendmsg` cuts them. What TSO autosizing and the window allow is split off the first
-//! (`tso_fragment`), so that remainders make segments of uneven sizes, as they do in the kernel.
+//! The parts and their order in a packet's life:
 //!
-//! `output` decides what is sent, `input` takes acknowledgements, `timers` holds the retransmission timer and the tail loss probe.
+//! 1. `write`: the application's bytes enter the write queue as skbs, cut as in `tcp_sendmsg`. The send buffer is autotuned.
+//! 2. `output`: `next` decides whether and how much to send. TSO autosizing and the window split the first skb (`tso_fragment`),
+//!    so that remainders form segments of uneven sizes, as in the kernel. The causes for stopping are the window, TCP small
+//!    queues, Nagle, or nothing to send. `take` removes the segment and starts the timer.
+//! 3. `input`: `on_ack` updates arrived data, round-trip time and losses, and passes the sample to the congestion control.
+//! 4. `timers`: one event serves the tail loss probe and the retransmission timeout.
+//!
+//! Rules that must hold:
+//!
+//! * The sender owns its write queue, numbers and timers. The charge of the queues below is the socket's and is passed in.
+//! * The congestion control changes only the window. Recovery lasts until all packets sent before it are acknowledged
+//!   (`recovery_until`), and lost packets shrink the window once per recovery.
+//! * At most one [`Event::Timer`] is pending. It is not moved by acknowledgements; on expiry it is set again.
+//! * A stream that small queues stopped is marked `throttled`, and the next freed segment puts it into the TSQ tasklet.
+//!
+//! Rare branches and their counters: retransmissions (`retransmitted`, per flow in the outcome). Timeouts and tail loss probes
+//! have no counter of their own.
 
 mod input;
 mod output;
@@ -24,21 +39,21 @@ pub(crate) use output::{Next, Tasklet};
 pub(crate) use timers::Expired;
 pub(crate) use write::Unwritten;
 
-/// Header room that an skb must leave below `gso_max_size` (`MAX_TCP_HEADER` and one, `tcp_tso_autosize`).
+/// The space that an skb must leave below `gso_max_size` (`MAX_TCP_HEADER` and one, `tcp_tso_autosize`).
 const HEADER_ROOM: u64 = 321;
 
-/// TCP small queues: most bytes of a stream in qdisc and ring (`tcp_limit_output_bytes`).
+/// TCP small queues: the maximum number of a stream's bytes in qdisc and ring (`tcp_limit_output_bytes`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SmallQueue {
     pub(crate) limit: Bytes,
-    /// Segments that are always allowed: two, or none in Titan's kernel.
+    /// Number of segments that are always allowed: two, or none in Titan's kernel.
     pub(crate) floor_segments: u32,
 }
 
-/// Whether small last segments wait for acknowledgements.
+/// Whether a small last segment waits for acknowledgements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nagle {
-    /// They do: streams of bulk data.
+    /// It waits: streams of bulk data.
     On,
     Off,
 }
@@ -47,17 +62,17 @@ pub(crate) enum Nagle {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SenderParameters {
     pub(crate) mss: u32,
-    /// Largest segment (`gso_max_size`).
+    /// The maximum size of a segment (`gso_max_size`).
     pub(crate) gso: Bytes,
     pub(crate) small_queue: Option<SmallQueue>,
-    /// Most bytes that the send buffer grows to.
+    /// The maximum size of the send buffer.
     pub(crate) send_buffer: Bytes,
     /// The peer's window before its first acknowledgement.
     pub(crate) receive_window: Bytes,
     pub(crate) nagle: Nagle,
 }
 
-/// A segment that was sent, until all its packets lie below the highest acknowledged number.
+/// A sent segment, kept until all of its packets are below the highest acknowledged number.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     first: u64,
@@ -73,22 +88,22 @@ pub(crate) struct TcpSender {
     window: Window,
     uses_ecn: bool,
     mss: u32,
-    /// Largest payload of an skb (`tcp_xmit_size_goal`).
+    /// The maximum payload of an skb (`tcp_xmit_size_goal`).
     size_goal: u64,
 
     // Write side.
-    /// What the application will still write.
+    /// Bytes that the application has not written yet.
     unwritten: Unwritten,
-    /// Bytes written in all.
+    /// Total bytes written.
     written: u64,
-    /// Payloads of the skbs that wait, in order, and their sum.
+    /// Payloads of the queued skbs, in order, and their sum.
     queue: VecDeque<u32>,
     queued: u64,
-    /// The writer waits for room in the buffer, or has nothing.
+    /// Whether the writer waits for buffer space, or has nothing to write.
     blocked: bool,
 
-    // What is in flight.
-    /// Lost bytes to be sent again, before the queue.
+    // In flight.
+    /// Lost bytes to be sent again, before the write queue.
     resend: u64,
     /// Number of the next packet.
     next: u64,
@@ -102,13 +117,13 @@ pub(crate) struct TcpSender {
     /// Payload of all packets below `highest_acked`.
     bytes_below_highest: u64,
     lost_bytes: u64,
-    /// The window shrinks no further before this packet is acknowledged.
+    /// The window does not shrink again before this packet is acknowledged.
     recovery_until: u64,
     receive_window: u32,
     retransmitted: u64,
 
     // TCP small queues.
-    /// The queues below hold as much of the stream as they may.
+    /// Whether small queues stopped the stream.
     throttled: bool,
     in_tasklet: bool,
 
@@ -163,24 +178,24 @@ impl TcpSender {
         self.uses_ecn
     }
 
-    /// Bytes that the application has written in all.
+    /// Returns the total number of bytes written by the application.
     #[inline]
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
 
-    /// Packets sent again.
+    /// Returns the number of retransmitted packets.
     pub(crate) const fn retransmitted(&self) -> u64 {
         self.retransmitted
     }
 
-    /// Packets in flight.
+    /// Returns the number of packets in flight.
     #[inline]
     const fn in_flight(&self) -> u32 {
         (self.next - self.highest_acked) as u32
     }
 
-    /// Begins a connection of the same application: only window and round-trip time start anew.
+    /// Starts a new connection of the same application: only window and round-trip time are reset.
     pub(crate) fn reconnect(&mut self, congestion: Option<Box<dyn CongestionControl>>) {
         self.congestion = congestion;
         self.window = Window::INITIAL;

@@ -1,4 +1,4 @@
-//! `tcp_write_xmit`: how much is sent next, and why nothing is.
+//! `tcp_write_xmit`: the next segment to send, or the reason to stop.
 
 use super::{Nagle, Sent, TcpSender};
 use crate::congestion::Window;
@@ -6,34 +6,34 @@ use crate::event::{Agenda, Event};
 use crate::packet::{Body, Outgoing, truesize};
 use weft_units::Nanos;
 
-/// The next thing to send.
+/// The result of asking a sender for its next segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// A segment of this payload.
     Segment(u32),
-    /// Nothing now.
+    /// No segment now.
     Stop(Stop),
 }
 
-/// Why a sender sends nothing more now.
+/// The reason why a sender stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
     /// The congestion window is full.
     Window,
-    /// The queues below hold enough of it (TCP small queues).
+    /// The queues below hold enough of the stream (TCP small queues).
     SmallQueue,
-    /// There is nothing to send, or the receiver has no room.
+    /// The write queue is empty, or the receiver has no room.
     Nothing,
 }
 
-/// The use that a sender makes of its window.
+/// A sender's usage of its window.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct WindowUsage {
-    /// Most packets in flight since `max_until` was set, and the packet whose acknowledgement ends that time.
+    /// The maximum of packets in flight since `max_until` was set, and the packet whose acknowledgement ends that period.
     max_in_flight: u32,
     max_until: u64,
     limited: bool,
-    /// Most packets in flight since the window was full last, and when that was.
+    /// The maximum of packets in flight since the window was last full, and that time.
     used: u32,
     full: Nanos,
 }
@@ -45,7 +45,7 @@ impl WindowUsage {
 }
 
 impl TcpSender {
-    /// What is sent next, when `charged` bytes of truesize are in the queues below.
+    /// Returns the next segment to send, with `charged` bytes of truesize in the queues below.
     pub(crate) fn next(&mut self, charged: u64) -> Next {
         let next = self.allowed(charged);
         self.throttled |= next == Next::Stop(Stop::SmallQueue);
@@ -68,14 +68,14 @@ impl TcpSender {
             return Next::Stop(if quota == 0 { Stop::Window } else { Stop::Nothing });
         }
         let pacing = self.pacing_rate();
-        // `tcp_tso_autosize`: what the pacing rate sends in 1/1024 s, at least two packets.
+        // `tcp_tso_autosize`: the pacing rate's bytes in 1/1024 s, at least two packets.
         let autosized = ((pacing / 1024.0) as u32 / self.mss).max(2);
         let most = autosized.min((self.size_goal / u64::from(self.mss)) as u32).max(1);
         let mut payload = head.min(quota.min(room).min(most) * self.mss);
         if payload < head {
             // `tso_fragment` at packet boundaries.
             payload -= payload % self.mss;
-            // `tcp_tso_should_defer`: a window that leaves room for less than a third of itself waits for more.
+            // `tcp_tso_should_defer`: waits while the window leaves room for less than a third of itself.
             let window_cuts = payload < most * self.mss;
             if window_cuts && in_flight > 0 && quota < self.window.cwnd / 3 {
                 return Next::Stop(Stop::Window);
@@ -87,7 +87,7 @@ impl TcpSender {
         if self.nagle_waits(payload) { Next::Stop(Stop::Nothing) } else { Next::Segment(payload) }
     }
 
-    /// `tcp_small_queue_check`: by rate, with or without a floor of some segments, at most the limit.
+    /// `tcp_small_queue_check`: a limit by rate, with an optional floor of some segments.
     #[inline]
     fn small_queue_is_full(&self, payload: u32, charged: u64, pacing: f64) -> bool {
         let Some(small_queue) = self.parameters.small_queue else { return false };
@@ -102,7 +102,7 @@ impl TcpSender {
         self.parameters.nagle == Nagle::On && last_is_small && self.in_flight() > 0 && self.expects_more()
     }
 
-    /// `tcp_update_pacing_rate`: bytes a second, twice the window per round trip in slow start and 1.2 times otherwise.
+    /// `tcp_update_pacing_rate`, in bytes per second: twice the window per round trip in slow start, 1.2 times otherwise.
     #[inline]
     fn pacing_rate(&self) -> f64 {
         let ratio = if self.window.cwnd < self.window.ssthresh / 2 { 2.0 } else { 1.2 };
@@ -111,7 +111,7 @@ impl TcpSender {
         ratio * f64::from(packets) * f64::from(self.mss) / rtt
     }
 
-    /// Takes a segment of `payload` bytes, lost ones first, to be sent at `now`; sees that the timer runs.
+    /// Removes a segment of `payload` bytes for sending at `now`, lost bytes first, and starts the timer if necessary.
     pub(crate) fn take(&mut self, payload: u32, now: Nanos, agenda: &mut Agenda) -> Outgoing {
         if self.resend > 0 {
             self.resend -= u64::from(payload);
@@ -140,13 +140,13 @@ impl TcpSender {
         Outgoing { stream: self.stream, body: Body::Data { first }, payload, packet_payload: self.mss }
     }
 
-    /// Number of the next packet.
+    /// Returns the number of the next packet.
     #[inline]
     pub(crate) const fn next_packet(&self) -> u64 {
         self.next
     }
 
-    /// Ends a push that began before packet `first` and ended for this reason.
+    /// Ends a push that started before packet `first` and stopped for this reason.
     #[inline]
     pub(crate) fn pushed(&mut self, first: u64, stop: Stop, now: Nanos) {
         if self.next > first {
@@ -154,8 +154,8 @@ impl TcpSender {
         }
     }
 
-    /// `tcp_cwnd_validate`, after something was sent: whether the window is what limits; a window that was not full for a
-    /// retransmission timeout falls half-way to what was used of it (RFC 2861), unless the writer waits for buffer space.
+    /// `tcp_cwnd_validate`, after sending: records whether the window limits the sender. A window that was not full for a
+    /// retransmission timeout is reduced half-way to its used part (RFC 2861), unless the writer waits for buffer space.
     fn validate_window(&mut self, stop: Stop, now: Nanos) {
         let in_flight = self.in_flight();
         if self.highest_acked >= self.usage.max_until || in_flight > self.usage.max_in_flight {
@@ -194,8 +194,8 @@ impl TcpSender {
         }
     }
 
-    /// A segment of the stream was freed below. Returns whether the stream joins the TSQ tasklet to send more; with transmit batching
-    /// every stream does.
+    /// Handles a segment of the stream that was freed below. Returns whether the stream joins the TSQ tasklet to send more; with
+    /// transmit batching every stream does.
     #[inline]
     pub(crate) const fn segment_freed(&mut self, tasklet: Tasklet) -> bool {
         let joins = (self.throttled || matches!(tasklet, Tasklet::Batched)) && !self.in_tasklet;
@@ -206,18 +206,18 @@ impl TcpSender {
         joins
     }
 
-    /// The tasklet has come to the stream.
+    /// Handles the stream's turn in the tasklet.
     #[inline]
     pub(crate) const fn leave_tasklet(&mut self) {
         self.in_tasklet = false;
     }
 }
 
-/// How the TSQ tasklet works.
+/// The mode of the TSQ tasklet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tasklet {
-    /// One stream at a time, those only that small queues held back.
+    /// One stream at a time, and only streams stopped by small queues.
     Single,
-    /// All streams of which something was freed, before any qdisc is run (Titan's transmit batching, section 5).
+    /// All streams with freed segments, before any qdisc is run (Titan's transmit batching, section 5).
     Batched,
 }

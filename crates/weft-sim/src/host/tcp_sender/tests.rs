@@ -21,7 +21,7 @@ fn sender() -> TcpSender {
     TcpSender::new(STREAM, congestion::build("reno"), parameters)
 }
 
-/// Writes `bytes` and takes all that may be sent with nothing queued below; returns the first packet and payload of each segment.
+/// Writes `bytes` and sends everything allowed with empty queues below; returns the first packet and payload of each segment.
 fn write_and_push(sender: &mut TcpSender, bytes: u64, now: Nanos, agenda: &mut Agenda) -> Vec<(u64, u32)> {
     sender.give(Unwritten::Bytes(bytes));
     if let Some(bytes) = sender.writable(bytes) {
@@ -74,7 +74,7 @@ fn an_acknowledgement_lets_twice_as_much_follow_in_slow_start() {
 fn what_is_lost_is_sent_again_under_new_numbers() {
     let (mut sender, mut agenda) = (sender(), Agenda::new());
     write_and_push(&mut sender, 10_000, Nanos(5), &mut agenda);
-    // Two packets below the highest have not arrived.
+    // Two packets below the highest are missing.
     sender.on_ack(&ack(8, 10), Nanos(1_000_005));
     assert_eq!(sender.window.cwnd, 5);
     let again = push(&mut sender, Nanos(1_000_005), &mut agenda);

@@ -5,15 +5,15 @@ use crate::event::{Agenda, Event};
 use crate::host::tcp_receiver::DELAYED_ACK;
 use weft_units::Nanos;
 
-/// Smallest retransmission timeout (`TCP_RTO_MIN`).
+/// The minimum retransmission timeout (`TCP_RTO_MIN`).
 const RTO_MIN: Nanos = Nanos(200_000_000);
-/// The first one, before there is a round-trip time (`TCP_TIMEOUT_INIT`, RFC 6298).
+/// The initial timeout, before the first round-trip time (`TCP_TIMEOUT_INIT`, RFC 6298).
 const RTO_INITIAL: Nanos = Nanos(1_000_000_000);
-/// Shortest wait for a tail loss probe beyond two round trips, unless one packet is in flight: then it is a delayed acknowledgement
-/// (`tcp_schedule_loss_probe`: `TCP_RTO_MIN` jiffies' worth; here the receiver's delay).
+/// The margin of a tail loss probe beyond two round trips. With one packet in flight it is a delayed acknowledgement
+/// (`tcp_schedule_loss_probe`: `TCP_RTO_MIN` in jiffies; here the receiver's delay).
 const TLP_MARGIN: Nanos = Nanos(2_000_000);
 
-/// The round-trip time, once there is a sample.
+/// The smoothed round-trip time and its variation, after the first sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rtt {
     pub(super) smoothed: Nanos,
@@ -23,13 +23,13 @@ pub(super) struct Rtt {
 /// The timer's state.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Timers {
-    /// An [`Event::Timer`] is pending.
+    /// Whether an [`Event::Timer`] is pending.
     pub(super) pending: bool,
-    /// When something was acknowledged last, or sent after nothing had been in flight.
+    /// The last time of progress: an acknowledgement, or a send after nothing was in flight.
     pub(super) progress: Nanos,
-    /// A tail loss probe was sent since.
+    /// Whether a tail loss probe was sent since.
     tlp_sent: bool,
-    /// Timeouts since.
+    /// Number of timeouts since.
     backoff: u32,
 }
 
@@ -42,12 +42,12 @@ impl Timers {
     }
 }
 
-/// What the timer asks for.
+/// The action after the timer expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expired {
-    /// A packet of this payload beyond the window: its acknowledgement shows what was lost before it.
+    /// Sends a packet of this payload beyond the window: its acknowledgement reveals earlier losses.
     TailLossProbe(u32),
-    /// All that was in flight counts as lost and is sent again.
+    /// Sends everything in flight again, after counting it as lost.
     Timeout,
 }
 
@@ -81,7 +81,7 @@ impl TcpSender {
         });
     }
 
-    /// The timer has come: a tail loss probe first, then a timeout. Sets it anew.
+    /// Handles the timer: a tail loss probe first, then a timeout. Sets it again.
     pub(crate) fn on_timer(&mut self, now: Nanos, agenda: &mut Agenda) -> Option<Expired> {
         self.timers.pending = false;
         if self.in_flight() == 0 && self.resend == 0 {
@@ -108,7 +108,7 @@ impl TcpSender {
         expired
     }
 
-    /// All that is in flight counts as lost.
+    /// Counts everything in flight as lost.
     fn on_timeout(&mut self, now: Nanos) {
         self.timers.progress = now;
         self.timers.backoff += 1;
@@ -120,8 +120,8 @@ impl TcpSender {
         }
     }
 
-    /// Payload of a tail loss probe. When there is nothing to send it is an empty packet, which takes a number and is acknowledged all
-    /// the same.
+    /// Returns the payload of a tail loss probe. If there is nothing to send, the probe is an empty packet, which has a number
+    /// and is acknowledged.
     fn tlp_payload(&self) -> u32 {
         if self.resend > 0 {
             return self.resend.min(u64::from(self.mss)) as u32;

@@ -1,13 +1,13 @@
-//! The write side: the send buffer, and the skbs that wait in it.
+//! The write side: the send buffer and its queued skbs.
 
 use super::TcpSender;
 use crate::congestion::Window;
 
-/// Bytes that an application will still write.
+/// Bytes that an application has not written yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unwritten {
     Bytes(u64),
-    /// It never ends.
+    /// An unlimited number.
     Endless,
 }
 
@@ -40,27 +40,27 @@ impl Unwritten {
 }
 
 impl TcpSender {
-    /// The application has more to write. Returns whether its thread, which slept, is to be woken.
+    /// Adds bytes that the application wants to write. Returns whether to wake its sleeping thread.
     pub(crate) const fn give(&mut self, more: Unwritten) -> bool {
         self.unwritten.add(more);
         std::mem::replace(&mut self.blocked, false)
     }
 
-    /// Bytes in the send buffer.
+    /// Returns the number of bytes in the send buffer.
     #[inline]
     const fn buffered(&self) -> u64 {
         self.written.saturating_sub(self.delivered_bytes)
     }
 
-    /// Bytes that the send buffer takes: autotuned to the window (`tcp_sndbuf_expand`: twice the window in packets of truesize 4352),
-    /// at most the configured size.
+    /// Returns the size of the send buffer: autotuned to the window (`tcp_sndbuf_expand`: twice the window in packets of truesize
+    /// 4352), at most the configured size.
     #[inline]
     fn send_buffer(&self) -> u64 {
         let most = self.parameters.send_buffer.0;
         most.min(2 * 4352 * u64::from(self.window.cwnd.max(Window::INITIAL.cwnd)))
     }
 
-    /// Bytes that a thread may write now, at most `block`; none if it must wait.
+    /// Returns the number of bytes that a thread may write now, at most `block`; `None` if it must wait.
     pub(crate) fn writable(&mut self, block: u64) -> Option<u64> {
         let room = self.send_buffer().saturating_sub(self.buffered());
         let bytes = self.unwritten.at_most(block).min(room);
@@ -71,7 +71,7 @@ impl TcpSender {
         Some(bytes)
     }
 
-    /// Puts written bytes into the write queue, in skbs of at most the size goal (`tcp_sendmsg`).
+    /// Appends written bytes to the write queue, in skbs of at most the size goal (`tcp_sendmsg`).
     pub(crate) fn append(&mut self, mut bytes: u64) {
         self.unwritten.take(bytes);
         self.written += bytes;
@@ -88,7 +88,7 @@ impl TcpSender {
         }
     }
 
-    /// Whether the thread that has written writes on; otherwise it sleeps until there is more to write.
+    /// Whether the thread continues writing; otherwise it sleeps until there is more to write.
     #[inline]
     pub(crate) const fn writes_on(&mut self) -> bool {
         let more = !self.unwritten.is_none();
@@ -98,7 +98,7 @@ impl TcpSender {
         more
     }
 
-    /// Whether the writer, which waits for room in the buffer, is to be woken: `sk_stream_write_space` does so when a third of it is
+    /// Whether to wake the writer that waits for buffer space: `sk_stream_write_space` does so when a third of the buffer is
     /// free.
     #[inline]
     pub(crate) fn wakes_writer(&mut self) -> bool {
@@ -110,7 +110,7 @@ impl TcpSender {
         true
     }
 
-    /// Whether the writer waits for room in the buffer (`SOCK_NOSPACE`).
+    /// Whether the writer waits for buffer space (`SOCK_NOSPACE`).
     #[inline]
     pub(super) const fn waits_for_space(&self) -> bool {
         self.blocked && !self.unwritten.is_none()
@@ -122,19 +122,19 @@ impl TcpSender {
         !self.unwritten.is_none()
     }
 
-    /// Whether all that the application had to write has arrived.
+    /// Whether all bytes of the application have arrived.
     #[inline]
     pub(crate) const fn is_done(&self) -> bool {
         self.unwritten.is_none() && self.buffered() == 0
     }
 
-    /// Whether nothing is in the buffer.
+    /// Whether the buffer is empty.
     #[inline]
     pub(super) const fn is_empty(&self) -> bool {
         self.buffered() == 0
     }
 
-    /// Drops what has not been sent, or is to be sent again.
+    /// Discards unsent bytes and bytes to be retransmitted.
     pub(crate) fn abort(&mut self) {
         self.unwritten = Unwritten::Bytes(0);
         self.written -= self.queued + self.resend;

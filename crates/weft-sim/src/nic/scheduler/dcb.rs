@@ -5,8 +5,8 @@ use super::surplus::Surplus;
 use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
-/// Credit of a class per round when classes share by deficit round robin: 24 units of 64 bytes, which is what
-/// `ixgbe_dcb_calculate_tc_credits` gives each of eight equal classes at an MTU of 1500, and about one frame.
+/// Credit of a class per round if classes share by deficit round robin. It is 24 units of 64 bytes, about one frame, as
+/// `ixgbe_dcb_calculate_tc_credits` computes for eight equal classes at an MTU of 1500.
 pub const CLASS_CREDIT: Bytes = Bytes(1536);
 
 /// The order between classes.
@@ -18,21 +18,22 @@ pub enum BetweenClasses {
     Shared,
 }
 
-/// Classes by queue modulo classes; between classes strict priority, class 0 first, or deficit round robin with equal weights (IEEE
-/// 802.1Q, clauses 8.6.8.1 and 8.6.8.3); inside a class, queues take one turn each. A turn with strict priority looks at the classes in
-/// order, of which the standard allows eight.
+/// Two levels: a queue's class is its number modulo the classes. Between classes there is strict priority, class 0 first, or
+/// deficit round robin with equal weights (IEEE 802.1Q, clauses 8.6.8.1 and 8.6.8.3). Within a class, queues take one turn each.
+/// A turn with strict priority scans the classes in order, of which the standard allows eight.
 #[derive(Debug)]
 pub struct Dcb {
     links: Links,
     /// Active queues by class.
     classes: Box<[Ring]>,
-    /// Active classes, where they share.
+    /// Active classes, if they share.
     shares: Option<Surplus>,
     turn: Option<TxQueueId>,
 }
 
 impl Dcb {
-    /// For queues below `queues`; others are ignored. There are at least one class and at most as many as queues.
+    /// Creates the scheduler of queues below `queues`; others are ignored. There are at least one class and at most as many as
+    /// queues.
     pub fn new(queues: u32, classes: u32, between: BetweenClasses) -> Self {
         let classes = classes.clamp(1, queues.max(1));
         Self {

@@ -1,12 +1,12 @@
-//! Deficit round robin with weights over queues.
+//! Weighted deficit round robin over queues.
 
 use super::surplus::Surplus;
 use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
-/// The weighted arbitration of the Intel 82599 between VMDq pools, which Titan uses for its queue weights (TR, section 4.2): when a
-/// queue's turn comes, it gets a credit of its weight times the quantum, and it keeps the turn while its credit is above zero. What it
-/// sends too much counts against its next credit. An emptied queue has neither credit nor debt.
+/// The weighted arbitration of the Intel 82599 between VMDq pools, which Titan uses for its queue weights (TR, section 4.2). At
+/// its turn a queue gets a credit of its weight times the quantum, and it keeps the turn while its credit is positive. Excess
+/// bytes reduce its next credit. An emptied queue loses its credit or debt.
 ///
 /// Titan's driver sets the credit (register `RTTDT1C`) to the weight times half an MTU, rounded up to units of 64 bytes: 768 bytes for
 /// an MTU of 1500.
@@ -17,7 +17,7 @@ pub struct Deficit {
 }
 
 impl Deficit {
-    /// For queues below `queues`, all of weight 1; others are ignored. A quantum of zero counts as one byte.
+    /// Creates the scheduler of queues below `queues`, all of weight 1; others are ignored. A quantum of zero counts as one byte.
     pub fn new(queues: u32, quantum: Bytes) -> Self {
         Self { queues: Surplus::new(queues, quantum), turn: None }
     }
@@ -40,7 +40,7 @@ impl NicScheduler for Deficit {
         }
     }
 
-    /// From the queue's next credit on, which comes in the next round at the latest. 0 counts as 1.
+    /// Takes effect with the queue's next credit, at the latest in the next round. 0 counts as 1.
     fn set_weight(&mut self, queue: TxQueueId, weight: u32) {
         self.queues.set_weight(queue.0, weight);
     }

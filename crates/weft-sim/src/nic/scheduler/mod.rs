@@ -1,6 +1,6 @@
-//! How the NIC chooses the transmit queue that sends next.
+//! The NIC's choice of the next transmit queue.
 //!
-//! A new one is a file with one type that implements [`NicScheduler`], and a line in [`build`].
+//! To add a scheduler, write a file with a type that implements [`NicScheduler`], and a line in [`build`].
 
 pub mod dcb;
 pub mod deficit;
@@ -17,7 +17,7 @@ pub use deficit::Deficit;
 pub use policy::{PolicyScheduler, QueueError};
 pub use round_robin::RoundRobin;
 
-/// The scheduler of that kind for queues below `queues`, all idle and of weight 1; queues beyond are ignored. None for
+/// Returns the scheduler of a kind for queues below `queues`, all idle and of weight 1; queues beyond are ignored. `None` for
 /// [`SchedulerKind::PolicyTree`], which needs a policy: see [`PolicyScheduler`].
 pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>> {
     match *kind {
@@ -31,44 +31,45 @@ pub fn build(kind: &SchedulerKind, queues: u32) -> Option<Box<dyn NicScheduler>>
     }
 }
 
-/// Whose turn it is.
+/// A scheduler's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pick {
-    /// This queue sends one packet (with TSO interleaving) or one segment, and is handed back with [`NicScheduler::finish`].
+    /// This queue sends one packet (with TSO interleaving) or one segment; the turn ends with [`NicScheduler::finish`].
     Queue(TxQueueId),
-    /// All that waits is rate-limited; ask again at this time.
+    /// Rate limits hold back all backlogged queues until this time.
     Wait(Nanos),
-    /// No queue has anything.
+    /// No queue is backlogged.
     Idle,
 }
 
-/// A queue after its turn.
+/// The state of a queue after its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum After {
-    /// It has more.
+    /// It has more segments.
     Backlogged,
     /// It is empty.
     Empty,
 }
 
 impl After {
-    /// The state of a queue that still holds so many segments.
+    /// Returns the state of a queue that still holds `segments` segments.
     pub const fn holding(segments: usize) -> Self {
         if segments > 0 { Self::Backlogged } else { Self::Empty }
     }
 }
 
-/// The scheduler inside the NIC. It knows queues, not what they hold: one turn is outstanding at a time, charged when it ends.
+/// The scheduler inside the NIC. It knows which queues are active, not their content. One turn is outstanding at a time, and is
+/// charged at its end.
 pub trait NicScheduler: Send {
-    /// A queue that was empty has something. Never called for a queue that has something already, nor for the one whose turn it is.
+    /// Adds an empty queue that became backlogged. Never called for an active queue, nor for the queue of the outstanding turn.
     fn activate(&mut self, queue: TxQueueId, now: Nanos);
 
-    /// Whose turn it is.
+    /// Returns the queue of the next turn.
     fn next(&mut self, now: Nanos) -> Pick;
 
-    /// The turn is over: `sent` bytes left, and the queue has more or is empty.
+    /// Ends the turn: `sent` bytes left, and the queue is backlogged or empty.
     fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, now: Nanos);
 
-    /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); without effect where the NIC has no weights.
+    /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); no effect if the NIC has no weights.
     fn set_weight(&mut self, queue: TxQueueId, weight: u32);
 }

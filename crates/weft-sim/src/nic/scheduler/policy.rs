@@ -5,13 +5,14 @@ use thiserror::Error;
 use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
-/// Most queues; their numbers are below it. Loom's NIC has many thousands (NSDI 2019, section 4.3), and a simulated one a queue per flow.
+/// The exclusive maximum of queue numbers. Loom's NIC has many thousands of queues (NSDI 2019, section 4.3), and a simulated one
+/// has a queue per flow.
 pub const QUEUES_MAX: u32 = 1 << 24;
 
 /// A queue without a flow, and a flow without a queue.
 const NONE: u32 = u32::MAX;
 
-/// Why a queue could not be added or removed.
+/// The reason why a queue cannot be added or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum QueueError {
@@ -21,19 +22,19 @@ pub enum QueueError {
         /// The queue that was given.
         given: TxQueueId,
     },
-    /// It is there already.
+    /// The queue exists.
     #[error("queue {given} has been added before; use a number that is free, or remove that queue first")]
     Exists {
         /// The queue that was given.
         given: TxQueueId,
     },
-    /// It is not there.
+    /// The queue does not exist.
     #[error("queue {given} has not been added (or no more)")]
     Unknown {
         /// The queue that was given.
         given: TxQueueId,
     },
-    /// Two queues would be one flow.
+    /// Two queues would share a flow.
     #[error("{flow} belongs to {other} already; give each queue a flow of its own")]
     FlowTaken {
         /// The flow that was given twice.
@@ -41,7 +42,7 @@ pub enum QueueError {
         /// The queue that has it.
         other: TxQueueId,
     },
-    /// The tree refuses.
+    /// The tree refused.
     #[error(transparent)]
     Tree(#[from] FlowError),
 }
@@ -58,12 +59,13 @@ pub struct PolicyScheduler {
 }
 
 impl PolicyScheduler {
-    /// A scheduler without queues. The tree has no backlogged flows; one that is would have no queue, and its turns are passed over.
+    /// Creates a scheduler without queues. The tree must not have backlogged flows: such a flow has no queue, and its turns are
+    /// skipped.
     pub const fn new(tree: PolicyTree) -> Self {
         Self { tree, flows: Vec::new(), queues: Vec::new(), turn: None }
     }
 
-    /// A scheduler for the queues whose flows are given, in order. The tree has these flows, and all of them are idle.
+    /// Creates a scheduler for queues with the given flows, in order. The tree has these flows, and all of them are idle.
     ///
     /// # Errors
     /// [`QueueError::Tree`] for a flow that the tree does not have or that is backlogged, [`QueueError::FlowTaken`],
@@ -94,7 +96,7 @@ impl PolicyScheduler {
         self.join(queue, flow)
     }
 
-    /// Removes an idle queue and its flow; its number is free again.
+    /// Removes an idle queue and its flow; its number can be reused.
     ///
     /// # Errors
     /// [`QueueError::Unknown`], [`QueueError::Tree`] while it is backlogged.
@@ -106,12 +108,12 @@ impl PolicyScheduler {
         Ok(())
     }
 
-    /// The flow of a queue; none for a queue that was not added.
+    /// Returns the flow of a queue; `None` if the queue does not exist.
     pub fn flow_of(&self, queue: TxQueueId) -> Option<FlowId> {
         self.flows.get(queue.index()).filter(|flow| **flow != NONE).map(|flow| FlowId(*flow))
     }
 
-    /// The tree.
+    /// Returns the tree.
     pub const fn tree(&self) -> &PolicyTree {
         &self.tree
     }
@@ -131,7 +133,7 @@ impl PolicyScheduler {
         self.flow_of(queue).map_or(Ok(()), |_| Err(QueueError::Exists { given: queue }))
     }
 
-    /// Enters a pair, of which the queue is known to be free, into both tables.
+    /// Enters a pair with a free queue into both tables.
     fn join(&mut self, queue: TxQueueId, flow: FlowId) -> Result<(), QueueError> {
         if let Some(other) = self.queue_of(flow) {
             return Err(QueueError::FlowTaken { flow, other });
@@ -146,7 +148,7 @@ impl PolicyScheduler {
     }
 }
 
-/// The entry of a table that grows to have it.
+/// Returns an entry of a table, which grows if necessary.
 fn slot(table: &mut Vec<u32>, index: usize) -> &mut u32 {
     if table.len() <= index {
         table.resize(index + 1, NONE);
@@ -173,7 +175,7 @@ impl NicScheduler for PolicyScheduler {
                 self.turn = Some((queue, turn));
                 return Pick::Queue(queue);
             }
-            // A flow that was backlogged in the given tree and belongs to no queue: it has nothing here.
+            // A flow that was backlogged in the given tree and has no queue: it has no segments here.
             if self.tree.finish(turn, Bytes::ZERO, false, Instant::after_epoch(now)).is_err() {
                 return Pick::Idle;
             }
@@ -188,7 +190,7 @@ impl NicScheduler for PolicyScheduler {
         }
     }
 
-    /// From the queue's next charge on; 0 counts as 1.
+    /// Takes effect with the queue's next charge; 0 counts as 1.
     fn set_weight(&mut self, queue: TxQueueId, weight: u32) {
         if let Some(flow) = self.flow_of(queue) {
             let known = self.tree.set_weight(flow, Weight::new(weight).unwrap_or(Weight::ONE));

@@ -1,23 +1,23 @@
-//! Rings of queues, linked through one table: entering, leaving and going to the end take constant time and no memory.
+//! Rings of queues, linked through one table: insertion, removal and rotation take constant time and do not allocate.
 
-/// No queue: the end of a ring, and the head of an empty one.
+/// The end of a ring, and the head of an empty one.
 const NONE: u32 = u32::MAX;
 
-/// Not in any ring.
+/// A queue in no ring.
 const OUT: u32 = u32::MAX - 1;
 
-/// For each queue the one behind it. Rings whose members are disjoint share a table.
+/// The successor of each queue. Disjoint rings share a table.
 #[derive(Clone, Debug)]
 pub(super) struct Links(Box<[u32]>);
 
 impl Links {
-    /// A table for queues below `queues`, none of them in a ring. The two highest numbers of 32 bits are not queues.
+    /// Creates a table for queues below `queues`, none of them in a ring. The two highest numbers of 32 bits are not queues.
     pub(super) fn new(queues: u32) -> Self {
         Self(vec![OUT; queues.min(OUT) as usize].into())
     }
 }
 
-/// Some queues in order. All of its methods need the same table.
+/// An ordered ring of queues. All of its methods need the same table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
     head: u32,
@@ -25,10 +25,10 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring without queues.
+    /// The empty ring.
     pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
 
-    /// The first queue.
+    /// Returns the first queue.
     pub(super) fn head(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
     }
@@ -37,7 +37,7 @@ impl Ring {
         self.head == NONE
     }
 
-    /// Appends a queue. Gives false, and does nothing, for one that is in a ring already or that the table does not have.
+    /// Appends a queue. Returns false without effect if it is already in a ring or beyond the table.
     pub(super) fn push(&mut self, links: &mut Links, queue: u32) -> bool {
         match links.0.get_mut(queue as usize) {
             Some(link) if *link == OUT => *link = NONE,
@@ -51,7 +51,7 @@ impl Ring {
         true
     }
 
-    /// Takes the first queue out.
+    /// Removes the first queue.
     pub(super) fn pop(&mut self, links: &mut Links) -> Option<u32> {
         let head = self.head()?;
         self.head = std::mem::replace(links.0.get_mut(head as usize)?, OUT);
@@ -61,14 +61,14 @@ impl Ring {
         Some(head)
     }
 
-    /// Puts the first queue to the end.
+    /// Moves the first queue to the end.
     pub(super) fn rotate(&mut self, links: &mut Links) {
         if let Some(head) = self.pop(links) {
             self.push(links, head);
         }
     }
 
-    /// The queues in order.
+    /// Iterates over the queues in order.
     pub(super) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + use<'a> {
         let behind = |queue: &u32| links.0.get(*queue as usize).copied().filter(|next| *next < OUT);
         std::iter::successors(self.head(), behind)

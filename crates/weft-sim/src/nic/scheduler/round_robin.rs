@@ -4,8 +4,9 @@ use super::ring::{Links, Ring};
 use super::{After, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
-/// Active queues in a ring, one turn each: a queue that becomes active, or has had its turn and has more, goes to the end. This is how
-/// a multiqueue NIC without weights shares the link (Intel 82599 data sheet, section 7.2). A turn costs constant time.
+/// Active queues in a ring, one turn each. A queue that becomes active, or is still backlogged after its turn, moves to the end.
+/// This is how a multiqueue NIC without weights shares the link (Intel 82599 data sheet, section 7.2). A turn takes constant
+/// time.
 #[derive(Debug)]
 pub struct RoundRobin {
     links: Links,
@@ -14,7 +15,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// For queues below `queues`; others are ignored.
+    /// Creates the scheduler of queues below `queues`; others are ignored.
     pub fn new(queues: u32) -> Self {
         Self { links: Links::new(queues), ring: Ring::EMPTY, turn: None }
     }

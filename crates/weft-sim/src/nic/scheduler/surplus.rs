@@ -1,15 +1,15 @@
-//! Surplus round robin: deficit round robin whose charges come after sending.
+//! Surplus round robin: deficit round robin with charges after sending.
 //!
-//! Deficit round robin (Shreedhar and Varghese 1996) looks at the first packet before it lets a queue send. A NIC does not know it
-//! before it has fetched it, so here a queue may send while its credit is above zero, and what it sent too much is taken off its next
-//! credit ("surplus round robin", Adiseshu, Parulkar and Varghese 1996). Over any time, what a queue sent differs from its credit
-//! by less than one packet.
+//! Deficit round robin (Shreedhar and Varghese 1996) needs the length of the first packet before a queue may send. A NIC learns
+//! it only by fetching the packet. So a queue may send here while its credit is positive, and excess bytes reduce its next credit
+//! ("surplus round robin", Adiseshu, Parulkar and Varghese 1996). Over any period, a queue's sent bytes differ from its credit by
+//! less than one packet.
 
 use super::After;
 use super::ring::{Links, Ring};
 use weft_units::Bytes;
 
-/// Members that share in proportion to their weights; queues, or classes of them.
+/// Members that share in proportion to their weights: queues, or classes of queues.
 #[derive(Debug)]
 pub(super) struct Surplus {
     quantum: i64,
@@ -17,26 +17,26 @@ pub(super) struct Surplus {
     ring: Ring,
     active: usize,
     accounts: Box<[Account]>,
-    /// The head has had its credit for this visit.
+    /// Whether the head has received its credit for this visit.
     credited: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Account {
-    /// Bytes that may be sent; below zero, what was sent too much.
+    /// Bytes that may be sent; negative for excess bytes already sent.
     credit: i64,
     weight: u32,
 }
 
 impl Account {
-    /// Credit per round, bytes; at least one, so that each member's turn comes.
+    /// Returns the credit per round in bytes; at least one, so that every member gets turns.
     fn refill(&self, quantum: i64) -> i64 {
         quantum.saturating_mul(i64::from(self.weight)).max(1)
     }
 }
 
 impl Surplus {
-    /// For members below `members`, all of weight 1. A quantum of zero counts as one byte.
+    /// Creates members below `members`, all of weight 1. A quantum of zero counts as one byte.
     pub(super) fn new(members: u32, quantum: Bytes) -> Self {
         Self {
             quantum: i64::try_from(quantum.get()).unwrap_or(i64::MAX).max(1),
@@ -48,24 +48,24 @@ impl Surplus {
         }
     }
 
-    /// A member joins the end of the round, without credit. Nothing happens if it takes part already.
+    /// Adds a member to the end of the round, without credit. No effect if it takes part already.
     pub(super) fn activate(&mut self, member: u32) {
         if self.ring.push(&mut self.links, member) {
             self.active += 1;
         }
     }
 
-    /// The member's weight from its next credit on; 0 counts as 1.
+    /// Sets the member's weight from its next credit on; 0 counts as 1.
     pub(super) fn set_weight(&mut self, member: u32, weight: u32) {
         if let Some(account) = self.accounts.get_mut(member as usize) {
             account.weight = weight.max(1);
         }
     }
 
-    /// Whose turn it is.
+    /// Returns the member of the next turn.
     ///
-    /// Members that are still below zero with their new credit are passed over. When a whole round passed without a turn, the rounds
-    /// up to the next one with a turn are credited at once, so the cost does not depend on how small the quantum is.
+    /// Members that remain below zero with their new credit are skipped. After a whole round without a turn, all rounds up to the
+    /// next turn are credited at once, so the cost is independent of the quantum.
     pub(super) fn next(&mut self) -> Option<u32> {
         let mut passed = 0;
         loop {
@@ -87,7 +87,7 @@ impl Surplus {
         }
     }
 
-    /// The head's turn is over.
+    /// Ends the head's turn.
     pub(super) fn finish(&mut self, sent: Bytes, after: After) {
         let Some(head) = self.ring.head() else { return };
         let Some(account) = self.accounts.get_mut(head as usize) else { return };
@@ -104,18 +104,18 @@ impl Surplus {
         }
     }
 
-    /// The head's visit is over; the next one begins.
+    /// Ends the head's visit and starts the next one.
     fn leave(&mut self) {
         self.ring.rotate(&mut self.links);
         self.credited = false;
     }
 
-    /// Credits all members for as many rounds as pass before the first in which one of them has a turn.
+    /// Credits all members for the rounds that pass before the first turn of any of them.
     fn skip_rounds(&mut self) {
         let (accounts, quantum) = (&self.accounts, self.quantum);
         let needed = |member: u32| {
             let account = accounts.get(member as usize)?;
-            // It is above zero with one credit more than these.
+            // One further credit makes it positive.
             Some(account.credit.saturating_neg() / account.refill(quantum))
         };
         let rounds = self.ring.iter(&self.links).filter_map(needed).min().unwrap_or(0);

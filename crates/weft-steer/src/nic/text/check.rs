@@ -1,11 +1,11 @@
-//! What must hold of a model as a whole.
+//! Checks of a model as a whole.
 
 use super::items::Places;
 use crate::nic::{Nic, NodeKind, Target};
 use weft_text::{ParseError, Span};
 use weft_units::RxQueueId;
 
-/// Fills in what depends on other parts, and checks the whole.
+/// Fills in values that depend on other parts, then checks the whole.
 pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let missing = |what: &str, hint: &str| ParseError::new(Span::at(places.end), what, hint);
     if places.queues.is_none() {
@@ -21,7 +21,7 @@ pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseErro
     reach(nic, places)
 }
 
-/// Tables against the NIC: queues, contexts, nodes that stand for them.
+/// Checks tables against the NIC: queues, contexts, and their nodes.
 fn tables(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let last = RxQueueId(nic.queues - 1);
     let has_rss = nic.rss.is_some();
@@ -57,7 +57,7 @@ fn tables(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// RSS against the NIC.
+/// Checks RSS against the NIC.
 fn rss(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let node = nic.nodes.iter().position(|node| matches!(node.kind, NodeKind::Rss { .. }));
     match (&nic.rss, places.rss, node) {
@@ -80,7 +80,7 @@ fn rss(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     }
 }
 
-/// Each edge against its end, each operand, each queue.
+/// Checks each edge's target, each operand and each queue.
 fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let mut fed: Vec<Vec<bool>> = nic
         .nodes
@@ -131,14 +131,14 @@ fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Refuses a node from which its own edges lead back to it.
+/// Refuses a node on a cycle.
 fn cycles(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let mut entering = vec![0u32; nic.nodes.len()];
     let ends = |node: usize| nic.nodes[node].kind.targets().map(|target| usize::from(target.node().0));
     for end in (0..nic.nodes.len()).flat_map(ends) {
         entering[end] += 1;
     }
-    // Kahn's algorithm: nodes that nothing left enters are taken away until there are none.
+    // Kahn's algorithm: nodes without incoming edges are removed until none remains.
     let mut free: Vec<usize> = (0..nic.nodes.len()).filter(|node| entering[*node] == 0).collect();
     let mut left = nic.nodes.len();
     while let Some(node) = free.pop() {
@@ -153,7 +153,7 @@ fn cycles(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     if left == 0 {
         return Ok(());
     }
-    // Every node that is left is entered by one that is left, so that going back from any of them comes to a cycle.
+    // Every remaining node has a remaining predecessor, so following predecessors from any of them reaches a cycle.
     let mut before = vec![None; nic.nodes.len()];
     for node in (0..nic.nodes.len()).filter(|node| entering[*node] > 0) {
         for end in ends(node).filter(|end| entering[*end] > 0) {
@@ -171,7 +171,7 @@ fn cycles(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     ))
 }
 
-/// Refuses a node to which nothing leads.
+/// Refuses an unreachable node.
 fn reach(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
     let mut seen = vec![false; nic.nodes.len()];
     seen[0] = true;

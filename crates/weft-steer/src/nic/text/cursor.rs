@@ -1,14 +1,14 @@
-//! A place in the tokens of a model, and what can be read from there.
+//! A position in the tokens of a model, and the readers of its elements.
 
 use crate::predicate::lexer::{Kind, Token};
 use crate::predicate::value::number;
 use crate::predicate::{Predicate, Reader};
 use weft_text::{ParseError, Span, hint, quoted};
 
-/// Words that begin the parts of a model; names must differ from them.
+/// Keywords that begin the parts of a model; names must differ from them.
 pub(super) const PARTS: [&str; 8] = ["nic", "queues", "fact", "pool", "table", "exclude", "rss", "node"];
 
-/// A name and where it stands.
+/// A name with its place in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
     pub(super) text: &'a str,
@@ -21,13 +21,13 @@ impl Name<'_> {
         Span::new(self.at, self.at + self.text.len())
     }
 
-    /// What is wrong with what the name stands for.
+    /// Returns an error about the named object.
     pub(super) fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
         ParseError::new(self.span(), what, hint)
     }
 }
 
-/// The place.
+/// A position in the tokens.
 pub(super) struct Cursor<'a> {
     tokens: &'a [Token<'a>],
     next: usize,
@@ -35,7 +35,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The begin of the tokens of a text of `end` bytes.
+    /// Returns the position before the first token of a text of `end` bytes.
     pub(super) const fn new(tokens: &'a [Token<'a>], end: usize) -> Self {
         Self { tokens, next: 0, end }
     }
@@ -44,24 +44,24 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.next).copied()
     }
 
-    /// Where the next token stands.
+    /// Returns the place of the next token.
     pub(super) fn place(&self) -> Span {
         self.peek().map_or(Span::at(self.end), |token| token.span())
     }
 
-    /// Whether the next token is such a word or sign.
+    /// Whether the next token equals `text`.
     pub(super) fn is(&self, text: &str) -> bool {
         self.peek().is_some_and(|token| token.kind != Kind::Text && token.text == text)
     }
 
-    /// Goes on if the next token is such a word or sign.
+    /// Skips the next token if it equals `text`; returns whether it did.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let there = self.is(text);
         self.next += usize::from(there);
         there
     }
 
-    /// What is wrong at the next token: it is not what was `wanted`.
+    /// Returns the error that the next token is not `wanted`.
     pub(super) fn error(&self, wanted: &str) -> ParseError {
         let what = match self.peek() {
             Some(token) if token.kind == Kind::OpenText => "a text is not closed on its line".to_owned(),
@@ -71,12 +71,12 @@ impl<'a> Cursor<'a> {
         ParseError::new(self.place(), what, format!("write {wanted} here"))
     }
 
-    /// Goes on over such a word or sign.
+    /// Skips the next token, which must equal `text`.
     pub(super) fn expect(&mut self, text: &str) -> Result<(), ParseError> {
         if self.eat(text) { Ok(()) } else { Err(self.error(&format!("`{text}`"))) }
     }
 
-    /// One of some words.
+    /// Reads one of the known words.
     pub(super) fn one_of(&mut self, what: &str, known: &[&str]) -> Result<Name<'a>, ParseError> {
         let name = self.word(&format!("{what}: {}", known.join(", ")))?;
         if known.contains(&name.text) {
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         Err(name.error(format!("{} is not {what}", quoted(name.text)), hint(name.text, known, &[])))
     }
 
-    /// Any word.
+    /// Reads any word.
     pub(super) fn word(&mut self, wanted: &str) -> Result<Name<'a>, ParseError> {
         match self.peek() {
             Some(Token { kind: Kind::Word, text, at }) => {
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A name that the model may give: letters, digits, `-`, `_` and `.`, and no word that begins a part.
+    /// Reads a name: letters, digits, `-`, `_` and `.`, but no keyword of [`PARTS`].
     pub(super) fn name(&mut self, of: &str) -> Result<Name<'a>, ParseError> {
         let name = self.word(&format!("the name of {of}"))?;
         if PARTS.contains(&name.text) {
@@ -112,7 +112,7 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// A text in quotes.
+    /// Reads a text in quotes.
     pub(super) fn text(&mut self, wanted: &str) -> Result<&'a str, ParseError> {
         match self.peek() {
             Some(token @ Token { kind: Kind::Text, text, .. }) => {
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number from `least` to `most`.
+    /// Reads a number from `least` to `most`.
     pub(super) fn number<T: TryFrom<u128>>(
         &mut self,
         of: &str,
@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A predicate.
+    /// Reads a predicate.
     pub(super) fn predicate(&mut self) -> Result<Predicate, ParseError> {
         let mut reader = Reader::new(&self.tokens[self.next..], self.end);
         let predicate = reader.predicate()?;
@@ -153,18 +153,18 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Names that a model declares, of one kind.
+/// Declared names of one kind.
 #[derive(Default)]
 pub(super) struct Names<'a> {
-    /// What they name, for messages.
+    /// The kind, for messages.
     of: &'static str,
     all: Vec<&'a str>,
-    /// The places of the names, sorted by name.
+    /// The numbers of the names, sorted by name.
     sorted: Vec<(&'a str, u16)>,
 }
 
 impl<'a> Names<'a> {
-    /// The names that follow the word `part` outside of braces.
+    /// Collects the names that follow the word `part` outside of braces.
     pub(super) fn collect(tokens: &[Token<'a>], part: &str, of: &'static str) -> Result<Self, ParseError> {
         let mut names = Names { of, ..Names::default() };
         let mut depth = 0u32;
@@ -192,7 +192,7 @@ impl<'a> Names<'a> {
         Ok(names)
     }
 
-    /// The place of a name.
+    /// Returns the number of a name.
     pub(super) fn find(&self, name: Name<'_>) -> Result<u16, ParseError> {
         match self.sorted.binary_search_by(|(known, _)| (*known).cmp(name.text)) {
             Ok(at) => Ok(self.sorted[at].1),
@@ -203,7 +203,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Refuses a name that stands here for the second time, as what was declared at `place`.
+    /// Refuses a name that was already declared, as number `place`.
     pub(super) fn once(&self, name: Name<'_>, place: usize) -> Result<(), ParseError> {
         let from = self.sorted.partition_point(|(known, _)| *known < name.text);
         match self.sorted.get(from) {

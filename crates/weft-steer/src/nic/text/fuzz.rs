@@ -1,9 +1,9 @@
-//! The fuzz target: what must hold of any bytes that someone takes for a model.
+//! The fuzz target: guarantees for arbitrary bytes read as a model.
 
 use super::{read, write};
 
-/// Reads `data` as a model. Panics when an error points outside of the text or is not two lines, or when a model that was read does not
-/// read back from what is written of it.
+/// Reads `data` as a model. Panics if an error points outside of the text or is not two lines, or if a model does not survive
+/// writing and reading.
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match read(&text, "fuzz.nic") {

@@ -1,4 +1,4 @@
-//! The parts of a model: reads them in any order.
+//! Reads the parts of a model, in any order.
 
 use super::cursor::{Cursor, Name, Names, PARTS};
 use super::{check, nodes, tables};
@@ -6,17 +6,17 @@ use crate::nic::{ABOUT, Exclusion, Fact, Nic, Pool, TableId};
 use crate::predicate::lexer::tokens;
 use weft_text::{ParseError, Span, hint, quoted};
 
-/// Most queues that a model may have: what a queue number of descriptors and drivers holds.
+/// The maximum number of queues of a model: the range of queue numbers in descriptors and drivers.
 pub(super) const QUEUES_MAX: u32 = 65_536;
 
-/// Names that may be used before what they name is described.
+/// Names that may be used before their declaration.
 pub(super) struct Declared<'a> {
     pub(super) nodes: Names<'a>,
     pub(super) tables: Names<'a>,
     pub(super) pools: Names<'a>,
 }
 
-/// Where the parts stand, for messages of the checks.
+/// The places of the parts, for the checks' messages.
 #[derive(Default)]
 pub(super) struct Places<'a> {
     pub(super) queues: Option<Span>,
@@ -95,7 +95,7 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Nic, ParseError> {
     })
 }
 
-/// The error of a part that is there for the second time.
+/// Returns the error of a repeated part.
 pub(super) fn twice(name: Name<'_>) -> ParseError {
     name.error(format!("`{}` is given for the second time", name.text), "keep one of them")
 }

@@ -1,4 +1,4 @@
-//! Models of NICs as texts: `docs/nic-models.md` describes the format.
+//! The text format of NIC models, described in `docs/nic-models.md`.
 
 mod check;
 mod cursor;
@@ -16,11 +16,11 @@ pub use write::write;
 use super::Nic;
 use weft_text::LocatedError;
 
-/// Reads a model. `file` is its name for messages.
+/// Reads a model. `file` names the text in messages.
 ///
 /// # Errors
-/// The first thing that is wrong: the text does not follow the format, a name is not known, or the graph has a part that no packet
-/// can reach, a cycle, or numbers that do not fit each other.
+/// The first error: a violation of the format, an unknown name, an unreachable part of the graph, a cycle, or inconsistent
+/// numbers.
 pub fn read(text: &str, file: &str) -> Result<Nic, LocatedError> {
     items::read(text).map_err(|error| error.locate(file, text))
 }

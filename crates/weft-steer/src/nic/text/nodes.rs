@@ -1,4 +1,4 @@
-//! The graph's nodes.
+//! Reads the nodes of the graph.
 
 use super::cursor::{Cursor, Name};
 use super::items::{Declared, QUEUES_MAX, twice};
@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use weft_text::ParseError;
 use weft_units::RxQueueId;
 
-/// Words for operators.
+/// The words for operators.
 pub(super) const OPERATORS: [(&str, Operator); 4] =
     [("and", Operator::And), ("or", Operator::Or), ("nand", Operator::Nand), ("nor", Operator::Nor)];
 const KINDS: [&str; 9] = ["classify", "filter", "rss", "queue", "drop", "and", "or", "nand", "nor"];
 
-/// `node NAME KIND ...`, from the name on.
+/// Reads `node NAME KIND ...`, from the name.
 pub(super) fn node<'a>(
     cursor: &mut Cursor<'a>,
     names: &Declared<'a>,
@@ -42,7 +42,7 @@ pub(super) fn node<'a>(
     Ok((Node { name: name.text.to_owned(), kind }, name))
 }
 
-/// `{ port NAME [when PREDICATE] [-> TARGETS] ... }`
+/// Reads `{ port NAME [when PREDICATE] [-> TARGETS] ... }`.
 fn classify<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<NodeKind, ParseError> {
     let mut ports = Vec::new();
     let mut seen = BTreeSet::new();
@@ -59,7 +59,7 @@ fn classify<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<NodeKin
     Ok(NodeKind::Classify { ports })
 }
 
-/// `OPERANDS { [true -> TARGETS] [false -> TARGETS] }`
+/// Reads `OPERANDS { [true -> TARGETS] [false -> TARGETS] }`.
 fn logic<'a>(
     cursor: &mut Cursor<'a>,
     names: &Declared<'a>,
@@ -79,7 +79,7 @@ fn logic<'a>(
     Ok(NodeKind::Logic { operator, operands, on_true, on_false })
 }
 
-/// `[-> TARGET, TARGET ...]`
+/// Reads `[-> TARGET, TARGET ...]`.
 fn targets<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Vec<Target>, ParseError> {
     let mut out = Vec::new();
     if cursor.eat("->") {
@@ -91,7 +91,7 @@ fn targets<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Vec<Targ
     Ok(out)
 }
 
-/// `NODE`, or `NODE operand N is true`
+/// Reads `NODE`, or `NODE operand N is true`.
 fn target<'a>(cursor: &mut Cursor<'a>, names: &Declared<'a>) -> Result<Target, ParseError> {
     let node = NodeId(names.nodes.find(cursor.word("a node's name")?)?);
     if !cursor.eat("operand") {

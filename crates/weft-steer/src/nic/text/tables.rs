@@ -1,4 +1,4 @@
-//! Filter tables and RSS.
+//! Reads filter tables and RSS.
 
 use super::cursor::{Cursor, Name};
 use super::items::{Declared, QUEUES_MAX, twice};
@@ -9,21 +9,21 @@ use weft_packet::header_match::{Field, HeaderMatch};
 use weft_text::{ParseError, Span, hint, quoted};
 use weft_units::RxQueueId;
 
-/// Words for orders.
+/// The words for orders.
 pub(super) const ORDERS: [(&str, Order); 4] = [
     ("priority", Order::Priority),
     ("location", Order::Location),
     ("newest", Order::Newest),
     ("disjoint", Order::Disjoint),
 ];
-/// Words for interfaces.
+/// The words for interfaces.
 pub(super) const INTERFACES: [(&str, Interface); 4] = [
     ("ntuple", Interface::Ntuple),
     ("flower", Interface::Flower),
     ("rte-flow", Interface::RteFlow),
     ("none", Interface::None),
 ];
-/// Words for masks.
+/// The words for masks.
 pub(super) const MASKS: [(&str, Masks); 3] =
     [("exact", Masks::Exact), ("prefix", Masks::Prefix), ("any", Masks::Any)];
 const KEYS: [&str; 11] = [
@@ -40,18 +40,18 @@ const KEYS: [&str; 11] = [
     "interface",
 ];
 const RSS_KEYS: [&str; 5] = ["entries", "queues", "contexts", "key", "ports"];
-/// Most entries of an indirection table that a model may have.
+/// The maximum number of entries of an indirection table.
 const ENTRIES_MAX: u32 = 65_536;
 
-/// Where a table's parts stand.
+/// The places of a table's parts.
 pub(super) struct Places<'a> {
     pub(super) name: Name<'a>,
-    /// Where the last queue is given; without it, the NIC's last one is meant.
+    /// The place of the last queue; `None` means the NIC's last queue.
     pub(super) last_queue: Option<Span>,
     pub(super) actions: Span,
 }
 
-/// The value of a word.
+/// Reads a word and returns its value.
 fn choice<T: Copy>(cursor: &mut Cursor<'_>, what: &str, known: &[(&str, T)]) -> Result<T, ParseError> {
     let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
     let name = cursor.one_of(what, &words)?;
@@ -59,7 +59,7 @@ fn choice<T: Copy>(cursor: &mut Cursor<'_>, what: &str, known: &[(&str, T)]) -> 
     value.ok_or_else(|| name.error(format!("no {what}"), hint(name.text, &words, &[])))
 }
 
-/// `table NAME { ... }`, from the name on.
+/// Reads `table NAME { ... }`, from the name.
 pub(super) fn table<'a>(
     cursor: &mut Cursor<'a>,
     names: &Declared<'a>,
@@ -105,7 +105,7 @@ pub(super) fn table<'a>(
     Ok((table, places))
 }
 
-/// One property of a table.
+/// Reads one property of a table.
 fn property<'a>(
     cursor: &mut Cursor<'a>,
     names: &Declared<'a>,
@@ -147,7 +147,7 @@ fn property<'a>(
     Ok(())
 }
 
-/// `match FIELD MASKS [required]`
+/// Reads `match FIELD MASKS [required]`.
 fn field(cursor: &mut Cursor<'_>, before: &[FieldSupport]) -> Result<FieldSupport, ParseError> {
     let name = cursor.one_of("a header field", &Field::ALL.map(Field::name))?;
     let field = Field::from_name(name.text).filter(|field| before.iter().all(|other| other.field != *field));
@@ -156,7 +156,7 @@ fn field(cursor: &mut Cursor<'_>, before: &[FieldSupport]) -> Result<FieldSuppor
     Ok(FieldSupport { field, masks, required: cursor.eat("required") })
 }
 
-/// `within MATCH [or MATCH]`
+/// Reads `within MATCH [or MATCH]`.
 fn within(cursor: &mut Cursor<'_>, header_matches: &mut Vec<HeaderMatch>) -> Result<(), ParseError> {
     let place = cursor.place();
     let predicate = cursor.predicate()?;
@@ -192,12 +192,12 @@ fn actions(cursor: &mut Cursor<'_>) -> Result<Actions, ParseError> {
     }
 }
 
-/// `settable` or `fixed`.
+/// Reads `settable` or `fixed`.
 fn settable(cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
     Ok(cursor.one_of("`settable` or `fixed`", &["settable", "fixed"])?.text == "settable")
 }
 
-/// `rss { ... }`, from the brace on.
+/// Reads `rss { ... }`, from the brace.
 pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, ParseError> {
     let place = cursor.place();
     let mut rss = RssModel {
@@ -254,7 +254,7 @@ pub(super) fn rss(cursor: &mut Cursor<'_>) -> Result<RssModel, ParseError> {
     Ok(rss)
 }
 
-/// Protocols by name or number, with commas.
+/// Reads protocols by name or number, separated by commas.
 fn protocols(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     let mut out = Vec::new();
     loop {

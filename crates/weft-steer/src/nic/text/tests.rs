@@ -1,4 +1,4 @@
-//! Models as texts: what is read, what is refused and where.
+//! Tests of models as texts: accepted texts, and errors with their places.
 
 use super::*;
 use crate::nic::random::some_nic;
@@ -38,7 +38,7 @@ fn the_example_of_the_documentation_is_read() {
     }
 }
 
-/// A linear congruential generator (Knuth, MMIX), so that a failure can be repeated.
+/// A linear congruential generator (Knuth, MMIX), so that failures can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -78,7 +78,7 @@ fn changed_models_are_read_or_refused() {
     }
 }
 
-/// A model with `table`, `rss` and `nodes` in place of those that it would have.
+/// A model with `table`, `rss` and `nodes` in place of its defaults.
 fn model(parts: &str) -> String {
     format!("nic test \"Test\"\n{parts}")
 }
@@ -169,7 +169,7 @@ fn what_is_wrong_is_said_with_line_column_and_hint() {
             "node NAME rss",
         ),
     ] {
-        // `^` stands before the place that is meant; without it, the end is.
+        // `^` marks the expected place; without it, the expected place is the end.
         let marked = model(&text);
         let at = marked.find('^').unwrap_or(marked.len());
         let line = marked[..at].split('\n').count();
@@ -195,7 +195,8 @@ fn a_cycle_is_named_by_one_of_its_nodes() {
 
 #[test]
 fn large_texts_take_no_long_time() {
-    // Each part that is compared with those before it: ports, nodes, tables; and a name that is looked up among all of them.
+    // Many elements of each kind that is checked for duplicates: ports, nodes, tables. Then a name that is searched among all of
+    // them.
     let mut text = String::from("nic large \"Large\" queues 4 node in classify {\n");
     (0..30_000).for_each(|i| text.push_str(&format!("port p{i} -> n{i}\n")));
     text.push_str("}\n");

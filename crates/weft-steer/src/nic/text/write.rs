@@ -1,4 +1,4 @@
-//! Writes models.
+//! Writes models as texts.
 
 use super::nodes::OPERATORS;
 use super::tables::{INTERFACES, MASKS, ORDERS};
@@ -8,11 +8,11 @@ use crate::predicate::value::PROTOCOLS;
 use core::fmt::{self, Write};
 use weft_units::RxQueueId;
 
-/// Writes a model as a text that reads back equal, where the model is one that a text can give: its names are words, its texts have no
-/// quotes and control characters (these are replaced), its choices are of several.
+/// Writes a model as a text that reads back equal, if a text can represent the model: names are words, texts have no quotes or
+/// control characters (these are replaced), and choices have several elements.
 pub fn write(nic: &Nic) -> String {
     let mut out = String::new();
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = whole(&mut out, nic);
     out
 }
@@ -70,7 +70,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// The word of a value.
+/// Returns the word for a value.
 fn word<T: PartialEq>(known: &[(&'static str, T)], value: &T) -> &'static str {
     known.iter().find(|(_, one)| one == value).map_or("", |(word, _)| word)
 }
@@ -156,7 +156,7 @@ fn node(out: &mut String, nic: &Nic, node: &Node) -> fmt::Result {
     }
 }
 
-/// An edge's end.
+/// Formats the target of an edge.
 fn target(nic: &Nic, target: &Target) -> String {
     let name = |id: crate::nic::NodeId| nic.nodes.get(usize::from(id.0)).map_or("", |node| &node.name);
     match target {

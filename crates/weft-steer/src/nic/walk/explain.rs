@@ -1,4 +1,4 @@
-//! Routes in words.
+//! Routes as text.
 
 use super::{Destination, Mapping, Route, Step, Taken};
 use crate::nic::configuration::{Action, Configuration, ContextId};
@@ -6,11 +6,11 @@ use crate::nic::{Nic, NodeKind};
 use core::fmt;
 use weft_units::RxQueueId;
 
-/// More packets that are left out of a route are counted, not listed.
+/// The maximum number of excepted packets listed for a route; further ones are counted.
 const LISTED_MAX: usize = 3;
 
 impl Route {
-    /// Why the packets go where they go: a line for the packets, one for each node, one for the end.
+    /// Explains the route: a line for the packets, one per node, one for the destination.
     pub fn explain(&self, nic: &Nic, configuration: &Configuration) -> Vec<String> {
         let mut packets = self.packets.to_string();
         for (index, headers) in self.except.iter().take(LISTED_MAX).enumerate() {
@@ -22,7 +22,7 @@ impl Route {
         }
         let mut lines = vec![packets];
         for (place, step) in self.path.iter().enumerate() {
-            // A queue as the last node says what the last line says.
+            // A final queue node would repeat the last line.
             let last = place + 1 == self.path.len() && step.taken == Taken::End;
             if !last {
                 lines.push(format!("  {}: {}", node_name(nic, step), words(nic, configuration, step)));
@@ -76,7 +76,7 @@ fn words(nic: &Nic, configuration: &Configuration, step: &Step) -> String {
     }
 }
 
-/// Queues with commas.
+/// Formats queues, separated by commas.
 fn list(queues: &[RxQueueId]) -> String {
     queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -103,7 +103,7 @@ impl fmt::Display for Mapping {
 }
 
 impl fmt::Display for Route {
-    /// The packets and where they go; [`Route::explain`] also says why.
+    /// Writes the packets and their destination; [`Route::explain`] also gives the reasons.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let but = if self.except.is_empty() { "" } else { " (but those of rules before)" };
         write!(f, "{}{but} -> {}", self.packets, self.destination)

@@ -1,11 +1,11 @@
-//! O-nodes: operands that have come, and when they decide.
+//! O-nodes: received operands, and the result that they determine.
 
 use crate::nic::{Nic, NodeKind, Operator};
 
-/// An operand: nothing has come, or false, or true.
+/// A received operand; `None` before it is received.
 pub(super) type Operand = Option<bool>;
 
-/// Where each node's operands stand in one list of all operands, and the length of that list.
+/// Returns the position of each node's operands in one list of all operands, and the length of that list.
 pub(super) fn places(nic: &Nic) -> (Vec<u32>, u32) {
     let mut places = Vec::with_capacity(nic.nodes.len());
     let mut next = 0;
@@ -18,7 +18,7 @@ pub(super) fn places(nic: &Nic) -> (Vec<u32>, u32) {
     (places, next)
 }
 
-/// What the operands that have come decide, short of those that have not (Dragonet's short-circuit table, lib/Dragonet/ProtocolGraph.hs).
+/// Returns the result that the received operands determine (Dragonet's short-circuit table, lib/Dragonet/ProtocolGraph.hs).
 pub(super) fn decide(operator: Operator, operands: &[Operand]) -> Option<bool> {
     let (deciding, negated) = match operator {
         Operator::And => (false, false),

@@ -1,4 +1,4 @@
-//! Where a NIC sends packets, and why.
+//! Routes of packets through a NIC, with the reason for each step.
 
 mod explain;
 mod logic;
@@ -18,89 +18,89 @@ use crate::nic::configuration::{Configuration, ContextId};
 use weft_packet::header_match::HeaderMatch;
 use weft_units::RxQueueId;
 
-/// Where packets end.
+/// The destination of packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// In a queue.
+    /// A queue.
     Queue(RxQueueId),
-    /// In one of a context's queues, by hashes that are not known; the queues are sorted, each once.
+    /// One of a context's queues, by unknown hashes; the queues are sorted and distinct.
     AnyOf(ContextId, Vec<RxQueueId>),
-    /// In none.
+    /// No queue.
     Dropped,
 }
 
-/// Packets that go the same way.
+/// Packets that take the same route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The packets, save those of `except`. There is at least one.
+    /// The packets, without those of `except`. At least one remains.
     pub packets: HeaderMatch,
-    /// Packets that rules took before; each header match has packets in common with `packets`.
+    /// Packets taken by earlier rules; each header match intersects `packets`.
     pub except: Vec<HeaderMatch>,
-    /// Where they go.
+    /// Their destination.
     pub destination: Destination,
-    /// Nodes that they pass, from the first.
+    /// The nodes that they pass, in order.
     pub path: Vec<Step>,
 }
 
 impl Route {
-    /// Whether a packet, given as the header match of all its fields, goes this way.
+    /// Whether a packet, given as the header match of all of its fields, takes this route.
     pub fn holds(&self, packet: &HeaderMatch) -> bool {
         self.packets.covers(packet) && !self.except.iter().any(|headers| headers.covers(packet))
     }
 }
 
-/// A node that packets pass, and how they leave it.
+/// A node that packets pass, and its exit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The node.
     pub node: NodeId,
-    /// How.
+    /// The exit.
     pub taken: Taken,
 }
 
-/// How packets leave a node.
+/// The exit by which packets leave a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// At a port of an F-node, by its place.
+    /// A port of an F-node, by its index.
     Port(usize),
-    /// At none: no port's predicate passes, and the F-node activates nothing.
+    /// No port: no predicate matches, and the F-node activates nothing.
     NoPort,
-    /// The O-node found true or false.
+    /// The result of an O-node.
     Decided(bool),
-    /// A rule took them, by its place in [`Configuration::rules`].
+    /// A rule, by its index in [`Configuration::rules`].
     Rule(usize),
-    /// No rule of the table holds them.
+    /// No rule of the table matches.
     Miss,
-    /// They are spread by a context's indirection table; its entry where the hash is known.
+    /// A context's indirection table; with the entry if the hash is known.
     Hash {
         /// The context.
         context: ContextId,
         /// The entry.
         entry: Option<u32>,
     },
-    /// RSS does not spread them: they are not IP, or the main context is not set.
+    /// RSS does not apply: the packets are not IP, or the main context is not set.
     NotHashed,
-    /// A rule names a context that is not set.
+    /// A rule that names a missing context.
     NoContext(ContextId),
-    /// It is a queue, or drops.
+    /// The end of the route: a queue, or a drop.
     End,
 }
 
-/// Where a flow's packets go, all routes together.
+/// The summary of all routes of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mapping {
-    /// All go to the queue.
+    /// All packets reach one queue.
     Must(RxQueueId),
-    /// They go to these queues, sorted, at least two; which of them some packets take is not known from the flow alone.
+    /// Packets reach these queues, sorted, at least two; the flow alone does not determine which.
     May(Vec<RxQueueId>),
-    /// Some may go to these queues, sorted, at least one; others are dropped.
+    /// Some packets may reach these queues, sorted, at least one; others are dropped.
     MayDrop(Vec<RxQueueId>),
-    /// All are dropped.
+    /// All packets are dropped.
     Dropped,
 }
 
 impl Mapping {
-    /// The summary of routes.
+    /// Summarises routes.
     pub fn of(routes: &[Route]) -> Self {
         let mut queues = Vec::new();
         let mut dropped = routes.is_empty();
@@ -121,7 +121,7 @@ impl Mapping {
         }
     }
 
-    /// The queues that packets may go to.
+    /// The queues that packets may reach.
     pub fn queues(&self) -> &[RxQueueId] {
         match self {
             Self::Must(queue) => core::slice::from_ref(queue),
@@ -132,16 +132,16 @@ impl Mapping {
 }
 
 impl Nic {
-    /// The routes of a flow's packets, disjoint and together all of the flow. For several flows, one [`Walker`] is faster.
+    /// Returns the routes of a flow's packets, disjoint and complete. For several flows, one [`Walker`] is faster.
     ///
-    /// A packet enters at the first node. Targets are visited in the order in which they were activated, each node at most once, and the
-    /// first destination counts: a packet is received once. One for which no target is left is dropped. Configurations that the NIC
-    /// would not take are not refused here: see [`super::Usage::of`].
+    /// A packet enters at the first node. Targets are visited in the order of their activation, each node at most once, and the
+    /// first destination wins: a packet is received once. A packet without a remaining target is dropped. Configurations that do
+    /// not fit the NIC are accepted here: see [`super::Usage::of`].
     pub fn walk(&self, configuration: &Configuration, flow: &HeaderMatch) -> Vec<Route> {
         Walker::new(self, configuration).walk(flow)
     }
 
-    /// Where a flow's packets go. For several flows, one [`Walker`] is faster.
+    /// Returns the destinations of a flow's packets. For several flows, one [`Walker`] is faster.
     pub fn mapping(&self, configuration: &Configuration, flow: &HeaderMatch) -> Mapping {
         Walker::new(self, configuration).mapping(flow)
     }

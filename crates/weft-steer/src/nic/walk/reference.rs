@@ -1,4 +1,4 @@
-//! The slow, obvious evaluation of one packet: lists are searched, rules compared one by one, the hash worked out from its key.
+//! Slow reference evaluation of one packet: lists are searched, rules compared one by one, and the hash computed from its key.
 
 use crate::nic::configuration::{Action, Configuration, ContextId};
 use crate::nic::{Nic, NodeKind, Operator, Order, TableId, Target};
@@ -7,7 +7,7 @@ use weft_packet::header_match::{Field, HeaderMatch};
 use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::RxQueueId;
 
-/// The queue of a packet that tests all fields.
+/// Returns the queue of a packet that tests all fields.
 pub(super) fn queue(nic: &Nic, configuration: &Configuration, packet: &HeaderMatch) -> Option<RxQueueId> {
     let mut open = vec![Target::Node(crate::nic::NodeId(0))];
     let mut fired = BTreeSet::new();

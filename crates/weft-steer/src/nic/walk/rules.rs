@@ -1,4 +1,4 @@
-//! A table's rules, grouped by mask, so that a flow's rule is looked up rather than searched.
+//! Rules of a table grouped by mask, so that finding a flow's rule is a hash lookup.
 
 use crate::nic::configuration::Configuration;
 use crate::nic::{Order, Table, TableId};
@@ -6,8 +6,8 @@ use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 use weft_packet::header_match::HeaderMatch;
 
-/// A hasher without random state: keys are a configuration's own rules, not what a network sends. Words are folded as FxHash does
-/// (Firefox's hash), with a last multiplication so that high bits reach low ones.
+/// A hasher without random state: keys are the configuration's own rules and never come from a network. Words are folded as in
+/// FxHash (Firefox's hash); a final multiplication spreads high bits to low ones.
 #[derive(Clone, Default)]
 pub(super) struct Fold(u64);
 
@@ -37,31 +37,31 @@ impl Hasher for Fold {
     }
 }
 
-/// Rules of one mask.
+/// The rules of one mask.
 #[derive(Clone)]
 struct Group {
     mask: HeaderMatch,
     /// The best rank of a header match.
     ranks: HashMap<HeaderMatch, u32, BuildHasherDefault<Fold>>,
-    /// Each header match once, the best rank first.
+    /// Distinct header matches, the best rank first.
     header_matches: Vec<(u32, HeaderMatch)>,
 }
 
-/// A table's rules by rank: rank 0 counts before all others.
+/// A table's rules by rank; rank 0 has precedence.
 #[derive(Clone)]
 pub(super) struct Rules {
-    /// The place of each rank's rule in the configuration.
+    /// The index of each rank's rule in the configuration.
     places: Vec<usize>,
     groups: Vec<Group>,
 }
 
 impl Rules {
-    /// The rules of a table.
+    /// Collects the rules of a table.
     pub(super) fn new(id: TableId, table: &Table, configuration: &Configuration) -> Self {
         let rules = &configuration.rules;
         let mut places: Vec<usize> = (0..rules.len()).filter(|place| rules[*place].table == id).collect();
         match table.order {
-            // A stable sort: of equal priorities, the one that was added first.
+            // A stable sort: among equal priorities, the oldest rule is first.
             Order::Priority | Order::Location => {
                 places.sort_by_key(|place| core::cmp::Reverse(rules[*place].priority));
             }
@@ -86,12 +86,12 @@ impl Rules {
         Self { places, groups }
     }
 
-    /// The place in the configuration of the rule that takes a packet, given as the header match of all its fields.
+    /// Returns the configuration's index of the rule that takes a packet, given as the header match of all of its fields.
     #[inline]
     pub(super) fn of_packet(&self, packet: &HeaderMatch) -> Option<usize> {
         let mut best: Option<u32> = None;
         for group in &self.groups {
-            // Groups stand in the order of their best ranks.
+            // Groups are sorted by their best ranks.
             if best.is_some_and(|best| group.header_matches.first().is_some_and(|(rank, _)| best < *rank)) {
                 break;
             }
@@ -105,7 +105,7 @@ impl Rules {
         best.map(|rank| self.places[rank as usize])
     }
 
-    /// Rules that hold some of a header match's packets, the one that counts first before the others, up to one that holds them all.
+    /// Returns the rules that match some of a header match's packets, in order of precedence, up to one that matches them all.
     pub(super) fn of_headers(&self, headers: &HeaderMatch) -> Vec<(usize, HeaderMatch)> {
         let mut found: Vec<(u32, HeaderMatch)> = Vec::new();
         for group in &self.groups {

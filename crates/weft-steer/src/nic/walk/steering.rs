@@ -1,4 +1,4 @@
-//! The compiled form for many packets: what a NIC in software asks for each frame.
+//! Compiled steering for many packets: the form that the software NIC evaluates per frame.
 
 use super::logic::{Operand, decide, places};
 use super::rules::Rules;
@@ -8,10 +8,10 @@ use weft_packet::header_match::HeaderMatch;
 use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::RxQueueId;
 
-/// Graphs of at most so many edges, nodes and operands are walked without memory of the heap.
+/// The maximum number of edges, nodes and operands for a walk without heap memory.
 const INLINE: usize = 256;
 
-/// A NIC under a configuration, for packets whose headers are known.
+/// A compiled NIC and configuration, for packets with known headers.
 #[derive(Clone)]
 pub struct Steering {
     nodes: Vec<Node>,
@@ -22,18 +22,18 @@ pub struct Steering {
     toeplitz: Toeplitz,
     operands: (Vec<u32>, u32),
     edges: usize,
-    /// Whether each node leads to one other at most and none is an O-node, so that there is never more than one target.
+    /// Whether each node has at most one successor and none is an O-node, so that at most one target is pending.
     straight: bool,
 }
 
-/// What a node does with a packet.
+/// The result of a node for a packet.
 enum Found<'a> {
     Queue(RxQueueId),
     Dropped,
     On(&'a [Target]),
 }
 
-/// What is remembered of a packet on its way through a graph that is not straight.
+/// The state of a packet's walk through a graph that is not straight.
 struct Memory<'a> {
     pending: &'a mut [Target],
     fired: &'a mut [bool],
@@ -41,7 +41,7 @@ struct Memory<'a> {
 }
 
 impl Steering {
-    /// Compiles a configuration. Takes time of the order of the number of rules.
+    /// Compiles a configuration in time linear in the number of rules.
     pub fn new(nic: &Nic, configuration: &Configuration) -> Self {
         let logic = nic.nodes.iter().any(|node| matches!(node.kind, NodeKind::Logic { .. }));
         let forks = nic.nodes.iter().any(|node| match &node.kind {
@@ -61,9 +61,10 @@ impl Steering {
         }
     }
 
-    /// The queue of a packet, given as the header match of its fields; bits that it does not test count as zero. `None` when it is dropped.
+    /// Returns the queue of a packet, given as the header match of its fields; untested bits count as zero. `None` if it is
+    /// dropped.
     ///
-    /// Takes no memory of the heap for graphs of up to 256 nodes, edges and operands.
+    /// Allocates nothing for graphs of up to 256 nodes, edges and operands.
     pub fn queue(&self, packet: &HeaderMatch) -> Option<RxQueueId> {
         let packet = packet.whole();
         if self.straight {
@@ -92,7 +93,7 @@ impl Steering {
 
     fn straight_on(&self, packet: &HeaderMatch) -> Option<RxQueueId> {
         let mut next = NodeId(0);
-        // A node is passed once: more steps than nodes would be a cycle.
+        // A node is passed once: more steps than nodes would mean a cycle.
         for _ in 0..self.nodes.len() {
             match self.pass(self.nodes.get(usize::from(next.0))?, packet) {
                 Found::Queue(queue) => return Some(queue),
@@ -131,7 +132,7 @@ impl Steering {
                 Found::Queue(queue) => return Some(queue),
                 Found::Dropped => return None,
                 Found::On(targets) => {
-                    // Each node fires once, so that there is room for each of its edges.
+                    // Each node fires once, so every edge has room.
                     memory.pending[end..end + targets.len()].copy_from_slice(targets);
                     end += targets.len();
                 }
@@ -166,7 +167,7 @@ impl Steering {
         }
     }
 
-    /// A context with an indirection table that is not empty.
+    /// Returns a context whose indirection table is not empty.
     fn context(&self, id: ContextId) -> Option<&RssContext> {
         self.contexts
             .iter()
@@ -174,7 +175,7 @@ impl Steering {
             .filter(|context| !context.indirection.is_empty())
     }
 
-    /// The hash of an IP packet.
+    /// Returns the hash of an IP packet.
     fn hash(&self, packet: &HeaderMatch) -> Option<u32> {
         let key = packet.flow()?;
         let fields = self.rss.as_ref().map_or(HashedFields::Addresses, |rss| rss.hashed_fields(key.protocol));
@@ -182,7 +183,7 @@ impl Steering {
     }
 }
 
-/// The queue of a hash. The table's size is a power of two, so that the remainder is the hash's low bits.
+/// Returns the queue of a hash. The table's size is a power of two, so the remainder is the hash's low bits.
 fn spread(context: &RssContext, hash: u32) -> RxQueueId {
     context.indirection[hash as usize % context.indirection.len()]
 }

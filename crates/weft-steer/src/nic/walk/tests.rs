@@ -1,4 +1,4 @@
-//! Walks against the slow evaluation, packet by packet.
+//! Walks compared with the reference evaluation, packet by packet.
 
 use super::*;
 use crate::nic::TableId;
@@ -155,7 +155,7 @@ fn known_flows_go_to_their_queues() {
     let nic = crate::nic::read(MODEL, "test.nic").expect("model");
     let configuration = configuration();
     let walker = Walker::new(&nic, &configuration);
-    // Hashes of Microsoft's table: 0x51ccc178 with the port 1766, 0x323e8fc2 without ports.
+    // Hashes of Microsoft's table: 0x51ccc178 with port 1766, 0x323e8fc2 without ports.
     for (headers, mapping) in [
         (flow(Protocol::TCP, 1766), Mapping::Must(RxQueueId(0))),
         (flow(Protocol::UDP, 1766), Mapping::Must(RxQueueId(2))),
@@ -232,8 +232,8 @@ fn thousands_of_rules_under_a_wide_flow_are_walked_exactly() {
 
 #[test]
 fn graphs_of_hundreds_of_nodes_are_walked() {
-    // A ladder of forks: each port leads to the next one and to an operand of a node that decides when it has all 255. Its end is
-    // activated behind the drop of port 255, and before that of port 256.
+    // A ladder of forks: each port leads to the next fork and to an operand of a node that decides after all 255. Its result is
+    // activated after the drop of port 255, and before that of port 256.
     let mut text = String::from("nic long \"Long\"\nqueues 4\n");
     for i in 0..300 {
         let operand = i.min(254);

@@ -1,4 +1,4 @@
-//! Walks sets of packets through the graph.
+//! Walks of packet sets through the graph.
 
 use super::logic::{Operand, decide, places};
 use super::rules::Rules;
@@ -11,24 +11,24 @@ use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderM
 use weft_packet::rss::{HashedFields, Toeplitz};
 use weft_units::Protocol;
 
-/// Ethernet types of packets that RSS spreads.
+/// Ethernet types that RSS spreads.
 const IP: [u16; 2] = [ETHER_TYPE_IPV4, ETHER_TYPE_IPV6];
 
 fn of_type(ether_type: u16) -> HeaderMatch {
     HeaderMatch::ALL.exact(Field::EtherType, ether_type.into())
 }
 
-/// A NIC under a configuration, prepared for many flows.
+/// A NIC and a configuration, prepared for many flows.
 pub struct Walker<'a> {
     nic: &'a Nic,
     configuration: &'a Configuration,
     tables: Vec<Rules>,
     operands: (Vec<u32>, u32),
-    /// Built when the first hash is asked for: 36 KiB.
+    /// Built for the first hash: 36 KiB.
     toeplitz: OnceLock<Toeplitz>,
 }
 
-/// Packets on their way.
+/// A set of packets during its walk.
 #[derive(Clone)]
 struct State {
     packets: HeaderMatch,
@@ -40,7 +40,7 @@ struct State {
 }
 
 impl State {
-    /// The same for those of its packets that are in `packets`, if there are any.
+    /// Returns the state restricted to its packets in `packets`, if there are any.
     fn part(&self, packets: HeaderMatch) -> Option<Self> {
         let except: Vec<HeaderMatch> =
             self.except.iter().filter(|headers| !headers.is_disjoint(&packets)).copied().collect();
@@ -62,25 +62,25 @@ impl State {
     }
 }
 
-/// What comes of packets at a node.
+/// The result of a node for a set of packets.
 enum Next {
     On(State),
     Arrived(Route),
 }
 
 impl<'a> Walker<'a> {
-    /// Prepares a NIC under a configuration. Takes time of the order of the number of rules.
+    /// Prepares a NIC and a configuration in time linear in the number of rules.
     pub fn new(nic: &'a Nic, configuration: &'a Configuration) -> Self {
         let tables = nic.tables().map(|(id, table)| Rules::new(id, table, configuration)).collect();
         Self { nic, configuration, tables, operands: places(nic), toeplitz: OnceLock::new() }
     }
 
-    /// Where a flow's packets go.
+    /// Returns the destinations of a flow's packets.
     pub fn mapping(&self, flow: &HeaderMatch) -> Mapping {
         Mapping::of(&self.walk(flow))
     }
 
-    /// The routes of a flow's packets, as [`Nic::walk`] has them.
+    /// Returns the routes of a flow's packets, as [`Nic::walk`] does.
     pub fn walk(&self, flow: &HeaderMatch) -> Vec<Route> {
         let mut routes = Vec::new();
         let mut open = vec![State {
@@ -102,7 +102,7 @@ impl<'a> Walker<'a> {
                             Next::Arrived(route) => routes.push(route),
                         }
                     }
-                    // What comes first is looked at first: the last of a stack.
+                    // Visits the first target first: it must be on top of the stack.
                     open[before..].reverse();
                 }
             }
@@ -156,7 +156,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A filter table: each rule takes what rules before it left.
+    /// A filter table: each rule takes its packets from those that earlier rules left.
     fn filter(&self, mut state: State, id: NodeId, table: TableId, miss: &Target) -> Vec<Next> {
         let rules = self
             .tables
@@ -182,7 +182,7 @@ impl<'a> Walker<'a> {
         out
     }
 
-    /// RSS: what is IP is spread by the main context, the rest goes on.
+    /// RSS: the main context spreads IP packets, others continue.
     fn rss(&self, state: State, id: NodeId, miss: &Target) -> Vec<Next> {
         let main = self.configuration.context(ContextId::MAIN).filter(|main| !main.indirection.is_empty());
         let Some(main) = main else {
@@ -203,7 +203,7 @@ impl<'a> Walker<'a> {
         out
     }
 
-    /// A context with an indirection table that is not empty.
+    /// Returns the route through a context whose indirection table is not empty.
     fn spread(&self, state: State, id: NodeId, context: &RssContext) -> Route {
         let entries = &context.indirection;
         let hashed = |entry| Taken::Hash { context: context.id, entry };
@@ -217,7 +217,7 @@ impl<'a> Walker<'a> {
         state.step(id, hashed(None)).end(Destination::AnyOf(context.id, queues))
     }
 
-    /// The hash that all packets of a header match have, where it is known that they have the same. What is not IP has 0.
+    /// Returns the common hash of all packets of a header match, if they are known to share it. Non-IP packets have hash 0.
     fn hash(&self, packets: &HeaderMatch) -> Option<u32> {
         if IP.iter().all(|ether_type| packets.is_disjoint(&of_type(*ether_type))) {
             return Some(0);

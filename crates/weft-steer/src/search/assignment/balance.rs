@@ -1,16 +1,17 @@
-//! Equal loads: flows and steering entries from the most loaded queues to the least loaded ones.
+//! Balancing: moves flows and steering entries from the most loaded queues to the least loaded ones.
 
 use super::{Assignment, RuleNeed, Slot};
 use crate::search::parts::ids::EntryId;
 use crate::search::parts::moves::Budget;
 use weft_units::RxQueueId;
 
-/// Steering entries of several flows that are looked at when no single flow can be moved.
+/// The maximum number of shared steering entries examined when no single flow can be moved.
 const ENTRIES_MAX: usize = 4_096;
 
 impl Assignment {
-    /// Makes the loads of each group equal, as far as single flows, then steering entries, can: every step lessens the variance. The group
-    /// with the widest gap goes first, since rules may run out: where more queues share a group's load, a step lessens its variance by less.
+    /// Balances the load of each group by moving single flows, then steering entries; every step reduces the variance. The group
+    /// with the widest gap comes first, since rules may run out: where more queues share a group's load, a step reduces its
+    /// variance by less.
     pub(in crate::search) fn balance(&mut self, budget: &Budget) {
         let mut steps = 0;
         let mut open: Vec<usize> = (0..self.loads.group_count()).collect();
@@ -24,7 +25,8 @@ impl Assignment {
         }
     }
 
-    /// One step: a flow from the most loaded queue to the least loaded one; from other queues when none there can move.
+    /// Takes one step: moves a flow from the most loaded queue to the least loaded one, or from other queues if none there can
+    /// move.
     fn step(&mut self, group: usize, budget: &Budget) -> bool {
         let (from, most) = self.loads.group(group).most();
         let least = self.loads.group(group).least();
@@ -42,7 +44,7 @@ impl Assignment {
         queues.into_iter().any(|(load, queue)| self.step_from(group, (queue, load), least, budget))
     }
 
-    /// Moves the flow of a queue that lessens the variance most, if one can be moved.
+    /// Moves the flow of a queue that reduces the variance most, if any can be moved.
     fn step_from(
         &mut self,
         group: usize,
@@ -58,7 +60,7 @@ impl Assignment {
         both.any(|(_, slot)| self.pin_within(slot, to, budget))
     }
 
-    /// Moves an entry of the indirection table, or a rule with several flows, from the most loaded queue to the least loaded one.
+    /// Moves an indirection table entry, or a rule with several flows, from the most loaded queue to the least loaded one.
     fn move_one_entry(&mut self, group: usize, budget: &Budget) -> bool {
         let (from, most) = self.loads.group(group).most();
         let (to, least) = self.loads.group(group).least();
@@ -82,7 +84,7 @@ impl Assignment {
         best.is_some()
     }
 
-    /// Whether a steering entry has flows on a queue, and may be moved to another one.
+    /// Whether a steering entry has flows on a queue and may move to another one.
     fn may_go(&self, entry: EntryId, from: RxQueueId, to: RxQueueId, budget: &Budget) -> bool {
         let entry = self.entry(entry);
         entry.queue() == Some(from)
@@ -91,7 +93,7 @@ impl Assignment {
             && entry.rule().is_none_or(|rule| self.capacity.can_name(rule.table, to))
     }
 
-    /// The load of a steering entry, when all of its flows are of the group and none has a preferred queue.
+    /// Returns the load of a steering entry, if all of its flows are in the group and none has a preferred queue.
     fn load_if_one_group(&self, entry: EntryId, group: usize) -> Option<u64> {
         let load = |slot: Slot| {
             let flow = self.flow(slot);

@@ -1,27 +1,27 @@
-//! Flows to where they must be: those that have rules by moving them, others by new rules.
+//! Repair of misplaced flows: those with rules are moved, others get new rules.
 
 use super::{Assignment, RuleNeed, Slot};
 use crate::search::parts::moves::{Budget, Persistence};
 use weft_units::RxQueueId;
 
-/// Queues of a group that are looked at for a rule that can be freed.
+/// The maximum number of queues per group that are searched for a rule to free.
 const QUEUES_MAX: usize = 4_096;
-/// Flows of each of those queues, the lightest first.
+/// Number of flows examined per queue, the lightest first.
 const LIGHTEST_MAX: usize = 4;
-/// Flows without success after which an event stops looking for rules.
+/// Number of failed flows after which an event stops assigning rules.
 const FAILURES_MAX: usize = 64;
 
 impl Assignment {
-    /// Whether a flow may be moved: a new one always, another one within the budget.
+    /// Whether a flow may be moved: a new one always, an older one within the budget.
     fn may_move(&self, slot: Slot, budget: &Budget) -> bool {
         self.moves.allow(self.flow(slot).added_in, budget)
     }
 
-    /// Places a flow that has just come: where it falls by itself if that is as good as any, else by a rule.
+    /// Places an added flow: without a rule if its hash queue is as good as any, otherwise by a rule.
     pub(in crate::search) fn place(&mut self, slot: Slot, budget: &Budget) {
         self.settle(slot);
         let flow = self.flow(slot);
-        // Flows with wildcards take others along: they wait until all that is new is known.
+        // Rules with wildcards capture other flows, so they wait until all added flows are known.
         if !flow.exact {
             return;
         }
@@ -39,7 +39,7 @@ impl Assignment {
         self.may_pin(slot, queue, budget) && self.pin(slot, queue)
     }
 
-    /// Brings a flow to the queue that it should have, or when no rule can name that one, to another of its group's.
+    /// Moves a flow to its preferred queue, or if no rule can name it, to another queue of its group.
     pub(super) fn pin_well(&mut self, slot: Slot, budget: &Budget) -> bool {
         let flow = self.flow(slot);
         let wanted = self.loads.wanted(flow.group, flow.preferred_queue);
@@ -60,7 +60,7 @@ impl Assignment {
         best.is_some_and(|queue| self.pin_within(slot, queue, budget))
     }
 
-    /// Brings misplaced flows to where they must be, the most urgent first.
+    /// Repairs misplaced flows, the most urgent first.
     pub(in crate::search) fn fix_misplaced(&mut self, budget: &Budget) {
         let limit = match budget.persistence {
             Persistence::EveryFlow => usize::MAX,
@@ -70,7 +70,7 @@ impl Assignment {
         self.give_misplaced_rules(budget, limit);
     }
 
-    /// Moves misplaced flows that have rules of their own, until so many failed.
+    /// Moves misplaced flows that have their own rules, until `limit` flows failed.
     fn move_misplaced(&mut self, budget: &Budget, limit: usize) {
         let (mut failures, mut last) = (0, None);
         while let Some(next) = self.candidates.most_urgent(RuleNeed::OwnRule, last) {
@@ -87,7 +87,7 @@ impl Assignment {
         }
     }
 
-    /// Gives rules to misplaced flows without, until so many failed or no rule is left.
+    /// Gives rules to misplaced flows without one, until `limit` flows failed or no rule is left.
     fn give_misplaced_rules(&mut self, budget: &Budget, limit: usize) {
         let (mut failures, mut last) = (0, None);
         while let Some(next) = self.candidates.most_urgent(RuleNeed::NewRule, last) {
@@ -101,7 +101,7 @@ impl Assignment {
         }
     }
 
-    /// Whether a rule for a flow to a queue would take no more flows along than may move.
+    /// Whether a rule that sends a flow to a queue would move no more other flows than the budget allows.
     fn may_pin(&mut self, slot: Slot, queue: RxQueueId, budget: &Budget) -> bool {
         if !self.may_move(slot, budget) {
             return false;
@@ -122,7 +122,7 @@ impl Assignment {
         self.moves.allow_more(taken.count() as u32, budget)
     }
 
-    /// Takes the rule of a flow that is well off without one. Looks at a bounded number of flows, the lightest of each queue.
+    /// Frees the rule of a flow that is well placed without it. Examines a bounded number of flows, the lightest of each queue.
     fn make_room(&mut self, budget: &Budget) -> bool {
         let mut best: Option<(u64, Slot)> = None;
         for group in 0..self.loads.group_count() {
@@ -139,7 +139,7 @@ impl Assignment {
         best.is_some() && self.has_room()
     }
 
-    /// Whether a flow would also be on a queue of its group without its rule.
+    /// Whether a flow would remain on a queue of its group without its rule.
     fn needs_no_rule(&self, slot: Slot, group: usize, budget: &Budget) -> bool {
         let flow = self.flow(slot);
         self.entry(flow.base).queue().is_some_and(|queue| self.loads.group(group).has(queue))
@@ -148,7 +148,7 @@ impl Assignment {
             && self.entries.wide_covering(&flow.headers).is_empty()
     }
 
-    /// Whether no assignment can be better, as far as layouts go.
+    /// Whether no assignment is better, as far as layouts express it.
     pub(in crate::search) fn is_perfect(&self) -> bool {
         self.candidates.misplaced_count() == 0
             && (!self.loads.layout().preferred_queues.is_empty() || self.loads.are_equal())

@@ -1,5 +1,20 @@
-//! The assignment of flows to queues that searches change step by step: it joins the parts of the state, and each step keeps them in
-//! agreement.
+//! The assignment of flows to queues: the state that a search changes step by step.
+//!
+//! The assignment joins the [parts](super::parts), which do not know each other:
+//!
+//! 1. `insert` adds a flow to the flow table, without a steering entry.
+//! 2. `attach` gives it a steering entry. The flow then counts in the tally, in its group's loads and among the candidates for a
+//!    move.
+//! 3. `detach` reverses this. A flow leaves the loads and the candidates before any of its properties changes, because both index
+//!    by them.
+//! 4. `erase` detaches a flow, frees its rule if no other flow has it, and removes it from the table.
+//!
+//! Rules that must hold:
+//!
+//! * Every flow with a steering entry is counted exactly once in the tally, the loads and the candidates.
+//! * A flow's standing depends on whether its rule is its own. When a rule gains its second flow or loses all but one,
+//!   `reconsider` updates its flows.
+//! * Precedence among rules has one definition, `SteeringEntries::precedence`, for the search and for the plan.
 
 mod balance;
 mod misplaced;
@@ -27,12 +42,12 @@ use crate::policy::{ClassId, Cost, Item, Layout, Measure, Policy, Tally};
 use std::sync::Arc;
 use weft_units::RxQueueId;
 
-/// Load of a flow whose rate is not known, per unit of weight, in bit/s: an assumption, as [`Measure::Rate`] says.
+/// The assumed load of a flow with an unknown rate, per unit of weight, in bit/s, as [`Measure::Rate`] documents.
 const ASSUMED_RATE: u64 = 1_000_000;
-/// The greatest load of a flow: sums of many stay in their words.
+/// The maximum load of a flow, so that sums over many flows cannot overflow.
 const LOAD_MAX: u64 = 1 << 40;
 
-/// Flows on queues, by the steering entries that bring them there.
+/// The flows and their steering entries.
 #[derive(Clone, Debug)]
 pub(super) struct Assignment {
     nic: Arc<Nic>,
@@ -47,7 +62,7 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// No flows; entries of the indirection table go round the usable queues.
+    /// Creates an assignment without flows; indirection table entries cycle through the usable queues.
     pub(super) fn new(nic: &Arc<Nic>, usable: &[RxQueueId], options: &Options) -> Self {
         let width = nic.queues.max(usable.last().map_or(1, |queue| queue.0 + 1)) as usize;
         let default = default_queue(nic);
@@ -74,74 +89,74 @@ impl Assignment {
         &self.nic
     }
 
-    /// The sums that the policy looks at.
+    /// The policy's input.
     pub(super) const fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The class of a name, which is made if there is none yet.
+    /// Returns the class with a name, and creates it if necessary.
     pub(super) fn intern(&mut self, name: &str) -> ClassId {
         self.tally.intern(name)
     }
 
-    /// The flow of a slot.
+    /// Returns the flow in a slot.
     pub(super) fn flow(&self, slot: Slot) -> &FlowRecord {
         self.flows.get(slot)
     }
 
-    /// All flows' slots, ascending.
+    /// The slots of all flows, ascending.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.flows.slots()
     }
 
-    /// Flows.
+    /// The number of flows.
     pub(super) const fn len(&self) -> usize {
         self.flows.len()
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub(super) fn rule_count(&self) -> usize {
         self.entries.rule_count()
     }
 
-    /// A steering entry.
+    /// Returns a steering entry.
     pub(super) fn entry(&self, entry: EntryId) -> &SteeringEntry {
         self.entries.get(entry)
     }
 
-    /// The steering entry of a flow, if it has one.
+    /// Returns the steering entry of a flow, if any.
     pub(super) fn entry_of(&self, slot: Slot) -> Option<EntryId> {
         self.entries.entry_of(slot)
     }
 
-    /// The entries of the indirection table that can be moved: all, or none.
+    /// The movable indirection table entries: all or none.
     pub(super) fn movable_entries(&self) -> impl Iterator<Item = EntryId> + use<> {
         let movable = self.nic.rss.as_ref().is_some_and(|rss| rss.indirection_settable);
         self.entries.indirection().filter(move |_| movable)
     }
 
-    /// Queues that entries of the indirection table can name.
+    /// The queues that indirection table entries can name.
     pub(super) fn reach(&self) -> Vec<RxQueueId> {
         let most = self.nic.rss.as_ref().map_or(0, |rss| rss.queues);
         self.tally.queues().iter().filter(|queue| queue.0 < most).copied().collect()
     }
 
-    /// The place of a table in the order in which packets meet them.
+    /// The position of a table in the order in which packets meet the tables.
     pub(super) fn table_order(&self, table: TableId) -> u32 {
         self.capacity.order_of(table)
     }
 
-    /// Whether some table takes one more rule.
+    /// Whether some table can take another rule.
     pub(super) fn has_room(&self) -> bool {
         self.capacity.any_room()
     }
 
-    /// The queue of a flow, unless it is spread.
+    /// Returns the queue of a flow, unless its packets are spread.
     pub(super) fn queue(&self, slot: Slot) -> Option<RxQueueId> {
         self.entries.queue_of(slot)
     }
 
-    /// The event under way, and what it has moved.
+    /// The current event and its moves.
     pub(super) const fn moves(&self) -> &Moves {
         &self.moves
     }
@@ -151,7 +166,7 @@ impl Assignment {
         self.moves.begin();
     }
 
-    /// The cost if a flow were on another queue.
+    /// Returns the cost with a flow on another queue.
     pub(super) fn cost_on(&mut self, slot: Slot, queue: RxQueueId, policy: &dyn Policy) -> Cost {
         let (item, from) = (self.flow(slot).item, self.queue(slot));
         self.tally.remove(item, from);
@@ -162,7 +177,7 @@ impl Assignment {
         cost
     }
 
-    /// Takes a layout if it is another one; whether it is.
+    /// Sets the layout if it differs; returns whether it did.
     pub(super) fn follow(&mut self, layout: Layout) -> bool {
         let other = layout != *self.loads.layout();
         if other {
@@ -171,7 +186,7 @@ impl Assignment {
         other
     }
 
-    /// Takes a layout: every flow's group, preferred queue and standing follow.
+    /// Sets the layout, and updates every flow's group, preferred queue and standing.
     pub(super) fn set_layout(&mut self, layout: Layout) {
         self.loads.set_layout(layout);
         self.candidates = Candidates::new(self.loads.group_count(), self.loads.width());
@@ -219,7 +234,7 @@ impl Assignment {
         })
     }
 
-    /// Forgets a flow. Its rule goes with it, unless the rule has others.
+    /// Removes a flow. Its rule is freed, unless other flows share it.
     pub(super) fn erase(&mut self, slot: Slot) {
         if let Some(entry) = self.entry_of(slot) {
             self.detach(slot);
@@ -228,13 +243,13 @@ impl Assignment {
         self.flows.remove(slot);
     }
 
-    /// Whether a flow is placed as its layout prefers.
+    /// Whether a flow's placement satisfies its layout.
     fn is_well_placed(&self, slot: Slot) -> bool {
         let flow = self.flow(slot);
         self.queue(slot).is_some_and(|queue| self.loads.suits(flow.group, flow.preferred_queue, queue))
     }
 
-    /// What sorts misplaced flows: those on forbidden queues first, among them those that also have a preferred queue, then by load.
+    /// The sort key of misplaced flows: those on forbidden queues first, among them those with a preferred queue, then by load.
     fn urgency(&self, slot: Slot) -> u64 {
         let flow = self.flow(slot);
         let allowed = self.queue(slot).is_some_and(|queue| self.loads.group(flow.group).has(queue));
@@ -242,18 +257,18 @@ impl Assignment {
         class << 60 | flow.item.load
     }
 
-    /// Whether a flow has a rule of its own, which no other flow shares.
+    /// Whether a flow has a rule that no other flow shares.
     pub(super) fn has_own_rule(&self, slot: Slot) -> bool {
         self.entries.has_own_rule(slot, &self.flow(slot).headers)
     }
 
-    /// How a flow stands that has a steering entry.
+    /// Returns the standing of a flow with a steering entry.
     fn standing(&self, slot: Slot) -> Standing {
         let flow = self.flow(slot);
         let need = if self.has_own_rule(slot) { RuleNeed::OwnRule } else { RuleNeed::NewRule };
         let queue = self.queue(slot).filter(|_| self.is_well_placed(slot));
         let Some(queue) = queue else { return Standing::Misplaced { urgency: self.urgency(slot), need } };
-        // A rule that several flows of just these packets share moves all of them.
+        // Moving a rule shared by several flows of the same packets moves all of them.
         let free = match need {
             RuleNeed::OwnRule => true,
             RuleNeed::NewRule => {
@@ -270,7 +285,7 @@ impl Assignment {
         Standing::Movable { group: flow.group, queue, load: flow.item.load, need }
     }
 
-    /// Counts a flow among the loads and candidates.
+    /// Adds a flow to the loads and candidates.
     fn enter(&mut self, slot: Slot) {
         let standing = self.standing(slot);
         self.candidates.enter(slot, standing);
@@ -280,7 +295,7 @@ impl Assignment {
         }
     }
 
-    /// Takes a flow out of loads and candidates, before anything of it changes.
+    /// Removes a flow from the loads and candidates, before any of its properties changes.
     fn leave(&mut self, slot: Slot) {
         self.candidates.leave(slot);
         if let Some(queue) = self.queue(slot) {
@@ -289,7 +304,7 @@ impl Assignment {
         }
     }
 
-    /// Looks again at how the flows of a rule stand, when it comes to have one flow or more than one.
+    /// Updates the standing of a rule's flows when it gains its second flow or loses all but one.
     fn reconsider(&mut self, rule: EntryId) {
         let members: Vec<Slot> = self.entries.members(rule).collect();
         for slot in members {
@@ -298,7 +313,7 @@ impl Assignment {
         }
     }
 
-    /// Gives a flow without a steering entry one.
+    /// Gives a steering entry to a flow without one.
     fn attach(&mut self, slot: Slot, to: EntryId) {
         let change = self.entries.attach(slot, to);
         let flow = self.flows.get(slot);
@@ -311,7 +326,7 @@ impl Assignment {
         }
     }
 
-    /// Takes a flow from its steering entry, which stays even when it is empty.
+    /// Detaches a flow from its steering entry, which stays even without flows.
     fn detach(&mut self, slot: Slot) {
         let Some(from) = self.entry_of(slot) else { return };
         self.leave(slot);
@@ -323,7 +338,7 @@ impl Assignment {
         }
     }
 
-    /// Moves a steering entry with its flows to a queue.
+    /// Moves a steering entry and its flows to a queue.
     pub(super) fn move_entry(&mut self, entry: EntryId, queue: RxQueueId) {
         let members: Vec<Slot> = self.entries.members(entry).collect();
         for slot in &members {
@@ -339,11 +354,11 @@ impl Assignment {
     }
 }
 
-/// The queues of the indirection table's entries before any flow has come.
+/// The initial queues of the indirection table's entries.
 fn first_indirection(nic: &Nic, usable: &[RxQueueId], width: usize) -> Vec<RxQueueId> {
     let Some(rss) = &nic.rss else { return Vec::new() };
     let reach = rss.queues.min(width as u32);
-    // A table that cannot be set is the driver's: entry modulo queues (Linux: ethtool_rxfh_indir_default).
+    // A fixed table is the driver's: entry modulo queues (Linux: ethtool_rxfh_indir_default).
     let reachable = |queue: &RxQueueId| rss.indirection_settable && queue.0 < reach;
     let mut round: Vec<RxQueueId> = usable.iter().copied().filter(reachable).collect();
     if round.is_empty() {

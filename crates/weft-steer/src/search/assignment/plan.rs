@@ -1,4 +1,4 @@
-//! From an assignment to rules, the indirection table, and what was given up.
+//! Conversion of an assignment into rules, the indirection table and the plan's degradations.
 
 use super::{Assignment, EntryId, RuleNeed, Slot};
 use crate::nic::Order;
@@ -8,7 +8,7 @@ use crate::search::parts::table_order::rule_to_set;
 use crate::search::types::{Degradation, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Misplaced flows by what has them.
+/// Numbers of misplaced flows by cause.
 #[derive(Default)]
 struct Misplaced {
     hash: u32,
@@ -17,12 +17,12 @@ struct Misplaced {
     ruled: u32,
     /// By class.
     foreign: BTreeMap<String, u32>,
-    /// Those that need another mask than a table has, by table.
+    /// Flows that need another mask than a table has, by table.
     masks: BTreeMap<String, u32>,
 }
 
 impl Assignment {
-    /// Where a flow is received.
+    /// Returns the placement of a flow.
     pub(in crate::search) fn placement(&self, slot: Slot) -> Placement {
         let Some(entry) = self.entry_of(slot).map(|entry| self.entry(entry)) else {
             return Placement::Spread;
@@ -35,8 +35,8 @@ impl Assignment {
         }
     }
 
-    /// Rules in the order in which they must be added: in tables where the first counts, those that test more bits first, and the other
-    /// way round where the last does.
+    /// Returns the rules in the order of their addition. In tables where the oldest rule wins, rules that test more bits come
+    /// first; in tables where the newest wins, they come last.
     pub(in crate::search) fn configuration(&self) -> Configuration {
         // Each with the bits that it tests, which a sort asks for many times.
         let rule = |entry: EntryId| {
@@ -49,7 +49,7 @@ impl Assignment {
         rules.sort_unstable_by(|(a_bits, a), (b_bits, b)| {
             a.table.cmp(&b.table).then_with(|| {
                 let newest = self.nic.table(a.table).is_some_and(|table| table.order == Order::Newest);
-                // The rule that counts first, as `SteeringEntries::precedence` has it.
+                // The rule with precedence, as in `SteeringEntries::precedence`.
                 let first = b_bits.cmp(a_bits).then_with(|| a.headers.cmp(&b.headers));
                 if newest { first.reverse() } else { first }
             })
@@ -65,7 +65,7 @@ impl Assignment {
         Configuration { rules, contexts, key: self.hash.key().clone() }
     }
 
-    /// What was given up, with `limit` flows that an event may move.
+    /// Returns the degradations; `limit` is the number of flows that an event may move.
     pub(in crate::search) fn degradations(&self, limit: Option<u32>) -> Vec<Degradation> {
         let misplaced = self.misplaced();
         let Misplaced { hash, default, spread, ruled, foreign, masks } = misplaced;
@@ -117,7 +117,7 @@ impl Assignment {
         out
     }
 
-    /// Flows that share rules that the planner made for that.
+    /// Counts flows that share rules made for sharing.
     fn shared(&self) -> Option<Degradation> {
         let (mut flows, mut rules) = (0, 0);
         for number in self.entries.wide_rules() {
@@ -131,7 +131,7 @@ impl Assignment {
         (rules > 0).then_some(Degradation::Aggregated { flows, rules })
     }
 
-    /// Flows of which a rule takes only a part, to another queue than the flow's.
+    /// The number of flows of which a rule sends only a part to another queue than the flow's.
     fn captured(&self) -> u32 {
         let mut flows = BTreeSet::new();
         if self.entries.wide_rules().next().is_none() {
@@ -144,11 +144,11 @@ impl Assignment {
         flows.len() as u32
     }
 
-    /// Whether a rule takes a part of a flow's packets to another queue.
+    /// Whether a rule sends a part of a flow's packets to another queue.
     fn takes_a_part(&self, number: EntryId, slot: Slot) -> bool {
         let (entry, flow) = (self.entry(number), self.flow(slot));
         let Some(headers) = entry.rule().map(|rule| rule.headers) else { return false };
-        // Of nested flows the inner one has its packets: that is meant. Only flows that cross the rule lose some.
+        // Nested flows are intended: the inner one has its packets. Only flows that cross the rule lose some.
         let crosses = !flow.headers.is_disjoint(&headers)
             && !headers.covers(&flow.headers)
             && !flow.headers.covers(&headers);

@@ -1,4 +1,4 @@
-//! Rules: setting them, taking them away, and which flows then go where.
+//! Adding and removing rules, and the reassignment of flows.
 
 use super::{Assignment, EntryId, Slot};
 use crate::search::parts::entries::PlannedRule;
@@ -7,14 +7,14 @@ use weft_packet::HeaderMatch;
 use weft_units::RxQueueId;
 
 impl Assignment {
-    /// The steering entry that the NIC would use for a flow, as rules are now: the rule that takes its packets, else what it has without
-    /// rules.
+    /// Returns the steering entry that the NIC would use for a flow under the current rules: the rule that matches its packets,
+    /// otherwise its entry without rules.
     pub(super) fn effective(&self, slot: Slot) -> EntryId {
         let flow = self.flow(slot);
         self.entries.rule_for(&flow.headers).unwrap_or(flow.base)
     }
 
-    /// Frees a rule that has no flows.
+    /// Frees a rule without flows.
     pub(super) fn drop_if_unused(&mut self, entry: EntryId) {
         if let Some(rule) = self.entries.remove_unused_rule(entry) {
             self.capacity.release(rule.table);
@@ -26,8 +26,8 @@ impl Assignment {
         if self.entries.rule_of(&headers).is_some() || !self.capacity.any_room() {
             return None;
         }
-        // Rules that hold this one's packets must be met later, or in the same table, where those with more bits go first; and those
-        // that it holds or meets must not be met later than it.
+        // Rules that cover this one must be met later, or be in the same table, where rules with more bits have precedence. Rules
+        // that it covers or intersects must not be met later than it.
         let order = |rule: &EntryId| self.entries.precedence(*rule).0;
         let covering = self.entries.wide_covering(&headers);
         let limit = covering.iter().map(order).min().unwrap_or(u32::MAX);
@@ -43,7 +43,7 @@ impl Assignment {
         Some(self.entries.add_rule(rule, queue))
     }
 
-    /// Adds a rule and gives it all the flows that the NIC then gives it; whether a table took it.
+    /// Adds a rule, and attaches all flows that the NIC then sends to it; returns whether a table took it.
     pub(super) fn add_rule(&mut self, headers: HeaderMatch, queue: RxQueueId) -> bool {
         let shape = RuleShape::of(&headers);
         let Some(rule) = self.new_rule(headers, shape, queue) else { return false };
@@ -51,7 +51,7 @@ impl Assignment {
             let order = self.entries.precedence(rule).0;
             for slot in self.flows.meeting(&headers) {
                 if let Some(other) = self.entry_of(slot).filter(|entry| *entry != rule) {
-                    // A rule that packets meet later than this one would never be met.
+                    // A covered rule that packets meet later than this one would never match.
                     let inside = self.entry(other).rule().is_some_and(|own| headers.covers(&own.headers));
                     if inside && self.entries.precedence(other).0 > order {
                         self.retire(other);
@@ -63,7 +63,7 @@ impl Assignment {
         true
     }
 
-    /// Takes a rule away; its flows get what the NIC then uses for them.
+    /// Removes a rule; the NIC's next choice receives its flows.
     fn retire(&mut self, rule: EntryId) {
         let members: Vec<Slot> = self.entries.members(rule).collect();
         members.iter().for_each(|slot| self.detach(*slot));
@@ -86,7 +86,7 @@ impl Assignment {
         self.attach(slot, to);
     }
 
-    /// Brings a flow to a queue by a rule of its own: the one that it has, or a new one. Whether it is there.
+    /// Sends a flow to a queue by its own rule, an existing or a new one; returns whether that succeeded.
     pub(in crate::search) fn pin(&mut self, slot: Slot, queue: RxQueueId) -> bool {
         if self.has_own_rule(slot) {
             let own = self.entry_of(slot).and_then(|entry| Some((entry, self.entry(entry).rule()?.table)));
@@ -105,7 +105,7 @@ impl Assignment {
         true
     }
 
-    /// Takes a flow's own rule away.
+    /// Removes a flow's own rule.
     pub(super) fn unpin(&mut self, slot: Slot) {
         if self.has_own_rule(slot)
             && let Some(rule) = self.entry_of(slot)

@@ -1,17 +1,18 @@
-//! Rules shared out among the groups, when there are fewer than flows need.
+//! Distribution of rules among the groups when flows need more than are left.
 
 use super::{Assignment, RuleNeed, Slot};
 use crate::search::parts::moves::Budget;
 
-/// Rules that are shared out by looking at all ways; more go to the most urgent flows.
+/// The maximum number of rules that are distributed optimally; beyond it, the most urgent flows get them.
 const SHARED_OUT_MAX: usize = 512;
 
-/// The least sum of costs for a number of rules, and how many of them each group has.
+/// The minimum sum of costs for a number of rules, and the number of rules of each group.
 type Share = Option<(f64, Vec<usize>)>;
 
 impl Assignment {
-    /// When fewer rules are left than flows need, shares them out among the groups. Every flow without one is one violation, so that only
-    /// values tell the ways apart: the best sum of what each group's cost is with so many rules (a knapsack).
+    /// Distributes the remaining rules among the groups if flows need more. Every flow without a rule is one violation, so only
+    /// values distinguish the distributions. The best one minimises the sum of the groups' costs for their numbers of rules (a
+    /// knapsack problem).
     pub(super) fn fix_scarce(&mut self) {
         let room = self.capacity.room() as usize;
         let groups = self.loads.group_count();
@@ -35,7 +36,7 @@ impl Assignment {
         }
     }
 
-    /// A group's variance when none, one, two and so on of these flows come to its least loaded queues.
+    /// Returns a group's variance after none, one, two and so on of these flows were moved to its least loaded queues.
     fn costs(&self, group: usize, slots: &[Slot]) -> Vec<f64> {
         let mut loads = self.loads.group(group).clone();
         let count = loads.queues().len() as f64;
@@ -53,7 +54,8 @@ impl Assignment {
     }
 }
 
-/// The best ways to use none, one, two and so on of the rules, with one group more. `costs` are that group's by its number of rules.
+/// Adds a group to the best distributions of none, one, two and so on of the rules. `costs` are the group's by its number of
+/// rules.
 fn with_group(best: &[Share], costs: &[f64]) -> Vec<Share> {
     let mut next: Vec<Share> = vec![None; best.len()];
     for (used, before) in best.iter().enumerate() {

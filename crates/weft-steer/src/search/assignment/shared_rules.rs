@@ -1,15 +1,16 @@
-//! One rule for several flows, when there are more flows that need one than rules.
+//! Shared rules: one rule for several flows when flows need more rules than are left.
 
 use super::{Assignment, RuleNeed, Slot};
 use std::collections::BTreeMap;
 use weft_packet::header_match::{Field, HeaderMatch};
 
-/// Flows that masks are compared by.
+/// The maximum number of flows by which masks are compared.
 const SAMPLE: usize = 4_096;
 
 impl Assignment {
-    /// When flows that are not where they must be need more rules than there are, gives some of them rules with fewer bits: of the
-    /// masks that tables take, the one that keeps most rules apart while all fit. A rule never holds flows of another group.
+    /// Gives some misplaced flows shared rules with fewer tested bits if they need more rules than are left. Among the masks that
+    /// tables accept, the best one keeps the most rules distinct while all fit. A shared rule never matches flows of another
+    /// group.
     pub(super) fn share_rules(&mut self) {
         let room = self.capacity.room();
         if room == 0 || self.candidates.without_rule_count() as u64 <= room {
@@ -21,7 +22,7 @@ impl Assignment {
             .filter(|slot| self.flow(*slot).exact && self.flow(*slot).preferred_queue.is_none())
             .collect();
         let mut masks = self.masks(&slots, room);
-        // Masks that fit first, the finest of them first; then those that do not, the coarsest first.
+        // Masks that fit come first, the finest before others; then those that do not fit, the coarsest before others.
         masks.sort_by_key(|(rules, mask)| {
             (*rules > room, if *rules > room { *rules } else { u64::MAX - rules }, *mask)
         });
@@ -32,7 +33,7 @@ impl Assignment {
         }
     }
 
-    /// Masks with the number of rules that they would need.
+    /// Returns masks with the number of rules that they would need.
     fn masks(&self, slots: &[Slot], room: u64) -> Vec<(u64, HeaderMatch)> {
         let step = slots.len().div_ceil(SAMPLE).max(1);
         let sample: Vec<HeaderMatch> =
@@ -43,7 +44,7 @@ impl Assignment {
             let mut keys: Vec<HeaderMatch> = sample.iter().map(|headers| headers.under(&mask)).collect();
             keys.sort_unstable();
             keys.dedup();
-            // A sample's keys are as many as the whole's when they repeat, and grow with it when they do not.
+            // If the sample's keys repeat, the whole has as many; otherwise their number grows with the sample.
             let repeat = keys.len() * 2 < sample.len();
             let rules = if repeat { keys.len() } else { keys.len() * step } as u64;
             out.push((rules, mask));
@@ -52,7 +53,8 @@ impl Assignment {
         out
     }
 
-    /// Sets rules under a mask, those with the most flows first, until the rest has room for rules of its own. Whether any was set.
+    /// Adds rules under a mask, those with the most flows first, until the remaining flows have room for their own rules. Returns
+    /// whether any was added.
     fn share_under(&mut self, slots: &[Slot], mask: &HeaderMatch) -> bool {
         let mut parts: BTreeMap<HeaderMatch, Vec<Slot>> = BTreeMap::new();
         for slot in slots {
@@ -76,7 +78,7 @@ impl Assignment {
         any
     }
 
-    /// Whether a rule takes no packets but of one group's flows.
+    /// Whether a rule matches only packets of one group's flows.
     fn is_pure(&mut self, headers: &HeaderMatch, group: usize) -> bool {
         let meeting = self.flows.meeting(headers);
         meeting.into_iter().all(|slot| {
@@ -86,7 +88,8 @@ impl Assignment {
     }
 }
 
-/// Fewer bits than a five-tuple's: all subsets of its fields, and fewer low bits of a port or high ones of an address.
+/// Returns masks with fewer bits than a five-tuple's: all subsets of its fields, and fewer low bits of a port or high bits of an
+/// address.
 fn candidates(mask: &HeaderMatch) -> Vec<HeaderMatch> {
     const FIELDS: [Field; 5] =
         [Field::SrcIp, Field::DstIp, Field::SrcPort, Field::DstPort, Field::IpProtocol];

@@ -1,4 +1,4 @@
-//! The search from scratch for policies with a layout: entries of the indirection table and flows go to the least loaded queues of
+//! Initial assignments for policies with a layout. Indirection table entries and flows are assigned to the least loaded queues of
 //! their groups, the heaviest first (Graham's LPT rule: "Bounds on multiprocessing timing anomalies", 1969).
 
 use super::{Assignment, Slot};
@@ -8,25 +8,26 @@ use crate::search::parts::moves::Budget;
 use std::collections::BTreeMap;
 use weft_units::RxQueueId;
 
-/// How to begin.
+/// The method of an initial assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) enum Start {
-    /// The hash carries all it can, and rules correct it: the fewest rules.
+    /// The hash carries as much as possible, and rules correct it: the fewest rules.
     Hash,
-    /// Rules for all flows that they suffice for, the heaviest first.
+    /// Rules for as many flows as possible, the heaviest first.
     Heaviest,
-    /// The same, in the order given: what Dragonet's greedy search arrives at.
+    /// As [`Start::Heaviest`], in the given order: the result of Dragonet's greedy search.
     Given,
-    /// As [`Start::Hash`], with the entries' queues given by a number with as many digits as there are entries, in the base of the queues.
+    /// As [`Start::Hash`], with the entries' queues encoded as a number: one digit per entry, in the base of the number of
+    /// queues.
     Entries(u32),
 }
 
 impl Assignment {
-    /// Assigns all flows, none of which has a steering entry yet.
+    /// Assigns all flows. None may have a steering entry yet.
     pub(in crate::search) fn assign(&mut self, start: Start, order: &[Slot]) {
         let header_matches: Vec<_> = order.iter().map(|slot| self.flow(*slot).headers).collect();
         self.capacity.prepare(header_matches.iter(), header_matches.len());
-        // Listening sockets first: a hash spreads what belongs to one queue.
+        // Listening sockets come first: the hash spreads flows that belong to one queue.
         for slot in order {
             if !self.flow(*slot).exact {
                 self.settle(*slot);
@@ -56,12 +57,12 @@ impl Assignment {
         }
         self.fix_misplaced(&Budget::ALL);
         self.balance(&Budget::ALL);
-        // A mask that was meant for more flows than came to need rules leaves the table to others.
+        // A mask prepared for more flows than finally need rules leaves its table to others.
         self.capacity.forget_unused_masks();
         self.fix_misplaced(&Budget::ALL);
     }
 
-    /// How many ways there are to give entries queues, if there are at most so many.
+    /// Returns the number of ways to assign queues to entries, if it is at most `most`.
     pub(in crate::search) fn ways(&self, most: u32) -> Option<u32> {
         let entries = self.movable_entries().count() as u32;
         let queues = u32::try_from(self.reach().len()).ok().filter(|queues| *queues > 0)?;
@@ -77,8 +78,8 @@ impl Assignment {
         }
     }
 
-    /// Gives each entry of the indirection table a queue: the queue that most of its flows prefer, else the least loaded one of those where
-    /// fewest of its flows are forbidden. Heavy entries go first.
+    /// Assigns a queue to each indirection table entry: the queue that most of its flows prefer, otherwise the least loaded one
+    /// among those that forbid the fewest of its flows. Heavy entries come first.
     fn assign_entries(&mut self, order: &[Slot]) {
         if self.movable_entries().next().is_none() {
             return;
@@ -104,7 +105,7 @@ impl Assignment {
                 continue;
             }
             let least = zones.iter().map(&forbidden).min();
-            // Entries without flows are for flows to come: the first zones are those of flows without a class.
+            // Entries without flows serve future flows: the first zones are those of flows without a class.
             let best = (0..zones.len())
                 .filter(|zone| Some(forbidden(&zones[*zone])) == least)
                 .filter(|zone| {
@@ -121,7 +122,7 @@ impl Assignment {
         }
     }
 
-    /// What flows without rules each entry has.
+    /// Returns each entry's flows without rules.
     fn contents(&self, order: &[Slot]) -> Vec<Content> {
         let mut contents = vec![Content::default(); self.entries.indirection_len() as usize];
         for slot in order {
@@ -139,7 +140,7 @@ impl Assignment {
         contents
     }
 
-    /// The queues that entries can name, those of the same groups together, with the loads that they have by rules.
+    /// Returns the queues that entries can name, grouped by their sets of groups, with their loads by rules.
     fn zones(&self) -> Vec<Zone> {
         let mut zones: BTreeMap<Vec<usize>, Vec<RxQueueId>> = BTreeMap::new();
         for queue in self.reach() {
@@ -163,9 +164,9 @@ impl Assignment {
 /// The flows of an entry.
 #[derive(Clone, Debug, Default)]
 struct Content {
-    /// Number and load of those that may be anywhere in their group's queues.
+    /// Number and load of flows without a preferred queue, by group.
     groups: BTreeMap<usize, (u32, u64)>,
-    /// Number of those that have a preferred queue, by that queue.
+    /// Number of flows with a preferred queue, by that queue.
     preferred: BTreeMap<RxQueueId, u32>,
 }
 
@@ -179,7 +180,7 @@ impl Content {
     }
 }
 
-/// Queues of the same groups.
+/// Queues that belong to the same groups.
 struct Zone {
     groups: Vec<usize>,
     loads: GroupLoads,

@@ -1,34 +1,33 @@
-//! Flows that the search may want to move: those that are misplaced, the most urgent first, and those that balancing can take from a
-//! queue, by load.
+//! Candidates for a move: misplaced flows by urgency, and flows that balancing can take from a queue, by load.
 
 use super::ids::Slot;
 use std::collections::BTreeSet;
 use weft_units::RxQueueId;
 
-/// What moving a flow takes.
+/// The rule that moving a flow requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) enum RuleNeed {
-    /// Nothing new: it has a rule for itself.
+    /// No new rule: the flow has its own.
     OwnRule,
-    /// A rule.
+    /// A new rule.
     NewRule,
 }
 
-/// How a flow stands.
+/// The state of a flow with respect to moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) enum Standing {
-    /// It is placed as preferred and cannot be moved, or need not be.
+    /// Well placed; it cannot or need not be moved.
     Fixed,
     /// Balancing can take it from this queue.
     Movable { group: usize, queue: RxQueueId, load: u64, need: RuleNeed },
-    /// It is not where it must be.
+    /// On the wrong queue.
     Misplaced { urgency: u64, need: RuleNeed },
 }
 
 /// A misplaced flow with its urgency.
 pub(in crate::search) type Urgent = (u64, Slot);
 
-/// Flows of a kind, those that have rules of their own apart from others.
+/// Flows of a kind, divided by whether they have their own rules.
 #[derive(Clone, Debug, Default)]
 struct ByNeed {
     own_rule: BTreeSet<(u64, Slot)>,
@@ -51,7 +50,7 @@ impl ByNeed {
     }
 }
 
-/// The flows that may be moved.
+/// The candidates for a move.
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct Candidates {
     /// By slot.
@@ -63,7 +62,7 @@ pub(in crate::search) struct Candidates {
 }
 
 impl Candidates {
-    /// No flow is movable or misplaced.
+    /// Creates an empty set.
     pub(in crate::search) fn new(groups: usize, width: usize) -> Self {
         Self { movable: vec![vec![ByNeed::default(); width]; groups], ..Self::default() }
     }
@@ -90,7 +89,7 @@ impl Candidates {
         }
     }
 
-    /// Takes a flow out; without effect when it has left.
+    /// Removes a flow; no effect if it is not present.
     pub(in crate::search) fn leave(&mut self, slot: Slot) {
         let Some(standing) = self.standings.get_mut(slot.index()) else { return };
         match core::mem::replace(standing, Standing::Fixed) {
@@ -104,12 +103,12 @@ impl Candidates {
         }
     }
 
-    /// How many flows are misplaced.
+    /// The number of misplaced flows.
     pub(in crate::search) fn misplaced_count(&self) -> usize {
         self.misplaced.own_rule.len() + self.misplaced.new_rule.len()
     }
 
-    /// How many misplaced flows need a rule.
+    /// The number of misplaced flows that need a rule.
     pub(in crate::search) fn without_rule_count(&self) -> usize {
         self.misplaced.new_rule.len()
     }
@@ -119,13 +118,14 @@ impl Candidates {
         self.misplaced.get(need).iter().map(|(_, slot)| *slot)
     }
 
-    /// The most urgent misplaced flow with this need, or the one next to `after`. A walk in these steps may move flows between them.
+    /// Returns the most urgent misplaced flow with this need, or the next one after `after`. Flows may be moved between such
+    /// calls.
     pub(in crate::search) fn most_urgent(&self, need: RuleNeed, after: Option<Urgent>) -> Option<Urgent> {
         let below = after.unwrap_or((u64::MAX, Slot::MAX));
         self.misplaced.get(need).range(..below).next_back().copied()
     }
 
-    /// A group's movable flows on a queue with this need, the lightest first, with their loads.
+    /// A group's movable flows on a queue with this need and their loads, the lightest first.
     pub(in crate::search) fn lightest(
         &self,
         group: usize,
@@ -135,8 +135,8 @@ impl Candidates {
         self.movable[group][queue.index()].get(need).iter().copied()
     }
 
-    /// Of a group's movable flows on a queue with this need, the one that lessens the variance most when it goes to a queue with a load
-    /// that is less by `gap`, and by how much: half of the gap is best.
+    /// Returns the best of a group's movable flows on a queue with this need, and the reduction of the variance. The target's
+    /// load is less by `gap`; a flow of half the gap is ideal.
     pub(in crate::search) fn best_to_move(
         &self,
         group: usize,

@@ -1,5 +1,5 @@
-//! What is left of a NIC's filter tables, in constant time per question: the hot path's counterpart of [`crate::nic::Usage`], with
-//! which the tests compare it.
+//! The remaining capacity of a NIC's filter tables, with queries in constant time: the fast counterpart of [`crate::nic::Usage`],
+//! against which it is tested.
 
 use super::ids::RuleShape;
 use super::table_order::{rule_to_set, table_order};
@@ -9,44 +9,45 @@ use std::sync::Arc;
 use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::RxQueueId;
 
-/// Header matches that are looked at to choose among tables that exclude each other, and a mask where there is one for all rules.
+/// The maximum number of header matches examined to choose among tables that exclude each other, and a mask for tables with a
+/// single one.
 const SAMPLE: usize = 4_096;
 
 #[derive(Clone, Debug, Default)]
 struct Held {
     rules: u32,
-    /// The mask of all rules, where there can only be one.
+    /// The mask of all rules, for a table with a single mask.
     mask: Option<HeaderMatch>,
-    /// Answers to whether rules with a mask can be held at all, the queue aside.
+    /// Cached answers to whether rules with a mask fit the table, apart from the queue.
     known: BTreeMap<(HeaderMatch, Option<u16>), bool>,
     enabled: bool,
-    /// Place in the order in which packets meet the tables.
+    /// Position in the order in which packets meet the tables.
     order: u32,
 }
 
-/// Which filter tables are used.
+/// The filter tables that a plan uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) enum TableChoice {
-    /// Those that a driver offers.
+    /// Tables that a driver offers.
     Offered,
-    /// Also those that no driver offers.
+    /// All tables, including those that no driver offers.
     All,
 }
 
-/// The rules that a NIC's filter tables hold and can take.
+/// The rules that a NIC's filter tables hold and can still take.
 #[derive(Clone, Debug)]
 pub(in crate::search) struct RuleCapacity {
     nic: Arc<Nic>,
     held: Vec<Held>,
     pool_used: Vec<u32>,
-    /// Tables by preference for rules without wildcards: those that can do least else first.
+    /// Tables in order of preference for rules without wildcards: the least capable first.
     order: Vec<TableId>,
-    /// Tables for rules with wildcards: those that packets meet last first, so that rules without go before them.
+    /// Tables for rules with wildcards: those that packets meet last come first, so that exact rules are met earlier.
     last_first: Vec<TableId>,
 }
 
 impl RuleCapacity {
-    /// Empty tables.
+    /// Creates empty tables.
     pub(in crate::search) fn new(nic: Arc<Nic>, tables: TableChoice) -> Self {
         let place = table_order(&nic);
         let held: Vec<Held> = nic
@@ -76,13 +77,13 @@ impl RuleCapacity {
         &self.held[usize::from(id.0)]
     }
 
-    /// The place of a table in the order in which packets meet them.
+    /// The position of a table in the order in which packets meet the tables.
     pub(in crate::search) fn order_of(&self, id: TableId) -> u32 {
         self.held(id).order
     }
 
-    /// Decides, for all the header matches that are to have rules, which of tables that exclude each other are used, and which mask a table has
-    /// that has one for all. Tables must be empty.
+    /// Chooses, for all header matches that need rules, among tables that exclude each other, and the mask of tables with a
+    /// single mask. Tables must be empty.
     pub(in crate::search) fn prepare<'a>(
         &mut self,
         header_matches: impl Iterator<Item = &'a HeaderMatch>,
@@ -126,7 +127,7 @@ impl RuleCapacity {
         self.last_first.retain(|id| held[usize::from(id.0)].enabled);
     }
 
-    /// Whether a table could hold a rule for the header match if it were empty.
+    /// Whether an empty table could hold a rule for the header match.
     fn ever_in(&mut self, id: TableId, headers: &HeaderMatch) -> bool {
         let table = &self.nic.tables[usize::from(id.0)];
         let held = &mut self.held[usize::from(id.0)];
@@ -134,8 +135,8 @@ impl RuleCapacity {
             return false;
         }
         let ask = |table: &Table| table.takes(&rule_to_set(table, id, *headers, RxQueueId(0))).is_ok();
-        // Beside the mask, the Ethernet type decides: masks of addresses are read by it, and kinds of packets mostly go by it. Where kinds
-        // go by more than that, each header match is asked for.
+        // Beside the mask, the Ethernet type decides: it gives masks of addresses their meaning, and most restrictions are on it.
+        // If a restriction tests more, each header match is checked.
         let ether_type = HeaderMatch::ALL.exact(Field::EtherType, 0);
         if table.within.iter().any(|within| !within.fewer_bits(&ether_type)) {
             return ask(table);
@@ -143,19 +144,19 @@ impl RuleCapacity {
         *held.known.entry((headers.mask_only(), headers.ether_type())).or_insert_with(|| ask(table))
     }
 
-    /// Tables without rules take any mask, whatever [`Tables::prepare`] said.
+    /// Lets tables without rules take any mask, regardless of [`Tables::prepare`].
     pub(in crate::search) fn forget_unused_masks(&mut self) {
         for held in self.held.iter_mut().filter(|held| held.rules == 0) {
             held.mask = None;
         }
     }
 
-    /// Whether some table could hold a rule for the header match if it were empty.
+    /// Whether some empty table could hold a rule for the header match.
     pub(in crate::search) fn ever(&mut self, headers: &HeaderMatch) -> bool {
         (0..self.order.len()).any(|index| self.ever_in(self.order[index], headers))
     }
 
-    /// Rules that a table can still take.
+    /// The number of rules that a table can still take.
     pub(in crate::search) fn room_in(&self, id: TableId) -> u32 {
         let table = &self.nic.tables[usize::from(id.0)];
         let held = self.held(id);
@@ -169,12 +170,12 @@ impl RuleCapacity {
         table.capacity.saturating_sub(held.rules).saturating_add(shared)
     }
 
-    /// Rules that all tables can still take; what several share counts for each.
+    /// The number of rules that all tables can still take; a shared budget counts for each of its tables.
     pub(in crate::search) fn room(&self) -> u64 {
         self.order.iter().map(|id| u64::from(self.room_in(*id))).sum()
     }
 
-    /// Whether some table has room.
+    /// Whether some table can take another rule.
     pub(in crate::search) fn any_room(&self) -> bool {
         self.order.iter().any(|id| self.room_in(*id) > 0)
     }
@@ -184,7 +185,7 @@ impl RuleCapacity {
         self.nic.table(id).is_some_and(|table| queue <= table.last_queue)
     }
 
-    /// The table for a rule, between two places in the order in which packets meet them, ends included.
+    /// Returns a table for a rule, between two positions in the order in which packets meet the tables, ends included.
     pub(in crate::search) fn find(
         &mut self,
         headers: &HeaderMatch,
@@ -220,7 +221,7 @@ impl RuleCapacity {
         })
     }
 
-    /// Tables with one mask, which is another one than the header match's.
+    /// Returns a table whose single mask differs from the header match's.
     pub(in crate::search) fn other_mask(&mut self, headers: &HeaderMatch) -> Option<TableId> {
         let mask = headers.mask_only();
         let ids = self.order.clone();
@@ -232,7 +233,7 @@ impl RuleCapacity {
         })
     }
 
-    /// A rule comes to a table that [`RuleCapacity::find`] gave.
+    /// Counts a rule added to a table returned by [`RuleCapacity::find`].
     pub(in crate::search) fn take(&mut self, id: TableId, headers: &HeaderMatch) {
         let table = &self.nic.tables[usize::from(id.0)];
         let held = &mut self.held[usize::from(id.0)];
@@ -245,7 +246,7 @@ impl RuleCapacity {
         }
     }
 
-    /// A rule leaves. A table with one mask takes any again when its last rule has left.
+    /// Counts a removed rule. A table with a single mask accepts any mask after its last rule is removed.
     pub(in crate::search) fn release(&mut self, id: TableId) {
         let table = &self.nic.tables[usize::from(id.0)];
         let held = &mut self.held[usize::from(id.0)];
@@ -260,7 +261,7 @@ impl RuleCapacity {
         }
     }
 
-    /// The tables that are used.
+    /// The tables in use.
     pub(in crate::search) fn order(&self) -> &[TableId] {
         &self.order
     }
@@ -324,7 +325,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is found, [`Usage`] admits, and its room is the same.
+        /// Checks that [`Usage`] admits every table found, and that both report the same room.
         #[test]
         fn usage_admits_what_is_found(nic in some_nic(), ports in proptest::collection::btree_set(0u16..40, 0..30)) {
             let mut capacity = capacity(&nic);

@@ -1,5 +1,6 @@
-//! Steering entries: all that sends packets to a queue as one. A rule, an entry of the indirection table, the default queue, or the hash
-//! as a whole for flows with wildcards. A flow has one steering entry; moving the entry moves all of its flows.
+//! Steering entries: the units that send packets to a queue. An entry is a rule, an entry of the indirection table, the default
+//! queue, or the hash as a whole (for flows with wildcards). A flow has one steering entry; moving the entry moves all of its
+//! flows.
 
 use super::header_index::HeaderIndex;
 use super::ids::{EntryId, QueueChange, RuleShape, Slot};
@@ -10,23 +11,23 @@ use std::collections::BTreeSet;
 use weft_packet::HeaderMatch;
 use weft_units::RxQueueId;
 
-/// No flow, no entry.
+/// The end of a list: no flow or no entry.
 const NONE: u32 = u32::MAX;
 
-/// A rule, as far as searches go.
+/// The planner's view of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) struct PlannedRule {
     /// Its table.
     pub(in crate::search) table: TableId,
-    /// The place of its table in the order in which packets meet them.
+    /// The position of its table in the order in which packets meet the tables.
     pub(in crate::search) order: u32,
-    /// The packets that it takes.
+    /// The packets that it matches.
     pub(in crate::search) headers: HeaderMatch,
     /// Whether it has wildcards.
     pub(in crate::search) shape: RuleShape,
 }
 
-/// What a steering entry is.
+/// The kind of a steering entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) enum Kind {
     /// The default queue.
@@ -54,22 +55,22 @@ impl SteeringEntry {
         Self { kind, queue, first: NONE, flows: 0 }
     }
 
-    /// What it is.
+    /// Returns its kind.
     pub(in crate::search) const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its queue; none when it spreads packets.
+    /// Returns its queue; `None` if it spreads packets.
     pub(in crate::search) const fn queue(&self) -> Option<RxQueueId> {
         self.queue
     }
 
-    /// How many flows it has.
+    /// The number of its flows.
     pub(in crate::search) const fn flows(&self) -> u32 {
         self.flows
     }
 
-    /// The rule, if it is one.
+    /// Returns the rule, if the entry is one.
     pub(in crate::search) const fn rule(&self) -> Option<&PlannedRule> {
         match &self.kind {
             Kind::Rule(rule) => Some(rule),
@@ -78,13 +79,13 @@ impl SteeringEntry {
     }
 }
 
-/// A flow's place among the flows of its steering entry.
+/// A flow's link in the list of its steering entry.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     entry: u32,
     previous: u32,
     next: u32,
-    /// The queue of the entry that it had last.
+    /// The queue of its previous entry.
     last_queue: Option<RxQueueId>,
 }
 
@@ -99,17 +100,17 @@ pub(in crate::search) struct SteeringEntries {
     free: Vec<EntryId>,
     /// By slot.
     links: Vec<Link>,
-    /// How many entries the indirection table has.
+    /// Number of entries of the indirection table.
     indirection: u32,
-    /// The rule of a header match.
+    /// The rule of each header match.
     rules: HashMap<HeaderMatch, EntryId, FixedState>,
-    /// Rules that hold more than one five-tuple, by their packets and by number.
+    /// Rules that match more than one five-tuple, by their packets and by number.
     wide: HeaderIndex,
     wide_rules: BTreeSet<EntryId>,
 }
 
 impl SteeringEntries {
-    /// No flows and no rules. `indirection` are the queues of the indirection table's entries.
+    /// Creates the entries without flows or rules. `indirection` has the queues of the indirection table's entries.
     pub(in crate::search) fn new(default: RxQueueId, indirection: &[RxQueueId]) -> Self {
         let mut entries =
             vec![SteeringEntry::new(Kind::Default, Some(default)), SteeringEntry::new(Kind::Spread, None)];
@@ -140,42 +141,42 @@ impl SteeringEntries {
         (0..self.indirection).map(EntryId::indirection)
     }
 
-    /// How many entries the indirection table has.
+    /// The number of entries of the indirection table.
     pub(in crate::search) const fn indirection_len(&self) -> u32 {
         self.indirection
     }
 
-    /// All rules, in no order.
+    /// All rules, in no particular order.
     pub(in crate::search) fn rules(&self) -> impl Iterator<Item = EntryId> + '_ {
         self.rules.values().copied()
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub(in crate::search) fn rule_count(&self) -> usize {
         self.rules.len()
     }
 
-    /// The rules that hold more than one five-tuple, ascending.
+    /// The rules that match more than one five-tuple, ascending.
     pub(in crate::search) fn wide_rules(&self) -> impl Iterator<Item = EntryId> + '_ {
         self.wide_rules.iter().copied()
     }
 
-    /// The rule of just these packets.
+    /// Returns the rule of exactly these packets.
     pub(in crate::search) fn rule_of(&self, headers: &HeaderMatch) -> Option<EntryId> {
         self.rules.get(headers).copied()
     }
 
-    /// The rules with wildcards that hold all of these packets.
+    /// Returns the rules with wildcards that match all of these packets.
     pub(in crate::search) fn wide_covering(&self, headers: &HeaderMatch) -> Vec<EntryId> {
         self.wide.covering(headers).into_iter().map(EntryId).collect()
     }
 
-    /// The rules with wildcards that have some of these packets, ascending.
+    /// Returns the rules with wildcards that match some of these packets, ascending.
     pub(in crate::search) fn wide_meeting(&mut self, headers: &HeaderMatch) -> Vec<EntryId> {
         self.wide.meeting(headers).into_iter().map(EntryId).collect()
     }
 
-    /// The rule that takes these packets: the one for just them, else of those that hold them the one that is met first.
+    /// Returns the rule that these packets reach: the exact one, otherwise the first one met among those that match them all.
     pub(in crate::search) fn rule_for(&self, headers: &HeaderMatch) -> Option<EntryId> {
         self.rule_of(headers).or_else(|| {
             let covering = self.wide.covering(headers).into_iter().map(EntryId);
@@ -183,7 +184,7 @@ impl SteeringEntries {
         })
     }
 
-    /// What sorts entries as packets meet them: rules by table, then those that test more bits first.
+    /// Returns the sort key of precedence: rules by table, then by the number of tested bits, the most first.
     pub(in crate::search) fn precedence(&self, entry: EntryId) -> (u32, u32, HeaderMatch) {
         match self.get(entry).kind {
             Kind::Rule(rule) => (rule.order, u32::MAX - rule.headers.bits_tested(), rule.headers),
@@ -191,7 +192,7 @@ impl SteeringEntries {
         }
     }
 
-    /// Adds a rule without flows. No other rule may have just its packets.
+    /// Adds a rule without flows. No other rule may have exactly its packets.
     pub(in crate::search) fn add_rule(&mut self, rule: PlannedRule, queue: RxQueueId) -> EntryId {
         let entry = SteeringEntry::new(Kind::Rule(rule), Some(queue));
         let number = match self.free.pop() {
@@ -212,7 +213,7 @@ impl SteeringEntries {
         number
     }
 
-    /// Removes an entry that is a rule and has no flows; the rule.
+    /// Removes an entry that is a rule without flows; returns the rule.
     pub(in crate::search) fn remove_unused_rule(&mut self, entry: EntryId) -> Option<PlannedRule> {
         let unused = self.get(entry);
         let rule = *unused.rule().filter(|_| unused.flows == 0)?;
@@ -223,29 +224,29 @@ impl SteeringEntries {
         Some(rule)
     }
 
-    /// Sets an entry's queue; the one that it had.
+    /// Sets an entry's queue; returns the previous one.
     pub(in crate::search) fn set_queue(&mut self, entry: EntryId, queue: RxQueueId) -> Option<RxQueueId> {
         self.entries[entry.index()].queue.replace(queue)
     }
 
-    /// A flow's entry, if it has one.
+    /// Returns a flow's entry, if any.
     pub(in crate::search) fn entry_of(&self, slot: Slot) -> Option<EntryId> {
         self.links.get(slot.index()).map(|link| link.entry).filter(|entry| *entry != NONE).map(EntryId)
     }
 
-    /// The queue of a flow, unless it is spread or has no entry.
+    /// Returns the queue of a flow, unless it is spread or has no entry.
     pub(in crate::search) fn queue_of(&self, slot: Slot) -> Option<RxQueueId> {
         self.get(self.entry_of(slot)?).queue
     }
 
-    /// Whether a flow has a rule for just its packets, which no other flow shares.
+    /// Whether a flow has a rule for exactly its packets that no other flow shares.
     pub(in crate::search) fn has_own_rule(&self, slot: Slot, headers: &HeaderMatch) -> bool {
         self.entry_of(slot).map(|entry| self.get(entry)).is_some_and(|entry| {
             entry.flows == 1 && matches!(&entry.kind, Kind::Rule(rule) if rule.headers == *headers)
         })
     }
 
-    /// An entry's flows, the last that was attached first.
+    /// An entry's flows, the last attached first.
     pub(in crate::search) fn members(&self, entry: EntryId) -> impl Iterator<Item = Slot> + '_ {
         let mut at = self.get(entry).first;
         core::iter::from_fn(move || {
@@ -255,7 +256,7 @@ impl SteeringEntries {
         })
     }
 
-    /// Gives a flow without an entry this one. Whether its queue is another one than the flow's last.
+    /// Attaches a flow without an entry. Returns whether its queue differs from its previous one.
     pub(in crate::search) fn attach(&mut self, slot: Slot, to: EntryId) -> QueueChange {
         if self.links.len() <= slot.index() {
             self.links.resize(slot.index() + 1, Link::NONE);
@@ -272,7 +273,7 @@ impl SteeringEntries {
         if link.last_queue == queue { QueueChange::Same } else { QueueChange::Other }
     }
 
-    /// Takes a flow from its entry, which stays even when it is empty.
+    /// Detaches a flow from its entry, which stays even without flows.
     pub(in crate::search) fn detach(&mut self, slot: Slot) {
         let Some(from) = self.entry_of(slot) else { return };
         let Link { previous, next, .. } = self.links[slot.index()];

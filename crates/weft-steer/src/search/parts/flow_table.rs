@@ -1,4 +1,4 @@
-//! The flows that are planned for: packets, load, class, and the queue that the policy prefers for each.
+//! The planned flows: packets, load, class and preferred queue of each.
 
 use super::header_index::HeaderIndex;
 use super::ids::{EntryId, Slot};
@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use weft_packet::HeaderMatch;
 use weft_units::RxQueueId;
 
-/// A flow, as far as searches go.
+/// The planner's view of a flow.
 #[derive(Clone, Debug)]
 pub(in crate::search) struct FlowRecord {
     /// Its number outside of the planner.
@@ -18,15 +18,15 @@ pub(in crate::search) struct FlowRecord {
     pub(in crate::search) headers: HeaderMatch,
     /// Its class, load and processor.
     pub(in crate::search) item: Item,
-    /// The layout's group of its class.
+    /// Its class's group in the layout.
     pub(in crate::search) group: usize,
-    /// The queue that the layout gives its processor.
+    /// Its processor's queue in the layout.
     pub(in crate::search) preferred_queue: Option<RxQueueId>,
-    /// Whether its packets are of one five-tuple.
+    /// Whether its packets are one five-tuple.
     pub(in crate::search) exact: bool,
     /// Whether some table could hold its rule.
     pub(in crate::search) pinnable: bool,
-    /// The steering entry that it has without any rule.
+    /// Its steering entry in the absence of rules.
     pub(in crate::search) base: EntryId,
     /// The event that added it.
     pub(in crate::search) added_in: u64,
@@ -37,9 +37,9 @@ pub(in crate::search) struct FlowRecord {
 pub(in crate::search) struct FlowTable {
     records: Vec<Option<FlowRecord>>,
     free: Vec<Slot>,
-    /// How many flows have a header match.
+    /// Number of flows with each header match.
     same: HashMap<HeaderMatch, u32, FixedState>,
-    /// Flows by their packets, once that was asked for.
+    /// Flows by their packets; built on first use.
     by_headers: Option<HeaderIndex>,
 }
 
@@ -85,28 +85,28 @@ impl FlowTable {
         self.free.push(slot);
     }
 
-    /// The flow of a slot.
+    /// Returns the flow in a slot.
     pub(in crate::search) fn get(&self, slot: Slot) -> &FlowRecord {
         self.records[slot.index()].as_ref().expect("slots in lists hold flows: they leave the lists first")
     }
 
-    /// All slots with flows, ascending.
+    /// The occupied slots, ascending.
     pub(in crate::search) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let used = self.records.iter().enumerate().filter(|(_, record)| record.is_some());
         used.map(|(index, _)| Slot::from_index(index))
     }
 
-    /// Flows.
+    /// The number of flows.
     pub(in crate::search) const fn len(&self) -> usize {
         self.records.len() - self.free.len()
     }
 
-    /// How many flows have just these packets.
+    /// The number of flows with exactly these packets.
     pub(in crate::search) fn count_of(&self, headers: &HeaderMatch) -> u32 {
         self.same.get(headers).copied().unwrap_or(0)
     }
 
-    /// The flows that have packets in common with a header match, ascending.
+    /// Returns the flows that share packets with a header match, ascending.
     pub(in crate::search) fn meeting(&mut self, headers: &HeaderMatch) -> Vec<Slot> {
         let records = &self.records;
         let flows = self.by_headers.get_or_insert_with(|| {
@@ -121,7 +121,7 @@ impl FlowTable {
         flows.meeting(headers).into_iter().map(Slot).collect()
     }
 
-    /// Sets what another layout wants of a flow.
+    /// Sets a flow's group and preferred queue after a change of the layout.
     pub(in crate::search) fn prefer(&mut self, slot: Slot, group: usize, preferred_queue: Option<RxQueueId>) {
         if let Some(record) = self.records.get_mut(slot.index()).and_then(Option::as_mut) {
             (record.group, record.preferred_queue) = (group, preferred_queue);

@@ -1,25 +1,25 @@
-//! Loads of a group's queues, with the least and the most loaded one at hand.
+//! Loads of a group's queues, with the least and the most loaded queue in constant time.
 
 use weft_units::RxQueueId;
 
 const NONE: u32 = u32::MAX;
 
-/// Loads under two tournament trees: a change takes time of the order of the logarithm of the queues, the winners are known at once.
-/// Of equal loads the lower queue wins.
+/// Loads under two tournament trees: a change takes time logarithmic in the number of queues, and the winners are known at once.
+/// Among equal loads the lower queue wins.
 #[derive(Clone, Debug)]
 pub(in crate::search) struct GroupLoads {
     queues: Vec<RxQueueId>,
-    /// Place of each queue of the NIC in `queues`.
+    /// The index of each of the NIC's queues in `queues`.
     place: Vec<u32>,
     loads: Vec<u64>,
-    /// Leaves of the trees, a power of two.
+    /// Number of leaves of the trees, a power of two.
     leaves: usize,
     least: Vec<u32>,
     most: Vec<u32>,
 }
 
 impl GroupLoads {
-    /// All loads are 0. `width` is the number of all queues.
+    /// Creates loads of 0. `width` is the number of all of the NIC's queues.
     pub(in crate::search) fn new(queues: &[RxQueueId], width: usize) -> Self {
         let mut place = vec![NONE; width];
         for (index, queue) in queues.iter().enumerate() {
@@ -63,18 +63,18 @@ impl GroupLoads {
         }
     }
 
-    /// Whether a queue is one of the group's.
+    /// Whether a queue belongs to the group.
     pub(in crate::search) fn has(&self, queue: RxQueueId) -> bool {
         self.place.get(queue.index()).is_some_and(|place| *place != NONE)
     }
 
-    /// The load of a queue; nothing when it is not of the group.
+    /// Returns the load of a queue; `None` if it is outside of the group.
     pub(in crate::search) fn load(&self, queue: RxQueueId) -> Option<u64> {
         let place = *self.place.get(queue.index())?;
         self.loads.get(place as usize).copied()
     }
 
-    /// Load comes to a queue, if it is of the group.
+    /// Adds load to a queue, if it belongs to the group.
     pub(in crate::search) fn add(&mut self, queue: RxQueueId, load: u64) {
         if self.has(queue) {
             let index = self.place[queue.index()] as usize;
@@ -83,7 +83,7 @@ impl GroupLoads {
         }
     }
 
-    /// Load that came leaves.
+    /// Removes load that was added.
     pub(in crate::search) fn take(&mut self, queue: RxQueueId, load: u64) {
         if self.has(queue) {
             let index = self.place[queue.index()] as usize;
@@ -92,25 +92,25 @@ impl GroupLoads {
         }
     }
 
-    /// The least loaded queue and its load.
+    /// Returns the least loaded queue and its load.
     pub(in crate::search) fn least(&self) -> (RxQueueId, u64) {
         let index = self.least[1] as usize;
         (self.queues[index], self.loads[index])
     }
 
-    /// The most loaded queue and its load.
+    /// Returns the most loaded queue and its load.
     pub(in crate::search) fn most(&self) -> (RxQueueId, u64) {
         let index = self.most[1] as usize;
         (self.queues[index], self.loads[index])
     }
 
-    /// The sum of loads and that of their squares.
+    /// Returns the sum of the loads and the sum of their squares.
     pub(in crate::search) fn sums(&self) -> (f64, f64) {
         let loads = || self.loads.iter().map(|load| *load as f64);
         (loads().sum(), loads().map(|load| load * load).sum())
     }
 
-    /// The queues.
+    /// The group's queues.
     pub(in crate::search) fn queues(&self) -> &[RxQueueId] {
         &self.queues
     }

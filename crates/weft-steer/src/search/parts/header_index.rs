@@ -1,10 +1,10 @@
-//! Which of many header matches meet a header match: tuple space search (Srinivasan, Suri, Varghese: "Packet classification using tuple space search",
-//! SIGCOMM'99). Header matches of one mask that are asked for under one common mask stand in one ordered set.
+//! Search for header matches that intersect a given one: tuple space search (Srinivasan, Suri, Varghese: "Packet classification
+//! using tuple space search", SIGCOMM'99). Header matches of one mask are kept in an ordered set for each common mask of a query.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::header_match::HeaderMatch;
 
-/// Header matches with numbers. A question takes a search for each mask that occurs, whatever the number of header matches is.
+/// Numbered header matches. A query takes one search per distinct mask, regardless of the number of header matches.
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct HeaderIndex {
     /// By mask.
@@ -14,7 +14,7 @@ pub(in crate::search) struct HeaderIndex {
 #[derive(Clone, Debug, Default)]
 struct Tuple {
     all: BTreeSet<(HeaderMatch, u32)>,
-    /// The same header matches under fewer bits, by mask: made when first asked for.
+    /// The same header matches under fewer bits, by mask; built on first use.
     views: BTreeMap<HeaderMatch, BTreeSet<(HeaderMatch, u32)>>,
 }
 
@@ -28,7 +28,7 @@ impl HeaderIndex {
         tuple.all.insert((headers, number));
     }
 
-    /// Takes a header match out that was added.
+    /// Removes a header match that was added.
     pub(in crate::search) fn remove(&mut self, headers: HeaderMatch, number: u32) {
         let mask = headers.mask_only();
         let Some(tuple) = self.tuples.get_mut(&mask) else { return };
@@ -41,7 +41,7 @@ impl HeaderIndex {
         }
     }
 
-    /// The numbers of header matches that hold all of `header_match`.
+    /// Returns the numbers of header matches that contain all of `headers`.
     pub(in crate::search) fn covering(&self, headers: &HeaderMatch) -> Vec<u32> {
         let mask = headers.mask_only();
         let mut out = Vec::new();
@@ -54,7 +54,7 @@ impl HeaderIndex {
         out
     }
 
-    /// The numbers of header matches that have packets in common with `header_match`, ascending.
+    /// Returns the numbers of header matches that share packets with `headers`, ascending.
     pub(in crate::search) fn meeting(&mut self, headers: &HeaderMatch) -> Vec<u32> {
         let mask = headers.mask_only();
         let mut out = Vec::new();

@@ -1,17 +1,17 @@
-//! The parts of the planner's state. Each owns its fields, and none knows another one; [`super::assignment`] joins them.
+//! The parts of the planner's state. Each owns its fields and knows no other part; [`super::assignment`] joins them.
 //!
-//! | part | what it owns |
+//! | part | contents |
 //! |---|---|
 //! | [`flow_table`] | the flows: their packets, load, class and preferred queue |
 //! | [`entries`] | the steering entries (rules, entries of the indirection table, the default queue), and each flow's entry |
-//! | [`capacity`] | rules that the NIC's filter tables still take |
+//! | [`capacity`] | the rules that the NIC's filter tables can still take |
 //! | [`queue_loads`], [`group_loads`] | the layout, and the load of each queue by group |
-//! | [`candidates`] | flows that the search may want to move: misplaced ones by urgency, others by load |
-//! | [`rss_hash`] | the hash: which steering entry has a flow without rules |
-//! | [`moves`] | events, and how many flows each has moved |
+//! | [`candidates`] | flows that may be moved: misplaced ones by urgency, others by load |
+//! | [`rss_hash`] | the hash: the steering entry of a flow without rules |
+//! | [`moves`] | events, and the number of flows that each has moved |
 //!
-//! [`table_order`] reads from a NIC's graph in which order packets meet the tables; [`header_index`] finds header matches that
-//! have packets in common. [`ids`] has the numbers by which parts speak of flows and entries.
+//! [`table_order`] derives from a NIC's graph the order in which packets meet the tables. [`header_index`] finds header matches
+//! that share packets. [`ids`] has the identifiers of flows and entries.
 
 pub(super) mod candidates;
 pub(super) mod capacity;

@@ -1,29 +1,29 @@
-//! Events, the flows that each has moved, and how many it may move.
+//! Events, the flows moved by each, and the limits on moves.
 
 use super::ids::QueueChange;
 
-/// Whether to go on looking for rules after many failures.
+/// Whether to continue assigning rules after many failures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::search) enum Persistence {
-    /// Until every flow was looked at.
+    /// Continue with every flow.
     EveryFlow,
-    /// Up to a number of failures.
+    /// Stop after a number of failures.
     FewFailures,
 }
 
-/// How much may be moved.
+/// The limits of an event.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::search) struct Budget {
-    /// Flows of earlier events that this one may move in all.
+    /// The maximum number of earlier events' flows that this event may move.
     pub(in crate::search) flows: u32,
-    /// Moves for balance.
+    /// The maximum number of balancing steps.
     pub(in crate::search) steps: u32,
-    /// How long to look for rules.
+    /// The persistence of the search for rules.
     pub(in crate::search) persistence: Persistence,
 }
 
 impl Budget {
-    /// No bounds.
+    /// The absence of limits.
     pub(in crate::search) const ALL: Self =
         Self { flows: u32::MAX, steps: u32::MAX, persistence: Persistence::EveryFlow };
 
@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// The event that is under way, and what it has moved.
+/// The current event, and the number of flows that it has moved.
 #[derive(Clone, Debug, Default)]
 pub(in crate::search) struct Moves {
     event: u64,
@@ -52,32 +52,32 @@ impl Moves {
         self.event
     }
 
-    /// Flows of earlier events whose queue this one changed, counted per change.
+    /// The number of moves of earlier events' flows; a flow moved twice counts twice.
     pub(in crate::search) const fn moved(&self) -> u32 {
         self.moved
     }
 
-    /// Whether a flow was there before this event.
+    /// Whether a flow existed before this event.
     pub(in crate::search) const fn was_there(&self, added_in: u64) -> bool {
         added_in < self.event
     }
 
-    /// Counts that a flow has got a queue.
+    /// Counts a flow's change of queue.
     pub(in crate::search) fn count(&mut self, added_in: u64, change: QueueChange) {
         self.moved += u32::from(self.was_there(added_in) && change == QueueChange::Other);
     }
 
-    /// Whether all has been moved that may be.
+    /// Whether the limit of moves is reached.
     pub(in crate::search) const fn used_up(&self, budget: &Budget) -> bool {
         self.moved >= budget.flows
     }
 
-    /// Whether a flow may be moved: a new one always, another one within the budget.
+    /// Whether a flow may be moved: a new one always, an older one within the budget.
     pub(in crate::search) const fn allow(&self, added_in: u64, budget: &Budget) -> bool {
         !self.was_there(added_in) || !self.used_up(budget)
     }
 
-    /// Whether so many more flows of earlier events may be moved.
+    /// Whether `flows` more flows of earlier events may be moved.
     pub(in crate::search) const fn allow_more(&self, flows: u32, budget: &Budget) -> bool {
         self.moved.saturating_add(flows) <= budget.flows
     }

@@ -1,4 +1,4 @@
-//! The layout that the policy asks for, and the load of each of its groups on each queue.
+//! The policy's layout, and the load of each group on each queue.
 
 use super::group_loads::GroupLoads;
 use crate::policy::{ClassId, Layout};
@@ -14,18 +14,18 @@ pub(in crate::search) struct QueueLoads {
 }
 
 impl QueueLoads {
-    /// No loads. `width` is the number of all of the NIC's queues.
+    /// Creates loads of 0. `width` is the number of all of the NIC's queues.
     pub(in crate::search) fn new(layout: Layout, width: usize) -> Self {
         let groups = layout.groups.iter().map(|queues| GroupLoads::new(queues, width)).collect();
         Self { layout, groups, width }
     }
 
-    /// Takes another layout. All loads are 0 then.
+    /// Sets another layout and resets all loads to 0.
     pub(in crate::search) fn set_layout(&mut self, layout: Layout) {
         *self = Self::new(layout, self.width);
     }
 
-    /// The layout.
+    /// Returns the layout.
     pub(in crate::search) const fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -35,27 +35,27 @@ impl QueueLoads {
         self.width
     }
 
-    /// The group of a class.
+    /// Returns the group of a class.
     pub(in crate::search) fn group_of(&self, class: ClassId) -> usize {
         self.layout.group(class)
     }
 
-    /// The queue that the layout gives a processor.
+    /// Returns a processor's queue in the layout.
     pub(in crate::search) fn preferred_queue(&self, core: Option<u32>) -> Option<RxQueueId> {
         self.layout.preferred_queues.get(&core?).copied()
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(in crate::search) const fn group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// The loads of a group.
+    /// Returns the loads of a group.
     pub(in crate::search) fn group(&self, group: usize) -> &GroupLoads {
         &self.groups[group]
     }
 
-    /// Whether a flow of a group is placed as preferred on a queue: on its preferred one if it has one, else on any of its group.
+    /// Whether a queue suits a flow of a group: its preferred queue if it has one, otherwise any queue of the group.
     pub(in crate::search) fn suits(
         &self,
         group: usize,
@@ -65,23 +65,23 @@ impl QueueLoads {
         preferred.map_or_else(|| self.groups[group].has(queue), |preferred| preferred == queue)
     }
 
-    /// The queue that a flow of a group should have: its preferred one, or the group's least loaded.
+    /// Returns the best queue for a flow of a group: its preferred one, or the group's least loaded.
     pub(in crate::search) fn wanted(&self, group: usize, preferred: Option<RxQueueId>) -> RxQueueId {
         preferred.unwrap_or_else(|| self.groups[group].least().0)
     }
 
-    /// Adds load of a group to a queue; without effect when the queue is not the group's.
+    /// Adds load of a group to a queue; no effect if the queue is outside of the group.
     pub(in crate::search) fn add(&mut self, group: usize, queue: RxQueueId, load: u64) {
         self.groups[group].add(queue, load);
     }
 
-    /// Takes load away that was added.
+    /// Removes load that was added.
     pub(in crate::search) fn take(&mut self, group: usize, queue: RxQueueId, load: u64) {
         self.groups[group].take(queue, load);
     }
 
-    /// The group with the widest gap between its most and its least loaded queue, in relation to its number of queues: its place in
-    /// `groups`. None when all gaps are at most 1. Of equal ones the first.
+    /// Returns the index in `groups` of the group with the widest gap between its most and its least loaded queue, relative to
+    /// its number of queues. `None` if all gaps are at most 1. Ties go to the first group.
     pub(in crate::search) fn widest_gap(&self, groups: &[usize]) -> Option<usize> {
         let gap = |group: &usize| {
             let loads = &self.groups[*group];
@@ -89,12 +89,12 @@ impl QueueLoads {
             (gap > 1).then(|| (u128::from(gap), loads.queues().len() as u128))
         };
         let gaps = groups.iter().enumerate().filter_map(|(place, group)| Some((gap(group)?, place)));
-        // Compared as gap over queues, without a division.
+        // Compares gap over queues by cross multiplication, without a division.
         let widest = gaps.max_by(|((a, of_a), x), ((b, of_b), y)| (a * of_b).cmp(&(b * of_a)).then(y.cmp(x)));
         widest.map(|(_, place)| place)
     }
 
-    /// Whether no group's loads can be more equal.
+    /// Whether the loads of all groups are as equal as possible.
     pub(in crate::search) fn are_equal(&self) -> bool {
         self.groups.iter().all(|group| group.most().1 - group.least().1 <= 1)
     }

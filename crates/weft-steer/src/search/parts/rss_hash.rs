@@ -1,4 +1,4 @@
-//! Where the hash sends flows that no rule holds.
+//! The hash's choice of steering entry for flows without a rule.
 
 use super::ids::EntryId;
 use crate::nic::{Nic, RssModel};
@@ -12,12 +12,12 @@ use weft_units::FlowKey;
 pub(in crate::search) struct RssHash {
     model: Option<RssModel>,
     key: RssKey,
-    /// The hash, where it can be computed.
+    /// The hash, if it can be computed.
     toeplitz: Option<Toeplitz>,
 }
 
 impl RssHash {
-    /// The hash of a NIC under a key.
+    /// Creates the hash of a NIC under a key.
     pub(in crate::search) fn new(nic: &Nic, key: &HashKey) -> Self {
         let known = *key != HashKey::Unknown;
         let key = match key {
@@ -28,12 +28,12 @@ impl RssHash {
         Self { model: nic.rss.clone(), key, toeplitz }
     }
 
-    /// The key that plans have.
+    /// Returns the key of plans.
     pub(in crate::search) const fn key(&self) -> &RssKey {
         &self.key
     }
 
-    /// Where packets go without rules: to an entry by their hash, to all entries, or to the default queue.
+    /// Returns the steering entry of packets in the absence of rules: an entry by their hash, all entries, or the default queue.
     pub(in crate::search) fn entry_of(&self, headers: &HeaderMatch) -> EntryId {
         let Some(model) = &self.model else { return EntryId::DEFAULT };
         match headers.ether_type() {
@@ -48,7 +48,7 @@ impl RssHash {
         if let Some(key) = headers.flow() {
             return entry(&key);
         }
-        // Without ports, packets of two addresses have one hash where the protocol's ports are not hashed.
+        // Without ports in the header match, packets of two addresses share one hash if the protocol's ports are not hashed.
         match headers.exact(Field::SrcPort, 0).exact(Field::DstPort, 0).flow() {
             Some(key) if fields(&key) == HashedFields::Addresses => entry(&key),
             _ => EntryId::SPREAD,

@@ -1,4 +1,4 @@
-//! What a planner reads from a NIC's graph: in which order packets meet the filter tables, and where those go that nothing takes.
+//! Properties derived from a NIC's graph: the order in which packets meet the filter tables, and the default queue.
 
 use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Nic, NodeKind, Order, Table, TableId, Target};
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use weft_packet::HeaderMatch;
 use weft_units::RxQueueId;
 
-/// A rule as the planner sets it. In tables with priorities, rules that test more bits have higher ones, so that a rule with wildcards
-/// never goes before one that lies within it; 120 bits are an IPv4 five-tuple.
+/// Returns a rule in the planner's form. In tables with priorities, rules that test more bits have higher ones, so that a rule
+/// with wildcards never precedes one that it covers; 120 bits are an IPv4 five-tuple.
 pub(in crate::search) fn rule_to_set(
     table: &Table,
     id: TableId,
@@ -24,10 +24,10 @@ pub(in crate::search) fn rule_to_set(
     Rule { table: id, headers, priority: first + level as u8, action: Action::Queue(queue) }
 }
 
-/// Where a packet goes that no rule holds and no hash spreads: the graph's way of misses.
+/// Returns the queue of packets that match no rule and are not hashed: the graph's path of misses.
 pub(in crate::search) fn default_queue(nic: &Nic) -> RxQueueId {
     let mut at = 0_usize;
-    // As many steps as there are nodes: a graph with a circle has no such queue.
+    // At most as many steps as nodes: a graph with a cycle has no such queue.
     for _ in 0..nic.nodes.len() {
         let next = match nic.nodes.get(at).map(|node| &node.kind) {
             Some(NodeKind::Queue(queue)) => return *queue,
@@ -44,7 +44,7 @@ pub(in crate::search) fn default_queue(nic: &Nic) -> RxQueueId {
     RxQueueId(0)
 }
 
-/// The order in which packets meet tables: that of a walk over the graph, breadth first.
+/// Returns the order in which packets meet the tables: that of a breadth-first walk over the graph.
 pub(in crate::search) fn table_order(nic: &Nic) -> BTreeMap<TableId, u32> {
     let mut order = BTreeMap::new();
     let mut seen = vec![false; nic.nodes.len()];
