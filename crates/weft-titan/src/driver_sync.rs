@@ -52,7 +52,7 @@ pub trait QueueWeights {
     fn reset(&mut self) -> Result<(), ShaperError>;
 }
 
-/// Why a device's queues have no weights.
+/// The reason for which a device's queues have no weights.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum QueueWeightsError {
@@ -127,7 +127,7 @@ impl SegmentRule {
     }
 }
 
-/// How large a device's segments are.
+/// The size of a device's segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SegmentSize {
     /// Bounded, while a queue has more than one flow.

@@ -9,7 +9,7 @@ use weft_steer::nic::{Interface, Nic, Refusal};
 use weft_steer::{Action, ContextId, Rule};
 use weft_units::Protocol;
 
-/// What `struct ethtool_rx_flow_spec` has no place for.
+/// A test of a rule for which `struct ethtool_rx_flow_spec` has no field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RxRuleError {
@@ -30,7 +30,7 @@ pub enum RxRuleError {
     SourceMac,
 }
 
-/// What a driver's rule has that a model does not know.
+/// A part of a driver's rule that no model has.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ForeignRuleError {

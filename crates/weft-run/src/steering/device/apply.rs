@@ -21,7 +21,7 @@ pub struct Applied {
     pub contexts: BTreeMap<ContextId, ethtool::ContextId>,
 }
 
-/// Why a change cannot be made.
+/// A change that cannot be made, with the reason.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChangeRefused {
@@ -42,7 +42,7 @@ pub enum ChangeRefused {
     Device(#[from] EthtoolError),
 }
 
-/// Why a plan is not in force.
+/// A plan that is not in force, with the reason.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
