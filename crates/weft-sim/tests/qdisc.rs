@@ -35,6 +35,8 @@ fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
         ("tbf", QdiscKind::Tbf { rate: GIGABIT, burst: Bytes(20_000) }),
         ("drr prio sfq", QdiscKind::DrrPrioSfq { quantum }),
     ];
+    let names: Vec<&str> = kinds.iter().map(|(_, kind)| kind.name()).collect();
+    assert!(QdiscKind::NAMES.iter().all(|name| names.contains(name)), "a kind is missing above: {names:?}");
     let small = SfqParameters { limit: 12, depth: 4, flows: 5, divisor: 7, ..SfqParameters::new(quantum) };
     let shaped = || boxed(Tbf::new(BitsPerSec(30_000_000), Bytes(3000), 6));
     let limited = vec![

@@ -63,18 +63,7 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
     stack.queue_assignment = pick(random, weft_sim::assignment::NAMES).to_owned();
     stack.byte_queue_limit =
         pick(random, &[ByteQueueLimit::Off, ByteQueueLimit::Dynamic, ByteQueueLimit::Fixed(Bytes(65_536))]);
-    let rate = BitsPerSec(700_000_000);
-    stack.qdisc = pick(
-        random,
-        &[
-            QdiscKind::PfifoFast,
-            QdiscKind::FqCodel,
-            QdiscKind::PrioSfq { quantum: Bytes(1514) },
-            QdiscKind::DrrPrioSfq { quantum: Bytes(1514) },
-            QdiscKind::Htb { rate },
-            QdiscKind::Tbf { rate, burst: Bytes(100_000) },
-        ],
-    );
+    stack.qdisc = pick(random, &qdiscs());
     let nic = &mut host.nic;
     nic.transmit_queues = pick(random, &[0, 1, 3, 8]);
     nic.receive_queues = pick(random, &[1, 4, 8]);
@@ -103,6 +92,22 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
         ],
     );
     host
+}
+
+/// One of each kind.
+fn qdiscs() -> Vec<QdiscKind> {
+    let rate = BitsPerSec(700_000_000);
+    let kinds = vec![
+        QdiscKind::PfifoFast,
+        QdiscKind::FqCodel,
+        QdiscKind::PrioSfq { quantum: Bytes(1514) },
+        QdiscKind::DrrPrioSfq { quantum: Bytes(1514) },
+        QdiscKind::Htb { rate },
+        QdiscKind::Tbf { rate, burst: Bytes(100_000) },
+    ];
+    let names: Vec<&str> = kinds.iter().map(QdiscKind::name).collect();
+    assert!(QdiscKind::NAMES.iter().all(|name| names.contains(name)), "a kind is missing above: {names:?}");
+    kinds
 }
 
 /// A scenario of everything, from a seed.
