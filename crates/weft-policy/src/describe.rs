@@ -56,19 +56,36 @@ fn draw(out: &mut String, policy: &CompiledPolicy, child: Child, level: usize, m
         Child::Leaf(leaf) => line(out, level, &format!("{mark}{}", describe_leaf(policy, leaf))),
         Child::Node(id) => {
             let Some(node) = policy.program.nodes.get(id.index()) else { return };
-            let (kind, weights): (_, &[Weight]) = match &node.discipline {
-                Discipline::Priority => ("strict priority, the first that has something goes", &[]),
-                Discipline::Wfq(weights) => ("weighted fair queueing", weights),
-            };
-            line(out, level, &format!("{mark}{}: {kind}", node.name));
+            let words = words_of(&node.discipline);
+            line(out, level, &format!("{mark}{}: {}", node.name, words.meaning));
             for (number, child) in node.children.iter().enumerate() {
-                let mark = match weights.get(number) {
+                let mark = match words.weights.get(number) {
                     Some(weight) => format!("weight {}: ", weight.get()),
                     None => format!("{}. ", number + 1),
                 };
                 draw(out, policy, *child, level + 1, &mark);
             }
         }
+    }
+}
+
+/// The words for a discipline of inner nodes.
+struct Words<'a> {
+    /// The language's word.
+    keyword: &'static str,
+    meaning: &'static str,
+    /// The children's weights, where they have some.
+    weights: &'a [Weight],
+}
+
+fn words_of(discipline: &Discipline) -> Words<'_> {
+    match discipline {
+        Discipline::Priority => Words {
+            keyword: "priority",
+            meaning: "strict priority, the first that has something goes",
+            weights: &[],
+        },
+        Discipline::Wfq(weights) => Words { keyword: "wfq", meaning: "weighted fair queueing", weights },
     }
 }
 
@@ -177,18 +194,20 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
         let _ = writeln!(out, "  limit{number} [label=\"{label}\", shape=box, style=rounded];");
     }
     for (number, leaf) in program.leaves.iter().enumerate() {
-        let kind = if leaf.discipline == LeafDiscipline::Fair { "fair" } else { "fifo" };
+        let kind = match leaf.discipline {
+            LeafDiscipline::Fifo => "fifo",
+            LeafDiscipline::Fair => "fair",
+        };
         let _ = writeln!(out, "  leaf{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&leaf.name));
     }
     for (number, node) in program.nodes.iter().enumerate() {
-        let kind = if node.discipline == Discipline::Priority { "priority" } else { "wfq" };
-        let _ = writeln!(out, "  node{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&node.name));
+        let Words { keyword, weights, .. } = words_of(&node.discipline);
+        let _ =
+            writeln!(out, "  node{number} [label=\"{}\\n{keyword}\", shape=ellipse];", escaped(&node.name));
         for (position, child) in node.children.iter().enumerate() {
-            let label = match &node.discipline {
-                Discipline::Priority => format!("{}.", position + 1),
-                Discipline::Wfq(weights) => {
-                    weights.get(position).map_or(String::new(), |w| format!("w:{}", w.get()))
-                }
+            let label = match weights.get(position) {
+                Some(weight) => format!("w:{}", weight.get()),
+                None => format!("{}.", position + 1),
             };
             let child = match child {
                 Child::Node(id) => format!("node{id}"),

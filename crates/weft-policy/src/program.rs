@@ -113,19 +113,21 @@ impl<'a> Tree<'a> {
                 [one] => self.child(one),
                 ref classes => self.leaf(at, LeafDiscipline::Fifo, classes),
             },
-            Kind::Priority | Kind::Wfq | Kind::Limit(_) | Kind::Broken => match node.children[..] {
-                [only] => self.child(only.to),
-                _ => self.inner(at),
-            },
+            Kind::Wfq => {
+                let weights = node.children.iter().map(|edge| edge.weight.unwrap_or(Weight::ONE));
+                self.inner(at, Discipline::Wfq(weights.collect()))
+            }
+            // A limit has one child, and a policy with a broken node is not compiled.
+            Kind::Priority | Kind::Limit(_) | Kind::Broken => self.inner(at, Discipline::Priority),
         }
     }
 
-    fn inner(&mut self, at: usize) -> Child {
+    fn inner(&mut self, at: usize, discipline: Discipline) -> Child {
         let node = &self.graph.nodes[at];
+        if let [only] = node.children[..] {
+            return self.child(only.to);
+        }
         let id = NodeId::from_index(self.nodes.len());
-        let weights = || node.children.iter().map(|edge| edge.weight.unwrap_or(Weight::ONE)).collect();
-        let discipline =
-            if node.kind == Kind::Wfq { Discipline::Wfq(weights()) } else { Discipline::Priority };
         self.nodes.push(NodeSpec { name: node.name.clone(), discipline, children: Vec::new() });
         let children = node.children.iter().map(|edge| self.child(edge.to)).collect();
         self.nodes[id.index()].children = children;

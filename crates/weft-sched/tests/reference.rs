@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use slow::packets::PacketReference;
 use slow::{Answer, Reference, random};
 use weft_sched::workload::Rng;
-use weft_sched::{Dequeue, Descriptor, Next, PacketScheduler, PolicyTree, Program, Turn};
+use weft_sched::{Dequeue, Descriptor, Discipline, Next, PacketScheduler, PolicyTree, Program, Turn};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, Weight};
 
 /// An operation on either layer. Numbers are taken modulo the number of existing items.
@@ -267,4 +267,21 @@ proptest! {
     fn packets_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
         check_packets(program, operations)?;
     }
+}
+
+/// Whoever adds a discipline is led here by the compiler, and from here to `random`, which must draw it.
+#[test]
+fn random_programs_have_every_discipline() {
+    let mut seen = [false; 2];
+    for node in (0..100).flat_map(|seed| random::program(seed).nodes) {
+        let at = match node.discipline {
+            Discipline::Priority => 0,
+            Discipline::Wfq(_) => 1,
+        };
+        seen[at] = true;
+    }
+    assert!(
+        seen.iter().all(|seen| *seen),
+        "tests/reference/random.rs does not draw all disciplines: {seen:?}"
+    );
 }

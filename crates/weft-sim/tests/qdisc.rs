@@ -24,17 +24,29 @@ fn boxed(qdisc: impl Qdisc + 'static) -> Box<dyn Qdisc> {
     Box::new(qdisc)
 }
 
-/// Every discipline that [`qdisc::build`] creates, and small ones that reach their limits.
-fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
+/// Every discipline that [`qdisc::build`] creates.
+fn kinds() -> Vec<(&'static str, QdiscKind)> {
     let quantum = Bytes(1514);
-    let kinds = [
+    vec![
         ("pfifo_fast", QdiscKind::PfifoFast),
         ("prio sfq", QdiscKind::PrioSfq { quantum }),
         ("fq_codel", QdiscKind::FqCodel),
         ("htb", QdiscKind::Htb { rate: GIGABIT }),
         ("tbf", QdiscKind::Tbf { rate: GIGABIT, burst: Bytes(20_000) }),
         ("drr prio sfq", QdiscKind::DrrPrioSfq { quantum }),
-    ];
+    ]
+}
+
+#[test]
+fn every_kind_is_tried() {
+    let names: Vec<&str> = kinds().iter().map(|(_, kind)| kind.name()).collect();
+    let missing: Vec<_> = QdiscKind::NAMES.iter().filter(|name| !names.contains(name)).collect();
+    assert!(missing.is_empty(), "`kinds` in tests/qdisc.rs has no {missing:?}");
+}
+
+/// Every discipline that [`qdisc::build`] makes, and small ones that run into their limits.
+fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
+    let quantum = Bytes(1514);
     let small = SfqParameters { limit: 12, depth: 4, flows: 5, divisor: 7, ..SfqParameters::new(quantum) };
     let shaped = || boxed(Tbf::new(BitsPerSec(30_000_000), Bytes(3000), 6));
     let limited = vec![
@@ -50,7 +62,7 @@ fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
         ("no classes", boxed(Htb::new(GIGABIT, []))),
         ("no bands", boxed(Prio::new([]))),
     ];
-    kinds.map(|(name, kind)| (name, qdisc::build(&kind, 3, 42))).into_iter().chain(limited).collect()
+    kinds().into_iter().map(|(name, kind)| (name, qdisc::build(&kind, 3, 42))).chain(limited).collect()
 }
 
 /// The invariants of a discipline from its caller's view.

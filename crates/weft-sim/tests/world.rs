@@ -63,18 +63,7 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
     stack.queue_assignment = pick(random, weft_sim::assignment::NAMES).to_owned();
     stack.byte_queue_limit =
         pick(random, &[ByteQueueLimit::Off, ByteQueueLimit::Dynamic, ByteQueueLimit::Fixed(Bytes(65_536))]);
-    let rate = BitsPerSec(700_000_000);
-    stack.qdisc = pick(
-        random,
-        &[
-            QdiscKind::PfifoFast,
-            QdiscKind::FqCodel,
-            QdiscKind::PrioSfq { quantum: Bytes(1514) },
-            QdiscKind::DrrPrioSfq { quantum: Bytes(1514) },
-            QdiscKind::Htb { rate },
-            QdiscKind::Tbf { rate, burst: Bytes(100_000) },
-        ],
-    );
+    stack.qdisc = pick(random, &qdiscs());
     let nic = &mut host.nic;
     nic.transmit_queues = pick(random, &[0, 1, 3, 8]);
     nic.receive_queues = pick(random, &[1, 4, 8]);
@@ -103,6 +92,26 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
         ],
     );
     host
+}
+
+/// One of each kind.
+fn qdiscs() -> Vec<QdiscKind> {
+    let rate = BitsPerSec(700_000_000);
+    vec![
+        QdiscKind::PfifoFast,
+        QdiscKind::FqCodel,
+        QdiscKind::PrioSfq { quantum: Bytes(1514) },
+        QdiscKind::DrrPrioSfq { quantum: Bytes(1514) },
+        QdiscKind::Htb { rate },
+        QdiscKind::Tbf { rate, burst: Bytes(100_000) },
+    ]
+}
+
+#[test]
+fn random_scenarios_have_every_qdisc() {
+    let names: Vec<&str> = qdiscs().iter().map(QdiscKind::name).collect();
+    let missing: Vec<_> = QdiscKind::NAMES.iter().filter(|name| !names.contains(name)).collect();
+    assert!(missing.is_empty(), "`qdiscs` in tests/world.rs has no {missing:?}");
 }
 
 /// Returns a scenario with random values from a seed.

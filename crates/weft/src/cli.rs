@@ -75,4 +75,31 @@ mod tests {
     fn the_flags_are_consistent() {
         Cli::command().debug_assert();
     }
+
+    /// The commands at and below `command` whose help has no example; a group's commands have theirs.
+    fn without_example(command: &mut clap::Command, path: &str) -> Vec<String> {
+        if command.has_subcommands() {
+            let below = command.get_subcommands_mut();
+            return below.flat_map(|c| without_example(c, &format!("{path} {}", c.get_name()))).collect();
+        }
+        let help = command.render_long_help().to_string();
+        let lacks = !help.contains(&format!("\n  {path}")) && !help.contains(&format!("\n  sudo {path}"));
+        if lacks { vec![path.to_owned()] } else { Vec::new() }
+    }
+
+    #[test]
+    fn every_subcommand_has_an_example_and_stands_in_the_readme() {
+        assert_eq!(
+            without_example(&mut Cli::command(), "weft"),
+            Vec::<String>::new(),
+            "no example in the help"
+        );
+        let path = format!("{}/../../README.md", env!("CARGO_MANIFEST_DIR"));
+        let readme = std::fs::read_to_string(path).expect("the README is there");
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "`weft help` does not say what `{name}` does");
+            assert!(readme.contains(&format!("weft {name}")), "README.md does not name `weft {name}`");
+        }
+    }
 }

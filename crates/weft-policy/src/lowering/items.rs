@@ -98,21 +98,23 @@ impl Lowering {
 
     /// The expression that `parent` holds.
     fn expression_in(&mut self, parent: &SyntaxNode) -> Spanned<Expression> {
-        match parent.children().find(|node| is_expression(node.kind())) {
-            Some(node) => Spanned { value: self.expression(&node), span: head_span(&node) },
-            None => Spanned { value: Expression::Broken, span: span_of(parent.text_range()) },
-        }
+        let mut children = parent.children();
+        children
+            .find_map(|node| Some(Spanned { value: self.expression(&node)?, span: head_span(&node) }))
+            .unwrap_or_else(|| Spanned { value: Expression::Broken, span: span_of(parent.text_range()) })
     }
 
-    fn expression(&mut self, node: &SyntaxNode) -> Expression {
-        match node.kind() {
+    /// The expression that `node` is, if it is one.
+    fn expression(&mut self, node: &SyntaxNode) -> Option<Expression> {
+        Some(match node.kind() {
+            SyntaxKind::NameRef => Expression::Name(node.text().to_string()),
             SyntaxKind::PriorityExpr => Expression::Priority(self.children(node, Weights::Unwanted)),
             SyntaxKind::WfqExpr => Expression::Wfq(self.children(node, Weights::Wanted)),
             SyntaxKind::FifoExpr => Expression::Fifo(self.children(node, Weights::Unwanted)),
             SyntaxKind::FairExpr => Expression::Fair(Box::new(self.expression_in(node))),
             SyntaxKind::LimitExpr => self.limit(node),
-            _ => Expression::Name(node.text().to_string()),
-        }
+            _ => return None,
+        })
     }
 
     fn children(&mut self, node: &SyntaxNode, weights: Weights) -> Vec<Child> {
@@ -235,9 +237,4 @@ pub(super) fn value_of(parent: &SyntaxNode) -> Option<Spanned<String>> {
 
 fn name_of(parent: &SyntaxNode, kind: SyntaxKind) -> Option<Spanned<String>> {
     parent.children().find(|node| node.kind() == kind).map(|node| spanned_text(&node))
-}
-
-fn is_expression(kind: SyntaxKind) -> bool {
-    use SyntaxKind::*;
-    matches!(kind, NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr)
 }

@@ -47,3 +47,20 @@ pub(crate) const RESERVED: &[&str] = &[
     "udp",
     "wfq",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::RESERVED;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_words_of_the_language_are_those_of_the_grammar_in_the_guide() {
+        let path = format!("{}/../../docs/policy-language.md", env!("CARGO_MANIFEST_DIR"));
+        let guide = std::fs::read_to_string(path).expect("the guide is there");
+        let (_, grammar) = guide.split_once("\n## Grammar\n").expect("the guide has a grammar");
+        let quoted = grammar.split('"').skip(1).step_by(2);
+        let words: BTreeSet<&str> =
+            quoted.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+        assert_eq!(words, RESERVED.iter().copied().collect(), "docs/policy-language.md and RESERVED differ");
+    }
+}

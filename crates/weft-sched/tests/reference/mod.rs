@@ -347,12 +347,15 @@ impl Reference {
             let offers = self.offers(child);
             let order = self.order();
             let time = self.node_time[node];
-            if let Discipline::Wfq(weights) = &self.program.nodes[node].discipline {
-                let tags = &mut self.places[node][slot].tags;
-                tags.charge(bytes, weights[slot].get().into());
-                if offers {
-                    tags.start = tags.finish.max(time);
-                    tags.order = order;
+            let tags = &mut self.places[node][slot].tags;
+            match &self.program.nodes[node].discipline {
+                Discipline::Priority => {}
+                Discipline::Wfq(weights) => {
+                    tags.charge(bytes, weights[slot].get().into());
+                    if offers {
+                        tags.start = tags.finish.max(time);
+                        tags.order = order;
+                    }
                 }
             }
             child = Child::Node(weft_units::NodeId::from_index(node));

@@ -154,8 +154,8 @@ impl Kind for Qdisc {
     type Value = QdiscKind;
 
     fn read(item: &Item<'_>, context: Context<'_>) -> Result<QdiscKind, ParseError> {
-        const WORDS: &[&str] = &["pfifo_fast", "prio+sfq", "fq_codel", "htb", "tbf", "drr+prio+sfq"];
-        let (word, inner) = item.choice(WORDS, "\"fq_codel\" or { htb = { rate = \"10gbps\" } }")?;
+        let (word, inner) =
+            item.choice(QdiscKind::NAMES, "\"fq_codel\" or { htb = { rate = \"10gbps\" } }")?;
         Ok(match word {
             "prio+sfq" => QdiscKind::PrioSfq { quantum: own(item, word, inner, DRR, context)?.quantum },
             "drr+prio+sfq" => {
@@ -166,21 +166,18 @@ impl Kind for Qdisc {
                 let Tbf { rate, burst } = own(item, word, inner, TBF, context)?;
                 QdiscKind::Tbf { rate, burst }
             }
-            _ => {
-                alone(word, inner)?;
-                if word == "fq_codel" { QdiscKind::FqCodel } else { QdiscKind::PfifoFast }
-            }
+            "fq_codel" => alone(word, inner).map(|()| QdiscKind::FqCodel)?,
+            _ => alone(word, inner).map(|()| QdiscKind::PfifoFast)?,
         })
     }
 
     fn write(value: &QdiscKind, context: Context<'_>) -> String {
         match *value {
-            QdiscKind::PfifoFast => "\"pfifo_fast\"".to_owned(),
-            QdiscKind::FqCodel => "\"fq_codel\"".to_owned(),
-            QdiscKind::PrioSfq { quantum } => with("prio+sfq", DRR, &Drr { quantum }, context),
-            QdiscKind::DrrPrioSfq { quantum } => with("drr+prio+sfq", DRR, &Drr { quantum }, context),
-            QdiscKind::Htb { rate } => with("htb", HTB, &Htb { rate }, context),
-            QdiscKind::Tbf { rate, burst } => with("tbf", TBF, &Tbf { rate, burst }, context),
+            QdiscKind::PfifoFast | QdiscKind::FqCodel => format!("\"{}\"", value.name()),
+            QdiscKind::PrioSfq { quantum } => with(value.name(), DRR, &Drr { quantum }, context),
+            QdiscKind::DrrPrioSfq { quantum } => with(value.name(), DRR, &Drr { quantum }, context),
+            QdiscKind::Htb { rate } => with(value.name(), HTB, &Htb { rate }, context),
+            QdiscKind::Tbf { rate, burst } => with(value.name(), TBF, &Tbf { rate, burst }, context),
         }
     }
 }

@@ -166,6 +166,23 @@ pub enum QdiscKind {
     },
 }
 
+impl QdiscKind {
+    /// The names in scenario files. The tests that try every kind compare theirs with them.
+    pub const NAMES: &[&str] = &["pfifo_fast", "prio+sfq", "fq_codel", "htb", "tbf", "drr+prio+sfq"];
+
+    /// The name in scenario files: one of [`QdiscKind::NAMES`].
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::PfifoFast => "pfifo_fast",
+            Self::PrioSfq { .. } => "prio+sfq",
+            Self::FqCodel => "fq_codel",
+            Self::Htb { .. } => "htb",
+            Self::Tbf { .. } => "tbf",
+            Self::DrrPrioSfq { .. } => "drr+prio+sfq",
+        }
+    }
+}
+
 /// Byte queue limits of a NIC queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteQueueLimit {

@@ -4,7 +4,7 @@ use super::examples::folder;
 use super::read_alone;
 use std::collections::BTreeMap;
 use weft_sim::cost::{Category, Operation};
-use weft_sim::scenario::known_keys;
+use weft_sim::scenario::{QdiscKind, known_keys};
 use weft_sim::{assignment, congestion};
 
 /// Returns the rows of the page's tables: first and second cell, by the table named in the heading above in backquotes.
@@ -62,6 +62,20 @@ fn names_and_operations_stand_in_the_page() {
     let costs = Operation::ALL.iter().map(|o| o.name()).chain(Category::ALL.iter().map(|c| c.name()));
     let missing: Vec<&str> = names.chain(costs).filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_qdisc_stands_in_the_page() {
+    let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");
+    let (_, behind) = page.split_once("\nQdiscs: ").expect("a paragraph tells the qdiscs");
+    let paragraph = behind.split("\n\n").next().unwrap_or_default();
+    let missing: Vec<_> = QdiscKind::NAMES
+        .iter()
+        .filter(|name| {
+            !paragraph.contains(&format!("`\"{name}\"`")) && !paragraph.contains(&format!("{{ {name} ="))
+        })
+        .collect();
+    assert!(missing.is_empty(), "docs/scenario-files.md, \"Qdiscs\", does not tell {missing:?}");
 }
 
 /// Reads the page's complete examples, so that they stay valid.

@@ -2,7 +2,8 @@
 
 use super::random::{Random, scenario};
 use super::read_alone;
-use weft_sim::scenario::{Scenario, write};
+use std::collections::BTreeSet;
+use weft_sim::scenario::{QdiscKind, Scenario, write};
 
 /// Number of random scenarios.
 const ROUNDS: u64 = 500;
@@ -36,4 +37,16 @@ fn scenarios_that_differ_are_written_differently() {
         change(&mut other);
         assert_ne!(write(&other), write(&one), "change {i}");
     }
+}
+
+/// That they draw every kind of qdisc, so that each is read and written.
+#[test]
+fn random_scenarios_have_every_qdisc() {
+    let hosts = (0..ROUNDS).flat_map(|seed| scenario(&mut Random(seed)).hosts);
+    let drawn: BTreeSet<&str> = hosts.map(|host| host.stack.qdisc.name()).collect();
+    assert_eq!(
+        drawn,
+        QdiscKind::NAMES.iter().copied().collect(),
+        "tests/scenario/random.rs, or QdiscKind::NAMES"
+    );
 }

@@ -3,6 +3,7 @@
 use super::{Mapping, Nic, Refusal, TableId, Usage, shipped, shipped_model};
 use crate::nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
 use crate::predicate::{Predicate, read_predicate};
+use std::collections::BTreeSet;
 use weft_packet::header_match::{Field, HeaderMatch};
 use weft_units::RxQueueId;
 
@@ -196,4 +197,20 @@ fn every_model_sends_every_packet_somewhere() {
         assert!(routes.iter().all(|route| route.except.is_empty()), "{name} has no rules");
         assert_eq!(Mapping::of(&routes), Mapping::Must(RxQueueId(0)), "{name}");
     }
+}
+
+#[test]
+fn every_model_is_shipped_and_stands_in_the_guide() {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let names: BTreeSet<&str> = shipped().iter().map(|(name, _)| *name).collect();
+    let folder = std::fs::read_dir(format!("{here}/models")).expect("the folder is there");
+    let files: Vec<String> = folder.map(|e| e.expect("an entry").file_name().display().to_string()).collect();
+    let files: BTreeSet<&str> = files.iter().filter_map(|file| file.strip_suffix(".nic")).collect();
+    assert_eq!(files, names, "crates/weft-steer/models and crates/weft-steer/src/nic/models.rs differ");
+    let guide =
+        std::fs::read_to_string(format!("{here}/../../docs/nic-models.md")).expect("the guide is there");
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let rows: BTreeSet<&str> = rows.map(|(name, _)| name).collect();
+    let missing: Vec<_> = names.difference(&rows).collect();
+    assert!(missing.is_empty(), "docs/nic-models.md has no row for {missing:?}");
 }
