@@ -57,14 +57,14 @@ fn rows() {
     assert!(compiled(&distinct(511)).policy.is_some());
     check_first(
         &distinct(512),
-        &expect!["p:512:7: error[E0402]: with this class the match table would need more than 512 rows"],
+        &expect!["p:512:7: error[E0402]: with this class, the match table needs more than 512 rows"],
     );
     let destinations: Vec<String> = (0..200).map(|n| format!("10.0.{n}.0/24: 1gbps")).collect();
     let limits = format!("root = limit by destination {{ {} }} of x\n", destinations.join(", "));
     let three = classes(3, |n| format!("priority {n}")).replace("root", "x");
     check_first(
         &(limits + &three),
-        &expect!["p:4:7: error[E0402]: with this class the match table would need more than 512 rows"],
+        &expect!["p:4:7: error[E0402]: with this class, the match table needs more than 512 rows"],
     );
 }
 
