@@ -22,7 +22,7 @@ fn window(t_s: f64, bps: &[(&str, f64)], steady: bool) -> Sample {
     }
 }
 
-/// `tools/check-demo` line by line, as far as samples go: (95th percentile of errors, link use in 95 % of windows).
+/// The computation of `tools/check-demo` on samples, line by line: (95th percentile of errors, link use in 95 % of windows).
 fn as_check_demo(samples: &[Sample], link: f64) -> (Option<f64>, Option<f64>) {
     let (mut errors, mut link_use) = (Vec::new(), Vec::new());
     for s in samples {
@@ -278,10 +278,10 @@ fn tables_read_well() {
 
         Conservation, Loom
         stage                   in                  out          dropped            held  balance
-        ───────  ───────────────────  ───────────────────  ───────────────  ──────────────  ────────────────
-        rings    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
-        wire     412 330 pkt, 624 MB  412 330 pkt, 624 MB       0 pkt, 0 B      0 pkt, 0 B  exact
-        total    412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
+        ─────  ───────────────────  ───────────────────  ───────────────  ──────────────  ────────────────
+        rings  412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
+        wire   412 330 pkt, 624 MB  412 330 pkt, 624 MB       0 pkt, 0 B      0 pkt, 0 B  exact
+        total  412 345 pkt, 624 MB  412 330 pkt, 624 MB  12 pkt, 18.2 kB  3 pkt, 4.54 kB  exact in packets
         dropped, ring full: 12 packets, 18.2 kB
     "#]].assert_eq(&demo_tables(&fixture::demo_report_figure_11()));
 }
