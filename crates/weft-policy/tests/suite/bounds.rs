@@ -1,4 +1,4 @@
-//! Everything has a bound, and what is beyond it is refused quickly and with a reason.
+//! Every size has a bound; larger inputs are refused quickly and with a reason.
 
 use crate::common::compiled;
 use expect_test::{Expect, expect};
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use weft_policy::{CompileOptions, DIAGNOSTICS_MAX, Source, compile, syntax};
 use weft_units::BitsPerSec;
 
-/// Compares the first line that the compiler says with the snapshot.
+/// Compares the compiler's first line with the snapshot.
 #[track_caller]
 fn check_first(text: &str, said: &Expect) {
     let compilation = compiled(text);
@@ -143,8 +143,8 @@ fn rates_from_outside_are_checked() {
     say("x", 0, &expect!["p:1:1: error[E0102]: the rate given for the limit `x` from outside is zero"]);
 }
 
-/// Policies of 10,000 lines and more, in the shapes that a quadratic pass would not survive: each is checked to its end, and
-/// what it says stays readable.
+/// Policies of 10,000 lines and more, in shapes that would be slow in a quadratic pass. Each is checked completely, and its
+/// diagnostics stay readable.
 #[test]
 fn long_policies_are_checked_to_their_end() {
     let comments = "# a line of explanation\n".repeat(10_000) + "root = default\n";

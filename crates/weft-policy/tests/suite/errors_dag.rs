@@ -1,4 +1,4 @@
-//! The restricted DAG of Loom, section 4: the examples of Figure 5 as the section describes them, and circles.
+//! The restricted DAG of Loom, section 4: the examples of Figure 5 as the section describes them, and cycles.
 
 use crate::common::check;
 use expect_test::expect;

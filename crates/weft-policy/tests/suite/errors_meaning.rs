@@ -1,4 +1,4 @@
-//! What the checks say about policies that can be read but do not make sense.
+//! Diagnostics of policies that can be parsed but are not meaningful.
 
 use crate::common::check;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! What the parser says about what it cannot read.
+//! Diagnostics of the parser.
 
 use crate::common::check;
 use expect_test::expect;

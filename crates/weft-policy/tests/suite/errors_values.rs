@@ -1,4 +1,4 @@
-//! What is said of values that cannot be read: rates, weights, prefixes, ports, marks, paths, sizes.
+//! Diagnostics of invalid values: rates, weights, prefixes, ports, marks, paths, sizes.
 
 use crate::common::check;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! The ready policies compile without a word, to the shape that is written here.
+//! The ready policies compile without diagnostics, to the snapshots below.
 
 use expect_test::{Expect, expect};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile, describe, to_dot};

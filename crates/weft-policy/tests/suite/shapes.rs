@@ -1,4 +1,4 @@
-//! What policies compile to: placements of `default`, limits in sets and in rows, exceptions by order.
+//! The results of compilation: placement of `default`, limits in sets and in series, exceptions by order.
 
 use crate::common::compiled;
 use expect_test::{Expect, expect};
