@@ -1,8 +1,8 @@
-//! Sets the weights of a NIC's transmit queues and looks whether the kernel keeps them. `make test-kernels` runs it in an
+//! Sets the weights of a NIC's transmit queues and checks that the kernel stores them. `make test-kernels` runs it in an
 //! emulated machine.
 //!
-//! `net_shaper_check DEVICE` needs a device with four transmit queues or more whose driver takes weights of queues, such as
-//! netdevsim, and no shapers on it.
+//! `net_shaper_check DEVICE` needs a device without shapers, with at least four transmit queues, whose driver supports queue
+//! weights, such as netdevsim.
 
 use std::error::Error;
 
@@ -44,7 +44,7 @@ fn check(device: &str) -> Done {
     println!("{device}: {}", absent.err().map(|e| e.to_string()).unwrap_or_default());
     look(&mut shaper, ifindex, &[7, 9])?;
 
-    // What a later process does.
+    // The steps of a later process.
     let mut later = Shaper::open(&ns)?;
     later.adopt(ifindex, node);
     set_and_look(&mut later, ifindex, &[2, 2, 3])?;
@@ -52,7 +52,7 @@ fn check(device: &str) -> Done {
     later.delete_weights(ifindex)?;
     need(later.list(ifindex)?.is_empty(), "no shapers after they were deleted")?;
     need(later.get(ifindex, Handle { scope: Scope::Queue, id: 0 })?.is_none(), "no shaper of queue 0")?;
-    // The first does not know that its node is gone, and finds out.
+    // The first value does not know that its node is deleted, and finds out.
     set_and_look(&mut shaper, ifindex, &[1, 3])?;
     shaper.delete_weights(ifindex)?;
     need(shaper.list(ifindex)?.is_empty(), "no shapers at the end")?;
@@ -60,7 +60,7 @@ fn check(device: &str) -> Done {
     Ok(())
 }
 
-/// Gives the first queues these weights; exactly those must then be there.
+/// Sets the weights of the first queues, and checks that exactly these exist.
 fn set_and_look(shaper: &mut Shaper, ifindex: u32, weights: &[u32]) -> Done {
     let list: Option<Vec<_>> =
         (0..).zip(weights).map(|(queue, weight)| Some((TxQueueId(queue), Weight::new(*weight)?))).collect();

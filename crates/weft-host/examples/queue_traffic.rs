@@ -1,9 +1,9 @@
-//! Loads a link with TCP flows and says how they shared it. `make test-kernels` runs it in an emulated machine.
+//! Loads a link with TCP flows and reports how they share it. `make test-kernels` runs it in an emulated machine.
 //!
-//! `queue_traffic serve ADDRESS:PORT` takes what comes, and tells each flow how much of it has. `queue_traffic load ADDRESS:PORT
-//! --flows N --seconds S [--warm W] [--latency]` sends on N connections for W seconds, and S more which it counts: the bytes of
-//! each flow that arrived in each second. With `--latency` messages of 64 bytes go forth and back beside them. The lines `counting`
-//! and `counted` come when those seconds begin and when they are over.
+//! `queue_traffic serve ADDRESS:PORT` accepts connections, and reports to each flow the bytes received. `queue_traffic load ADDRESS:PORT
+//! --flows N --seconds S [--warm W] [--latency]` sends on N connections for W seconds, and then for S seconds that are measured: it
+//! prints the bytes of each flow that arrived in each second. With `--latency`, messages of 64 bytes make round trips at the same
+//! time. The lines `counting` and `counted` mark the start and the end of the measured seconds.
 
 use std::error::Error;
 use std::io::{ErrorKind, Read, Write};
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The first byte of a connection says what it is.
+/// The first byte of a connection, which tells its kind.
 const SINK: u8 = b's';
 const ECHO: u8 = b'e';
 const MESSAGE_LEN: usize = 64;
-/// What a flow sends at a time, and what the other end reads at a time.
+/// The size of a flow's writes and of the receiver's reads.
 const CHUNK_LEN: usize = 64 << 10;
-/// How often the other end says how much has come. A second's figure is wrong by what comes in this time at most.
+/// The interval of the receiver's reports. It bounds the error of a second's figure to the bytes that arrive in one interval.
 const REPORT_EVERY: Duration = Duration::from_millis(20);
-/// Between two messages, so that these are no load of their own.
+/// The pause between two messages, so that they add no load.
 const MESSAGE_GAP: Duration = Duration::from_millis(5);
 
 fn main() -> Done {
@@ -41,7 +41,7 @@ fn serve(address: &str) -> Done {
     loop {
         let (stream, _) = listener.accept()?;
         thread::spawn(move || {
-            // A load closes its connections when its time is over, in the middle of what they carry.
+            // A load closes its connections when its time is over, in the middle of their data.
             let _ = attend(stream);
         });
     }
@@ -101,14 +101,14 @@ impl Options {
     }
 }
 
-/// What the threads of a load share.
+/// The state shared by the threads of a load.
 #[derive(Default)]
 struct Run {
-    /// The load is over: what ends from here on was ended by us.
+    /// The load is over: connections that end from here on were closed by this program.
     over: AtomicBool,
-    /// Round trips count from here on.
+    /// Round trips are recorded from here on.
     counting: AtomicBool,
-    /// Connections that ended before.
+    /// Connections that ended early.
     lost: AtomicU32,
 }
 
@@ -151,7 +151,7 @@ fn load(address: &str, options: &Options) -> Done {
         let seconds = sample(&arrived, &run, options);
         run.over.store(true, Ordering::SeqCst);
         for stream in streams.iter().chain(pings.as_ref().map(|(stream, _)| *stream)) {
-            // It fails where the connection is gone, which was noted.
+            // It fails if the connection is closed, which was recorded.
             let _ = stream.shutdown(Shutdown::Both);
         }
         let round_trips = pings.map_or(Vec::new(), |(_, thread)| thread.join().unwrap_or_default());
@@ -169,7 +169,7 @@ fn send(mut stream: &TcpStream, run: &Run) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Keeps what the other end says it has of a flow.
+/// Records the receiver's reports of a flow.
 fn listen(mut stream: &TcpStream, arrived: &AtomicU64) {
     let mut total = [0; 8];
     while stream.read_exact(&mut total).is_ok() {
@@ -177,7 +177,7 @@ fn listen(mut stream: &TcpStream, arrived: &AtomicU64) {
     }
 }
 
-/// Sends a message at a time and returns how long each round trip took.
+/// Sends one message after another and returns their round-trip times.
 fn ping(mut stream: &TcpStream, run: &Run) -> Vec<Duration> {
     let mut round_trips = Vec::new();
     let mut message = [b'w'; MESSAGE_LEN];
@@ -201,7 +201,7 @@ fn ping(mut stream: &TcpStream, run: &Run) -> Vec<Duration> {
     }
 }
 
-/// What arrived of each flow in each second that counts.
+/// The bytes of each flow that arrived in each measured second.
 fn sample(arrived: &[AtomicU64], run: &Run, options: &Options) -> Vec<Vec<u64>> {
     let read = || arrived.iter().map(|total| total.load(Ordering::SeqCst)).collect::<Vec<u64>>();
     let start = Instant::now() + Duration::from_secs(options.warm);
@@ -241,14 +241,14 @@ fn report(seconds: &[Vec<u64>], mut round_trips: Vec<Duration>, lost: u32) {
     }
 }
 
-/// The fairness index of Jain, Chiu and Hawe (1984): 1 where all have the same, 1/n where one has all.
+/// The fairness index of Jain, Chiu and Hawe (1984): 1 if all shares are equal, 1/n if one flow has everything.
 fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();
     let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
     if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { 0.0 }
 }
 
-/// What the largest share has more than the smallest, in mean shares: Titan's measure of unfairness.
+/// The difference between the largest and the smallest share, in mean shares: Titan's measure of unfairness.
 fn spread(shares: &[u64]) -> f64 {
     let mean = shares.iter().sum::<u64>() as f64 / shares.len() as f64;
     let (least, most) = (shares.iter().min(), shares.iter().max());

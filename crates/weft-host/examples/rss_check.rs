@@ -1,9 +1,9 @@
-//! Sets a real NIC's receive hash table and looks where packets arrive. `make test-kernels` runs it in an emulated machine.
+//! Sets a real NIC's receive hash table and checks where packets arrive. `make test-kernels` runs it in an emulated machine.
 //!
-//! `rss_check serve ADDRESS:PORT` sends 64 KiB to each that connects. `rss_check check DEVICE ADDRESS:PORT` connects to it
-//! many times by way of DEVICE, under several tables, and counts by queue: interrupts of virtio-net, packets of igb.
-//! `rss_check flows DEVICE LOCAL:PORT ADDRESS:PORT QUEUES` connects once from each of 64 ports from PORT on, and sees that what
-//! arrives does so at those queues, such as `2,3`.
+//! `rss_check serve ADDRESS:PORT` sends 64 KiB on each connection. `rss_check check DEVICE ADDRESS:PORT` connects to it many times
+//! through DEVICE, under several tables, and counts per queue: interrupts of virtio-net, packets of igb.
+//! `rss_check flows DEVICE LOCAL:PORT ADDRESS:PORT QUEUES` connects once from each of 64 ports starting at PORT, and checks that
+//! their packets arrive at those queues, such as `2,3`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,11 +19,11 @@ use weft_host::ethtool::{
 };
 use weft_units::{RxQueueId, Weight};
 
-/// Connections of one look, each a flow: that a queue out of four gets none of them by chance happens less than once in a
-/// hundred million looks.
+/// Connections per check, each a flow. The probability that one of four queues receives none of them by chance is less than one
+/// in a hundred million.
 const CONNECTIONS: usize = 64;
 const REPLY_LEN: usize = 64 << 10;
-/// What may arrive elsewhere, as one part in so many: ARP and what else is not hashed goes to the first queue.
+/// The divisor of the fraction that may arrive elsewhere: ARP and other packets without a hash go to the first queue.
 const STRAY: u64 = 20;
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
@@ -45,7 +45,7 @@ fn serve(address: &str) -> Done {
     let reply = vec![b'w'; REPLY_LEN];
     loop {
         let (mut stream, _) = listener.accept()?;
-        // One that goes before it has everything is its own business.
+        // A client that leaves early is not an error.
         let _ = stream.write_all(&reply);
     }
 }
@@ -90,7 +90,7 @@ fn check(device: &str, address: &str) -> Done {
     let share = weighted.iter().filter(|queue| queue.0 == 3).count();
     need(share == entries - entries / 4, "three quarters of the entries")?;
     let arrived = set_and_look("weights 0 0 1 3", &mut nic, address, weighted)?;
-    // With 64 flows of one size the heavier queue has less than the lighter one once in a hundred thousand looks.
+    // With 64 flows of one size, the heavier queue receives less than the lighter one with a probability of one in a hundred thousand.
     need(arrived.get(&3) > arrived.get(&2), "more at the queue of weight 3 than at that of weight 1")?;
     set_and_look("the last queue", &mut nic, address, vec![RxQueueId(3); entries])?;
 
@@ -115,12 +115,12 @@ fn set_and_look(name: &str, nic: &mut Nic, address: &str, table: Vec<RxQueueId>)
     look(name, nic, address, &table)
 }
 
-/// Connects many times under a table.
+/// Connects many times with a given table.
 fn look(name: &str, nic: &Nic, address: &str, table: &[RxQueueId]) -> Done<BTreeMap<u32, u64>> {
     arrivals(name, nic, table, |_| Ok(TcpStream::connect(address)?))
 }
 
-/// Connects many times; what arrives must arrive at the queues of the table, and at each of them. Returns how
+/// Connects many times. Packets must arrive at the queues of the table only, and at each of them. Returns the number per queue.
 /// much did, by queue.
 fn arrivals(
     name: &str,
@@ -151,7 +151,7 @@ fn arrivals(
     Ok(arrived)
 }
 
-/// How much has arrived at each receive queue.
+/// The packets or interrupts of each receive queue so far.
 fn counters(nic: &Nic) -> Done<BTreeMap<u32, u64>> {
     let counters = match nic.driver().name.as_str() {
         "virtio_net" => interrupts(nic.device())?,
@@ -161,7 +161,7 @@ fn counters(nic: &Nic) -> Done<BTreeMap<u32, u64>> {
     Ok(counters)
 }
 
-/// The interrupts named `virtioN-input.QUEUE`: virtio-net counts packets of a queue nowhere that `ethtool -S` shows.
+/// The interrupts named `virtioN-input.QUEUE`; virtio-net has no packet counter per queue in `ethtool -S`.
 fn interrupts(device: &str) -> Done<BTreeMap<u32, u64>> {
     let link = std::fs::canonicalize(format!("/sys/class/net/{device}/device"))?;
     let virtio = link.file_name().and_then(|name| name.to_str()).ok_or("no device")?.to_owned();
@@ -177,7 +177,7 @@ fn interrupts(device: &str) -> Done<BTreeMap<u32, u64>> {
     Ok(found)
 }
 
-/// The lines `rx_queue_QUEUE_packets: COUNT` of `ethtool -S`. Interrupts do not serve: those of igb also tell of sent packets.
+/// The lines `rx_queue_QUEUE_packets: COUNT` of `ethtool -S`. igb's interrupts also include sent packets.
 fn statistics(device: &str) -> Done<BTreeMap<u32, u64>> {
     let output = Command::new("ethtool").args(["-S", device]).output()?;
     let mut found = BTreeMap::new();
@@ -190,7 +190,7 @@ fn statistics(device: &str) -> Done<BTreeMap<u32, u64>> {
     Ok(found)
 }
 
-/// The kernel as an older one, without the netlink commands.
+/// The kernel without its netlink commands, like an older one.
 struct Older(Kernel);
 
 impl Transport for Older {
@@ -198,7 +198,7 @@ impl Transport for Older {
         self.0.ioctl(device, buffer)
     }
 
-    /// The features stay: without them no kernel since 5.7 is.
+    /// The features command stays: every kernel since 5.7 has it.
     fn has(&self, command: u8, ask: Ask) -> bool {
         command == FEATURES_GET && self.0.has(command, ask)
     }
@@ -219,7 +219,7 @@ const RSS_SET: u8 = 48;
 /// `ETHTOOL_MSG_FEATURES_GET`.
 const FEATURES_GET: u8 = 11;
 
-/// What ioctls set, netlink reads, and the other way round.
+/// Checks that netlink reads values set by ioctl, and vice versa.
 fn by_ioctl(nic: &mut Nic) -> Done {
     need(nic.transport().has(RSS_SET, Ask::Request), "a kernel with the netlink commands")?;
     let before = nic.rss(ContextId::MAIN)?;
@@ -238,7 +238,7 @@ fn by_ioctl(nic: &mut Nic) -> Done {
     refusals(&mut older)
 }
 
-/// Queues that the table names cannot be taken away; others can.
+/// Checks that queues named by the table cannot be removed, and that others can.
 fn channels(nic: &mut Nic) -> Done {
     let table = nic.rss(ContextId::MAIN)?.table;
     let count = nic.channels()?.ok_or("expected channels")?.combined.count;
@@ -252,7 +252,7 @@ fn channels(nic: &mut Nic) -> Done {
     need(nic.rx_queues()? == count, "all queues again")
 }
 
-/// Another key, there and back; a driver that shows none takes none.
+/// Changes the key and restores it. A driver that shows no key accepts none.
 fn key(nic: &mut Nic) -> Done {
     let before = nic.rss(ContextId::MAIN)?;
     let change = |key: &[u8]| RssChange { key: Some(key.to_vec()), ..RssChange::default() };
@@ -270,7 +270,7 @@ fn key(nic: &mut Nic) -> Done {
     need(nic.rss(ContextId::MAIN)? == before, "the first key")
 }
 
-/// UDP's hashed fields, there and back.
+/// Changes UDP's hash fields and restores them.
 fn fields(nic: &mut Nic) -> Done {
     let before = nic.hash_fields(HashFlow::Udp4, ContextId::MAIN)?;
     let addresses = HashFields::SOURCE | HashFields::DESTINATION;
@@ -283,7 +283,7 @@ fn fields(nic: &mut Nic) -> Done {
     Ok(())
 }
 
-/// What neither of these NICs can do is refused with the error that says so.
+/// Checks that operations that neither of these NICs supports are refused with the specific error.
 fn refusals(nic: &mut Nic<impl Transport>) -> Done {
     let flow = Flow::Ports4(Ports { destination_port: Masked::exact(80), ..Ports::any(L4::Tcp) });
     let rule = RxRule::new(flow, Action::Queue(RxQueueId(1))).at(0);

@@ -1,7 +1,30 @@
-//! eBPF: loading an object, sharing its maps with this process, attaching to a device's egress or inside the kernel.
+//! eBPF: loading objects, sharing their maps with this process, and attaching programs to a device or inside the kernel.
 //!
-//! [`Object`] is what this process loaded; [`MapFd`] and [`ProgramFd`] are maps and programs of any process, found by number
-//! or in a bpf file system (`crate::bpffs`).
+//! The life of a program, in order:
+//!
+//! 1. [`Object::load`] or [`Object::load_with`] gives libbpf the object's image. Read-only data is set first, since the
+//!    verifier removes branches on it. Maps of others may replace the object's own (`options`), if type and sizes agree.
+//! 2. A map becomes shared memory ([`SharedValue`]), a [`Table`] whose entries this process expires, or a ring buffer
+//!    that it reads ([`Records`]).
+//! 3. A program is attached to the egress or ingress of a device (clsact), or inside the kernel (`tracing`).
+//! 4. Maps, programs and links may be pinned in a bpf file system (`crate::bpffs`), where they outlive this process.
+//!
+//! The kernel owns maps and programs, and frees them with their last reference. [`Object`] holds the references of what this
+//! process loaded; [`MapFd`] and [`ProgramFd`] hold one each to a map or program of any process, found by id or by path. A filter
+//! at a device holds its own reference and lives as long as the device; a [`TracingLink`] detaches on drop unless it is pinned.
+//!
+//! These rules hold:
+//!
+//! - Shared memory is read and written through atomics only ([`SharedLayout`]), because the program runs at the same time
+//!   on other cores. A map is mapped only if its value has the size of the Rust type; tests compare the offsets with the
+//!   object's type information ([`StructLayout`]).
+//! - A name is looked up in the object at each call. A missing name or a wrong size is a [`BpfError`], never a panic.
+//! - The kernel opens a pinned object of any kind without complaint, so `program` checks the kind by the descriptor's name.
+//! - libbpf prints nothing; its errors are returned with the step, the object and a remedy.
+//!
+//! The rare branches of this file lose nothing, and so have no counters. An entry that vanishes during [`Table::retain`]
+//! was deleted by the program. A failed read in [`Records`] leaves the records in the ring for the next call; the program counts
+//! those that did not fit.
 
 mod layout;
 mod map;
@@ -24,73 +47,73 @@ pub use options::ObjectOptions;
 pub use program::{ProgramFd, ProgramInfo, program_info, program_maps, programs_named};
 pub use tracing::TracingLink;
 
-/// Why an eBPF program could not be used.
+/// An error of an eBPF operation.
 #[derive(Debug, Error)]
 pub enum BpfError {
     /// The kernel or libbpf refused a step.
     #[error("eBPF: {step} `{object}`: {source}{hint}")]
     Libbpf {
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
-        /// On which map, program or device.
+        /// The map, program or device.
         object: String,
-        /// What libbpf says.
+        /// The error from libbpf.
         source: libbpf_rs::Error,
-        /// What to do about it.
+        /// The remedy.
         hint: &'static str,
     },
-    /// The object has no such map or program, or one of another size.
+    /// The object has no map or program of this name, or its size differs.
     #[error(
         "eBPF: the object has no {what} `{name}` of the size that this program was built for; rebuild weft"
     )]
     Absent {
-        /// Map or program.
+        /// The kind: map or program.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// Something else is pinned there.
-    #[error("eBPF: what is pinned at `{path}` is no {what}; it was put there by another program")]
+    /// Another kind of object is pinned at the path.
+    #[error("eBPF: the object pinned at `{path}` is not a {what}; another program pinned it")]
     OtherKind {
         /// The file.
         path: String,
-        /// What was looked for: map, program or link.
+        /// The kind that was expected: map, program or link.
         what: &'static str,
     },
-    /// The map that was to be used in place of the object's own is another.
+    /// A map that was to replace one of the object's own differs from it.
     #[error(
-        "eBPF: map `{map}` has {what} {found}, the program was built for {expected}; it belongs to another version of weft: \
-         detach that first"
+        "eBPF: map `{map}` has {what} {found}, the program was built for {expected}; it belongs to another version of weft; \
+         detach that version first"
     )]
     OtherMap {
         /// The map.
         map: String,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
-        /// What the map has.
+        /// Its value in the map.
         found: u32,
-        /// What the program was built for.
+        /// The value that the program was built for.
         expected: u32,
     },
     /// A map could not be shared with this process.
-    #[error("eBPF: map `{name}` into memory: {source}")]
+    #[error("eBPF: map `{name}` cannot be mapped into memory: {source}")]
     Mmap {
         /// The map.
         name: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: rustix::io::Errno,
     },
 }
 
-/// What is to do when the kernel refuses a program.
+/// The remedy when the kernel refuses a program.
 const RIGHTS_HINT: &str =
-    "; it needs root (CAP_BPF and CAP_NET_ADMIN) and Linux 5.17 or later (bpf_loop); `weft doctor` says more";
+    "; it needs root (CAP_BPF and CAP_NET_ADMIN) and Linux 5.17 or later (bpf_loop); see `weft doctor`";
 
 fn failed(step: &'static str, object: &str, source: libbpf_rs::Error) -> BpfError {
     BpfError::Libbpf { step, object: object.to_owned(), source, hint: RIGHTS_HINT }
 }
 
-/// As [`failed`], of a step that any kernel of ours can do: only rights can be missing.
+/// An error of a step that every supported kernel has, so that only missing capabilities can be the cause.
 fn refused(step: &'static str, object: &str, source: libbpf_rs::Error) -> BpfError {
     let hint = match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
@@ -104,18 +127,18 @@ fn refused(step: &'static str, object: &str, source: libbpf_rs::Error) -> BpfErr
 /// A type that may be shared with an eBPF program through an mmapable map.
 ///
 /// # Safety
-/// The type is `repr(C)`, made of integer atomics and padding only (every bit pattern is valid, all access is atomic), and
-/// lies in memory as the C declaration of the map's value does.
+/// The type is `repr(C)` and consists of integer atomics and padding only, so that every bit pattern is valid and all
+/// access is atomic. Its layout is that of the map's value in C.
 pub unsafe trait SharedLayout: Sync {}
 
-/// The value of a one-element mmapable array map, seen by this process and by the program at once.
+/// The value of a one-element mmapable array map, in memory shared with the program.
 #[derive(Debug)]
 pub struct SharedValue<T: SharedLayout> {
     address: NonNull<T>,
     length: usize,
 }
 
-// SAFETY: T is Sync and reached by shared reference only; the mapping belongs to the value and is not tied to a thread.
+// SAFETY: T is Sync and accessed through shared references only; the mapping belongs to the value and is not tied to a thread.
 unsafe impl<T: SharedLayout> Send for SharedValue<T> {}
 // SAFETY: as above.
 unsafe impl<T: SharedLayout> Sync for SharedValue<T> {}
@@ -157,12 +180,12 @@ impl<T: SharedLayout> Drop for SharedValue<T> {
     }
 }
 
-/// How often a program has run and how long it took, from the kernel's run-time statistics.
+/// The number of a program's runs and their total time, from the kernel's run-time statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunStats {
     /// Number of runs.
     pub runs: u64,
-    /// Nanoseconds spent in them.
+    /// Total time of the runs, in nanoseconds.
     pub nanos: u64,
 }
 
@@ -180,10 +203,10 @@ pub struct Object {
 }
 
 impl Object {
-    /// Loads an object file's image, its read-only data set to `rodata` first.
+    /// Loads an object file's image, with `rodata` as its read-only data.
     ///
     /// # Errors
-    /// When the kernel refuses the program (no rights, too old) or the image has no read-only data of that size.
+    /// If the kernel refuses the program (missing capabilities, kernel too old), or the image has no read-only data of that size.
     pub fn load(image: &[u8], rodata: &[u8]) -> Result<Self, BpfError> {
         Self::load_with(
             image,
@@ -201,7 +224,7 @@ impl Object {
     /// The map `name` as shared memory.
     ///
     /// # Errors
-    /// When there is no such map, its value is not as large as `T`, or it cannot be mapped.
+    /// If the map is missing, its value differs in size from `T`, or it cannot be mapped.
     pub fn shared<T: SharedLayout>(&self, name: &str) -> Result<SharedValue<T>, BpfError> {
         let map = self.map(name)?;
         if map.value_size() as usize != size_of::<T>() {
@@ -213,17 +236,17 @@ impl Object {
     /// Writes element `index` of the array map `name`.
     ///
     /// # Errors
-    /// When there is no such map or the kernel refuses the element (index out of range, size).
+    /// If the map is missing or the kernel refuses the element (index out of range, wrong size).
     pub fn set_element(&self, name: &str, index: u32, value: &[u8]) -> Result<(), BpfError> {
         self.map(name)?
             .update(&index.to_ne_bytes(), value, MapFlags::ANY)
             .map_err(|e| failed("write map", name, e))
     }
 
-    /// A handle of the map `name`, by which another object or process can use it.
+    /// A handle of the map `name`, for use by another object or process.
     ///
     /// # Errors
-    /// When there is no such map or its descriptor cannot be duplicated.
+    /// If the map is missing or its descriptor cannot be duplicated.
     pub fn map_fd(&self, name: &str) -> Result<MapFd, BpfError> {
         let map = self.map(name)?;
         MapFd::new(MapHandle::try_from(&map).map_err(|e| failed("duplicate map", name, e))?, name)
@@ -232,26 +255,26 @@ impl Object {
     /// A handle of the map `name` that can be used from another thread.
     ///
     /// # Errors
-    /// When there is no such map or its descriptor cannot be duplicated.
+    /// If the map is missing or its descriptor cannot be duplicated.
     pub fn table(&self, name: &str) -> Result<Table, BpfError> {
         let map = self.map(name)?;
         let handle = MapHandle::try_from(&map).map_err(|e| failed("duplicate map", name, e))?;
         Ok(Table { handle })
     }
 
-    /// Attaches `program` to the egress (clsact) of device `ifindex` of the calling thread's network namespace. It goes
-    /// away with the device.
+    /// Attaches `program` to the egress (clsact) of device `ifindex` in the calling thread's network namespace. The kernel
+    /// removes it with the device.
     ///
     /// # Errors
-    /// When there is no such program or the kernel refuses it.
+    /// If the program is missing or the kernel refuses it.
     pub fn attach_egress(&self, program: &str, ifindex: u32) -> Result<(), BpfError> {
         self.attach(program, ifindex, TC_EGRESS)
     }
 
-    /// Attaches `program` to the ingress (clsact) of device `ifindex`; otherwise as [`attach_egress`](Self::attach_egress).
+    /// Attaches `program` to the ingress (clsact) of device `ifindex`; otherwise like [`attach_egress`](Self::attach_egress).
     ///
     /// # Errors
-    /// When there is no such program or the kernel refuses it.
+    /// If the program is missing or the kernel refuses it.
     pub fn attach_ingress(&self, program: &str, ifindex: u32) -> Result<(), BpfError> {
         self.attach(program, ifindex, TC_INGRESS)
     }
@@ -272,18 +295,18 @@ impl Object {
             .ok_or_else(|| BpfError::Absent { what: "program", name: name.to_owned() })
     }
 
-    /// A handle of the program `name`, by which a filter can name it.
+    /// A handle of the program `name`, to which a filter can refer.
     ///
     /// # Errors
-    /// When there is no such program, it was not loaded, or its descriptor cannot be duplicated.
+    /// If the program is missing, was not loaded, or its descriptor cannot be duplicated.
     pub fn program_fd(&self, name: &str) -> Result<ProgramFd, BpfError> {
         ProgramFd::of(self.program(name)?.as_fd(), name)
     }
 
-    /// The run-time statistics of `program`; zeros while they are switched off.
+    /// The run-time statistics of `program`; zero while statistics are off.
     ///
     /// # Errors
-    /// When there is no such program or its id cannot be read.
+    /// If the program is missing or its id cannot be read.
     pub fn run_stats(&self, program: &str) -> Result<RunStats, BpfError> {
         let prog = self.program(program)?;
         let id =
@@ -293,11 +316,11 @@ impl Object {
             .map_or_else(RunStats::default, |info| RunStats { runs: info.run_cnt, nanos: info.run_time_ns }))
     }
 
-    /// The ring buffer maps `name` and `wakes`; `on_record` is called for each record of the first by [`Records::consume`].
-    /// The second holds nothing but wake-ups, for which there is room however full the first is.
+    /// A reader of the ring buffer maps `name` and `wakes`. [`Records::consume`] calls `on_record` for each record of the first.
+    /// The second carries wake-ups only, so that a wake-up finds room even when the first is full.
     ///
     /// # Errors
-    /// When there is no such map or it cannot be mapped.
+    /// If a map is missing or cannot be mapped.
     pub fn records<'a>(
         &self,
         name: &str,
@@ -319,12 +342,12 @@ impl Object {
     }
 }
 
-/// libbpf prints to standard error by itself; what matters is in our errors.
+/// Stops libbpf from printing to standard error; the errors here carry its messages.
 fn quiet() {
     libbpf_rs::set_print(None);
 }
 
-/// The reading end of a ring buffer map.
+/// The reader of a ring buffer map.
 pub struct Records<'a> {
     ring: libbpf_rs::RingBuffer<'a>,
     _maps: [MapHandle; 2],
@@ -337,32 +360,32 @@ impl core::fmt::Debug for Records<'_> {
 }
 
 impl Records<'_> {
-    /// Hands on all records that are there, without waiting.
+    /// Delivers all pending records without waiting.
     pub fn consume(&self) {
         let _ = self.ring.consume();
     }
 
-    /// Waits for a wake-up, at most `timeout`, and hands on the records.
+    /// Waits for a wake-up, at most `timeout`, and delivers the records.
     pub fn wait(&self, timeout: Duration) {
         let _ = self.ring.poll(timeout);
     }
 
-    /// The descriptor that becomes readable when the program wakes this end.
+    /// The descriptor that becomes readable when the program sends a wake-up.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the epoll descriptor belongs to the ring buffer and lives as long as it, which self borrows.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 }
 
-/// A hash map that this process tidies while the program uses it.
+/// A hash map whose entries this process expires while the program uses it.
 #[derive(Debug)]
 pub struct Table {
     handle: MapHandle,
 }
 
 impl Table {
-    /// Passes over the first `skip` elements, calls `keep` for each of the next `bound` and deletes those for which it says
-    /// no. Returns how many were looked at. Elements that change meanwhile may be seen twice or not at all.
+    /// Skips the first `skip` elements, calls `keep` for each of the next `bound`, and deletes those for which it returns false.
+    /// Returns the number of elements checked. Elements that change at the same time may be seen twice or missed.
     pub fn retain(&self, skip: usize, bound: usize, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
         let mut seen = 0;
         let mut idle = Vec::new();

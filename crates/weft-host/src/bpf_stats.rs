@@ -1,4 +1,4 @@
-//! Run-time statistics of eBPF programs: how often each ran and for how long.
+//! Run-time statistics of eBPF programs: the number of runs and their time.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -9,16 +9,16 @@ const BPF_ENABLE_STATS: libc::c_long = 32;
 /// `BPF_STATS_RUN_TIME` of `enum bpf_stats_type`.
 const BPF_STATS_RUN_TIME: u32 = 0;
 
-/// While one of these is held, the kernel counts the runs of every eBPF program and their time
-/// (`run_cnt`, `run_time_ns` of the program's information; about 20 ns for each run).
+/// A request for statistics. While one exists, the kernel counts the runs of every eBPF program and their time (`run_cnt`,
+/// `run_time_ns` in the program's information), which costs about 20 ns per run.
 #[derive(Debug)]
 pub struct BpfStats {
     _enabled: OwnedFd,
 }
 
 impl BpfStats {
-    /// Turns the statistics on for the whole host until the value is dropped. Others who turned them on are not
-    /// affected.
+    /// Turns the statistics on for the whole host until the value is dropped. Requests of other processes are
+    /// independent.
     pub fn enable() -> Result<BpfStats, OsError> {
         enable_stats().map(|fd| BpfStats { _enabled: fd }).map_err(|e| {
             let error =

@@ -1,7 +1,7 @@
-//! A bpf file system, in which maps, programs and links outlive the process that made them.
+//! The bpf file system, in which maps, programs and links outlive the process that made them.
 //!
-//! The host's own at [`SYSTEM`] is used if there is one. Else one of ours is mounted at [`OWN`], and unmounted when nothing is
-//! pinned in it any more. What others mounted or pinned is never touched.
+//! The host's own at [`SYSTEM`] is used if it exists. Otherwise one is mounted at [`OWN`], and unmounted when nothing is pinned
+//! in it. Mounts and pins of others are never changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::OsError;
 
-/// Where hosts mount their bpf file system (systemd's sys-fs-bpf.mount).
+/// The usual mount point of a host's bpf file system (systemd's sys-fs-bpf.mount).
 pub const SYSTEM: &str = "/sys/fs/bpf";
-/// Where ours is mounted if the host has none.
+/// The mount point of weftline's own, used if the host has none.
 pub const OWN: &str = "/run/weftline/bpf";
-/// `BPF_FS_MAGIC` of `linux/magic.h`: what statfs(2) says of a bpf file system.
+/// `BPF_FS_MAGIC` of `linux/magic.h`: the type of a bpf file system in statfs(2).
 const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 
-/// What the kernel itself puts into every bpf file system (CONFIG_BPF_PRELOAD, `populate_bpffs` in kernel/bpf/inode.c).
+/// Files that the kernel itself creates in every bpf file system (CONFIG_BPF_PRELOAD, `populate_bpffs` in kernel/bpf/inode.c).
 const KERNELS_OWN: [&str; 2] = ["maps.debug", "progs.debug"];
 
-/// A bpf file system, and a folder of ours in it.
+/// A bpf file system in which weftline has folders.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BpfFs {
     root: PathBuf,
@@ -30,21 +30,21 @@ pub struct BpfFs {
 }
 
 impl BpfFs {
-    /// Finds the host's bpf file system or ours; else mounts ours.
+    /// Finds the host's bpf file system or weftline's; mounts weftline's if there is none.
     ///
     /// # Errors
-    /// When there is none and none can be mounted: no rights (CAP_SYS_ADMIN), or a kernel without eBPF.
+    /// If none exists and none can be mounted: CAP_SYS_ADMIN is missing, or the kernel has no eBPF.
     pub fn open() -> Result<BpfFs, OsError> {
         Self::open_at(Path::new(SYSTEM), Path::new(OWN))
     }
 
-    /// Finds the host's bpf file system or ours, without mounting one: for whoever looks for what is pinned.
+    /// Finds the host's bpf file system or weftline's without mounting one, for callers that only search for pins.
     pub fn find() -> Option<BpfFs> {
         Self::find_at(Path::new(SYSTEM), Path::new(OWN))
     }
 
     fn find_at(system: &Path, own: &Path) -> Option<BpfFs> {
-        // Ours first: what was pinned there stays reachable when the host mounts its own later.
+        // weftline's own first: its pins stay reachable if the host mounts a bpf file system later.
         [(own, true), (system, false)]
             .into_iter()
             .find(|(path, _)| is_bpf_fs(path))
@@ -71,21 +71,21 @@ impl BpfFs {
         Ok(BpfFs { root: own.to_path_buf(), own: true })
     }
 
-    /// Where the file system is mounted.
+    /// Its mount point.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether it is one that weftline mounted.
+    /// Whether weftline mounted it.
     pub fn is_own(&self) -> bool {
         self.own
     }
 
-    /// The folder `name` in it, made if it is not there; only its owner may look into it. A name that begins with `weft` tells
-    /// it from those of others.
+    /// The folder `name` in it, which is created if missing; only its owner may read it. A name that begins with `weft`
+    /// distinguishes it from folders of others.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn folder(&self, name: &str) -> Result<PathBuf, OsError> {
         let path = self.root.join(name);
         match rustix::fs::mkdir(&path, Mode::RWXU) {
@@ -96,8 +96,8 @@ impl BpfFs {
         }
     }
 
-    /// Removes the folder `name` with all that is pinned in it: links are detached, maps and programs freed once nothing uses
-    /// them. One that is not there is no error.
+    /// Removes the folder `name` with everything pinned in it. Links are detached; maps and programs are freed with their
+    /// last reference. A missing folder is not an error.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -111,16 +111,16 @@ impl BpfFs {
         }
     }
 
-    /// Unmounts the file system and removes its mount point, if it is ours and nothing is in it; returns whether it was done.
-    /// The host's is left alone.
+    /// Unmounts the file system and removes its mount point, if it is weftline's and empty. Returns whether it did so. The
+    /// host's is left alone.
     ///
     /// # Errors
-    /// When it cannot be looked at, unmounted or removed.
+    /// If it cannot be read, unmounted or removed.
     pub fn release(self) -> Result<bool, OsError> {
         let failed = |step: &str, error: io::Error| {
             OsError::new(format!("{step} {}", self.root.display()), error).needs("CAP_SYS_ADMIN")
         };
-        // Looked at again: somebody else may have unmounted it, and what lies below is not ours to remove.
+        // Checked again: another process may have unmounted it, and the directory below is not weftline's to remove.
         if !self.own || !is_bpf_fs(&self.root) {
             return Ok(false);
         }
@@ -132,12 +132,12 @@ impl BpfFs {
         }
         match rustix::mount::unmount(&self.root, UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
-            // Somebody has a file of it open, or works in it.
+            // Another process has a file or its working directory in it.
             Err(Errno::BUSY) => return Ok(false),
             Err(e) => return Err(failed("unmount", e.into())),
         }
         std::fs::remove_dir(&self.root).map_err(|e| failed("remove", e))?;
-        // The folder above it, if nothing else is in there.
+        // The parent folder, if it is empty.
         let _ = self.root.parent().map(std::fs::remove_dir);
         Ok(true)
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// Two mount points of this test's own.
+    /// Two mount points for one test.
     fn places(test: &str) -> Option<(PathBuf, PathBuf)> {
         if !testing::privileged(test) {
             return None;

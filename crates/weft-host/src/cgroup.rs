@@ -1,4 +1,29 @@
-//! Control groups, version 2.
+//! Control groups, version 2: the classes of a policy as the kernel sees them.
+//!
+//! The eBPF program compares a socket's cgroup with the [`Place`] of a class, an inode number at a level of the hierarchy.
+//! This module finds and creates these cgroups. Its steps:
+//!
+//! 1. [`Hierarchy::detect`] finds the mount of cgroup2, or mounts it detached for this process. Hosts with cgroup
+//!    version 1 mount it elsewhere, and `ip netns exec` hides it behind a new `/sys`.
+//! 2. [`Hierarchy::create`] makes a cgroup and its missing parents; [`Hierarchy::open`] opens an existing one.
+//! 3. A process joins by writing to `cgroup.procs`: before exec for programs started here (`crate::process`), or later with
+//!    [`Cgroup::add_process`].
+//! 4. [`Watch`] follows cgroups of services, whose paths vanish and return with new inode numbers.
+//!
+//! A `Node` owns one directory, and a child holds its parent, so the last value dropped removes the directories from the
+//! bottom up. A directory that was found and not made has no owner here and is never removed.
+//!
+//! These rules hold:
+//!
+//! - A path stays within the hierarchy: it is relative, and has no empty part, `.` or `..`.
+//! - The level of a place counts from the root of the whole hierarchy. A cgroup namespace hides that root, so the level is
+//!   then unknown (`None`) and never guessed: eBPF would compare another ancestor.
+//! - The kernel removes a cgroup only when it is empty, and a killed process leaves it with a delay. Removal retries for
+//!   `REMOVE_PATIENCE`.
+//!
+//! Rare branches: a removal that fails on drop is left to [`cleanup_stale`](crate::cleanup_stale), whose report names it, since
+//! a drop cannot return an error. Processes of other PID namespaces read as 0 and are skipped, since no call
+//! could name them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,10 +42,10 @@ mod watch;
 
 pub use watch::Watch;
 
-/// How long a removal waits for processes that are already dying to be gone.
+/// The time for which a removal waits for dying processes to leave the cgroup.
 const REMOVE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What can go wrong with a control group.
+/// An error of an operation on a control group.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// The kernel refused a call.
@@ -32,10 +57,10 @@ pub enum CgroupError {
     /// The path would leave the hierarchy or is empty.
     #[error("cgroup path {0:?} must be relative to the root of the hierarchy and without '.' or '..'")]
     BadPath(String),
-    /// There is such a cgroup already.
+    /// A cgroup of this path exists already.
     #[error("cgroup {0} exists already")]
     Exists(PathBuf),
-    /// There is no such cgroup.
+    /// No cgroup has this path.
     #[error("there is no cgroup {0}")]
     NotFound(PathBuf),
 }
@@ -50,8 +75,8 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Finds where cgroup2 is mounted: `/sys/fs/cgroup` on most hosts, `/sys/fs/cgroup/unified` on hybrid ones. Where it is
-    /// hidden, as `ip netns exec` does by a `/sys` of its own, it is mounted for this process alone.
+    /// Finds the mount point of cgroup2: `/sys/fs/cgroup` on most hosts, `/sys/fs/cgroup/unified` on hybrid ones. If it is hidden, as
+    /// by the new `/sys` of `ip netns exec`, mounts it for this process alone.
     pub fn detect() -> Result<Hierarchy> {
         let mounts =
             fs::read_to_string("/proc/self/mounts").map_err(|e| OsError::new("read /proc/self/mounts", e))?;
@@ -59,7 +84,7 @@ impl Hierarchy {
         mount.map(|mount| Hierarchy { mount }).ok_or(CgroupError::NotMounted)
     }
 
-    /// Where the cgroup at `path` below the root is; `None` when there is none. The empty path is the root.
+    /// The place of the cgroup at `path` below the root; `None` if it does not exist. The empty path is the root.
     pub fn place(&self, path: &str) -> Option<Place> {
         self.open(path).ok()?.place().ok()
     }
@@ -69,8 +94,8 @@ impl Hierarchy {
         &self.mount
     }
 
-    /// Makes the cgroup at `path` below the root, and those above it that are missing. What was made is removed when
-    /// the value and all its [children](Cgroup::child) are dropped.
+    /// Makes the cgroup at `path` below the root, and its missing parents. They are removed when the value and all its
+    /// [children](Cgroup::child) are dropped.
     pub fn create(&self, path: &str) -> Result<Cgroup> {
         let parts = split(path)?;
         let mut at = self.mount.clone();
@@ -89,7 +114,7 @@ impl Hierarchy {
         }
     }
 
-    /// The cgroup at `path`, which is there already and is not removed on drop. The empty path is the root.
+    /// The existing cgroup at `path`, which is not removed on drop. The empty path is the root.
     pub fn open(&self, path: &str) -> Result<Cgroup> {
         let parts = if path.is_empty() { Vec::new() } else { split(path)? };
         let at = parts.iter().fold(self.mount.clone(), |at, part| at.join(part));
@@ -101,11 +126,11 @@ impl Hierarchy {
     }
 }
 
-/// The inode of the root of the whole hierarchy (`kernfs_create_root`, fs/kernfs/dir.c); the root of a cgroup namespace has
-/// another.
+/// The inode of the root of the whole hierarchy (`kernfs_create_root`, fs/kernfs/dir.c). The root of a cgroup namespace has
+/// another one.
 const ROOT_INODE: u64 = 1;
 
-/// A mount of cgroup2 that hangs nowhere and stays as long as this process; `None` without the right to it.
+/// A detached mount of cgroup2, which lasts as long as this process; `None` without the right to mount it.
 fn own_mount() -> Option<PathBuf> {
     static MOUNT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let mount = || {
@@ -115,7 +140,7 @@ fn own_mount() -> Option<PathBuf> {
         let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
         fs::metadata(path.join("cgroup.procs")).ok()?;
-        // For the rest of the process: paths below it are in use.
+        // Kept open for the rest of the process: paths below it are in use.
         let _ = root.into_raw_fd();
         Some(path)
     };
@@ -159,13 +184,13 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if self.owned {
-            // Nobody can be told here; what is left behind is found again by cleanup_stale.
+            // A drop cannot report an error. cleanup_stale removes the directory later.
             let _ = remove_dir(&self.path);
         }
     }
 }
 
-/// Removes a cgroup, waiting a little for processes that are dying.
+/// Removes a cgroup, and waits a short time for dying processes to leave it.
 pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
     let deadline = Instant::now() + REMOVE_PATIENCE;
     loop {
@@ -183,18 +208,18 @@ fn failed(deed: &str, path: &Path, error: io::Error) -> CgroupError {
     error.needs("or as the owner of the cgroup above it").into()
 }
 
-/// How eBPF knows a cgroup: `bpf_skb_ancestor_cgroup_id(skb, level) == id`. A path that goes and comes again, as that of a
-/// service that starts again, has another id then.
+/// The identity of a cgroup in eBPF: `bpf_skb_ancestor_cgroup_id(skb, level) == id`. A path that is removed and made again, as
+/// when a service restarts, has another id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     /// The inode of its directory.
     pub id: u64,
-    /// Its depth below the root of the hierarchy, which is level 0; `None` where that root cannot be seen, in a cgroup
-    /// namespace.
+    /// Its depth below the root of the hierarchy, which is level 0; `None` in a cgroup namespace, where that root is
+    /// hidden.
     pub level: Option<u32>,
 }
 
-/// A control group. One that was made here is removed when the value and its children are dropped.
+/// A control group. One that was made through this value is removed when the value and its children are dropped.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
     node: Arc<Node>,
@@ -218,17 +243,17 @@ impl Cgroup {
         &self.node.path
     }
 
-    /// The number by which eBPF knows it (`bpf_skb_cgroup_id`): the inode of its directory.
+    /// Its id in eBPF (`bpf_skb_cgroup_id`): the inode of its directory.
     pub fn id(&self) -> Result<u64> {
         fs::metadata(&self.node.path).map(|m| m.ino()).map_err(|e| failed("look at", &self.node.path, e))
     }
 
-    /// Its depth: 0 for the root, as `bpf_skb_ancestor_cgroup_id` counts.
+    /// Its depth as `bpf_skb_ancestor_cgroup_id` counts it: 0 for the root.
     pub fn level(&self) -> u32 {
         self.level
     }
 
-    /// How eBPF knows it.
+    /// Its identity in eBPF.
     pub fn place(&self) -> Result<Place> {
         let root = self.node.path.ancestors().nth(self.level as usize).unwrap_or(&self.node.path);
         let inode = |path: &Path| fs::metadata(path).map(|m| m.ino()).map_err(|e| failed("look at", path, e));
@@ -247,12 +272,12 @@ impl Cgroup {
         file.write_all(text.as_bytes()).map_err(|e| failed(&deed, &self.node.path, e))
     }
 
-    /// The processes in it, not counting those of its children.
+    /// The processes in it, without those of its children.
     pub fn processes(&self) -> Result<Vec<Pid>> {
         processes_in(&self.node.path).map_err(|e| failed("read the processes of", &self.node.path, e))
     }
 
-    /// `cgroup.procs` opened for writing: a process that writes "0" there joins.
+    /// `cgroup.procs` opened for writing. A process that writes "0" to it joins the cgroup.
     pub(crate) fn open_procs(&self) -> Result<OwnedFd> {
         let path = self.node.path.join("cgroup.procs");
         rustix::fs::open(&path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
@@ -260,10 +285,10 @@ impl Cgroup {
     }
 }
 
-/// The processes of the cgroup with this directory.
+/// The processes in the cgroup of this directory.
 pub(crate) fn processes_in(path: &Path) -> io::Result<Vec<Pid>> {
     let text = fs::read_to_string(path.join("cgroup.procs"))?;
-    // A process of another PID namespace reads as 0 and cannot be named here.
+    // A process of another PID namespace reads as 0 and has no number here.
     Ok(text.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw)).collect())
 }
 

@@ -1,7 +1,7 @@
-//! Removing what runs that were killed left behind.
+//! Removal of objects that killed runs have left behind.
 //!
-//! Only things whose name says that they are a run's ([`RunId`]) and whose process is shown to be dead are touched. A run that cannot be
-//! seen from here, such as one of a container with a `/run` of its own, is left alone.
+//! An object is removed only if its name is that of a run ([`RunId`]) and the run's process is proven dead. A run that is not
+//! visible here, such as one in a container with its own `/run`, is left alone.
 
 use std::fmt;
 use std::fs;
@@ -18,10 +18,10 @@ use crate::link::{self, LinkError};
 use crate::netns::{NETNS_DIR, NetNs, remove_mount};
 use crate::run_id::RunId;
 
-/// How long killed processes may take to leave their cgroup.
+/// The time that killed processes have to leave their cgroup.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was removed, and what could not be.
+/// The removed objects, and the failures.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The named network namespaces.
@@ -32,14 +32,14 @@ pub struct Report {
     pub links: Vec<String>,
     /// The processes that were killed.
     pub killed: Vec<Pid>,
-    /// What is left alone, because nothing is known of the run that made it.
+    /// Objects left alone because the state of their run is unknown.
     pub unproven: Vec<String>,
-    /// What failed. Things that vanished meanwhile are not among them.
+    /// Failures. Objects that vanished during the cleanup are not included.
     pub failed: Vec<OsError>,
 }
 
 impl Report {
-    /// True if there was nothing to do and nothing failed. What was left alone does not count.
+    /// Whether nothing was removed and nothing failed. Objects left alone do not count.
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty()
             && self.cgroups.is_empty()
@@ -99,8 +99,9 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-/// Removes the cgroups, the links of the current namespace and the named namespaces of runs whose process is dead, after killing the processes still in those cgroups. Everything else is left alone: what a live run owns, and
-/// what merely has a similar name. It goes on after a failure and never fails itself.
+/// Removes the objects of runs whose process is dead: cgroups, links of the current namespace, and named namespaces.
+/// Processes still in those cgroups are killed first. Objects of live runs, and objects whose names are merely similar, are left
+/// alone. A failure does not stop the cleanup; the report lists it.
 pub fn cleanup_stale() -> Report {
     let mut report = Report::default();
     if let Ok(hierarchy) = Hierarchy::detect() {
@@ -119,7 +120,7 @@ pub fn cleanup_stale() -> Report {
     report
 }
 
-/// Whether the owner is dead. What may belong to a run that cannot be seen is noted.
+/// Whether the owner is dead. Reports objects whose owner cannot be determined.
 fn is_stale(owner: Option<RunId>, name: &str, report: &mut Report) -> bool {
     match owner.map(|run| run.life()) {
         Some(Life::Dead) => true,
@@ -131,14 +132,14 @@ fn is_stale(owner: Option<RunId>, name: &str, report: &mut Report) -> bool {
     }
 }
 
-/// The entries of a directory that belong to dead runs. A run's cgroups lie below one of its name at the root.
+/// The entries of a directory that belong to dead runs. The cgroups of a run are below one with its name, at the root.
 fn stale_entries(directory: &Path, report: &mut Report) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.filter(|name| is_stale(RunId::owner_of_name(name), name, report)).collect()
 }
 
-/// Kills what is in the cgroup and below it, then removes it, children first.
+/// Kills the processes in the cgroup and below it, then removes it, children first.
 fn clean_cgroup(path: &Path, report: &mut Report) {
     if let Ok(entries) = fs::read_dir(path) {
         let below = entries.filter_map(Result::ok).filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
@@ -164,8 +165,8 @@ fn clean_cgroup(path: &Path, report: &mut Report) {
     }
 }
 
-/// Kills the process if it is still in the cgroup once we hold it by descriptor, so that a number that was given to
-/// another process meanwhile hits nobody. Never ourselves.
+/// Kills the process if it is in the cgroup. The check comes after the process is held by descriptor, so that a reused
+/// process number does no harm. Never kills this process.
 fn kill_if_in(pid: Pid, cgroup: &Path) -> io::Result<()> {
     if pid == rustix::process::getpid() {
         return Err(io::Error::other("it is this process; move it to another cgroup"));
@@ -195,7 +196,7 @@ fn clean_links(report: &mut Report) {
         match link::delete(&here, &link.name) {
             Ok(()) => report.links.push(link.name),
             Err(LinkError::Os(e)) => report.failed.push(e),
-            // The other end of a veth that has just been deleted.
+            // The other end of a veth that was just deleted.
             Err(_) => {}
         }
     }

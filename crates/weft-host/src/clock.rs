@@ -1,4 +1,4 @@
-//! Time as the host sees it. The crates below take it as an argument.
+//! The host's clock. The crates on lower floors take time as an argument.
 
 use std::num::NonZeroU64;
 
@@ -7,14 +7,14 @@ use weft_units::Instant;
 
 use crate::error::OsError;
 
-/// The monotonic clock: the one that `bpf_ktime_get_ns` reads too.
+/// The monotonic clock, which `bpf_ktime_get_ns` reads too.
 pub fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Lets the calling thread wake at most 1 ns later than it asked to, where the kernel's default allows itself 50 us to
-/// gather wake-ups. Threads started afterwards by this one inherit it.
+/// Limits the delay of the calling thread's timers to 1 ns. The kernel's default of 50 us coalesces wake-ups. Threads that it
+/// starts later inherit the setting.
 pub fn set_timer_slack() -> Result<(), OsError> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))
         .map_err(|e| OsError::new("set the timer slack of this thread to 1 ns", e))

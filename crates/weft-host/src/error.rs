@@ -1,9 +1,9 @@
-//! The error of a call that the kernel refused.
+//! The error of a kernel call.
 
 use std::fmt;
 use std::io;
 
-/// A call that the kernel refused: what was tried on which object, the kernel's answer, and what to do.
+/// A call that the kernel refused: the action and its object, the kernel's answer, and a remedy.
 ///
 /// ```
 /// let error = weft_host::OsError::new("create network namespace weft-1-1", rustix::io::Errno::PERM)
@@ -22,19 +22,19 @@ pub struct OsError {
 }
 
 impl OsError {
-    /// `action` names the deed and its object: "set MTU of link veth0 to 9000".
+    /// `action` is the operation and its object: "set MTU of link veth0 to 9000".
     pub fn new(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         OsError { action: action.into(), source: source.into(), detail: None, remedy: None }
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a remedy for the user.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// Adds "run as root" and the capability, when the kernel's answer was that rights are missing.
+    /// Adds "run as root" and the capability, if the kernel's answer was a missing right.
     #[must_use]
     pub fn needs(mut self, capability: &str) -> Self {
         if self.is_permission() {
@@ -43,14 +43,14 @@ impl OsError {
         self
     }
 
-    /// Adds the sentence with which the kernel explained its refusal (netlink's extended acknowledgement).
+    /// Adds the kernel's explanation (netlink's extended acknowledgement).
     #[must_use]
     pub(crate) fn detail(mut self, detail: Option<String>) -> Self {
         self.detail = detail;
         self
     }
 
-    /// True if rights were missing (EPERM or EACCES).
+    /// Whether rights were missing (EPERM or EACCES).
     pub fn is_permission(&self) -> bool {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }
@@ -60,7 +60,7 @@ impl OsError {
         rustix::io::Errno::from_io_error(&self.source)
     }
 
-    /// What was tried.
+    /// The action that failed.
     pub fn action(&self) -> &str {
         &self.action
     }

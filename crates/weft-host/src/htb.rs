@@ -1,8 +1,8 @@
-//! The kernel's hierarchical token bucket (HTB) at a link's egress: the peer that our scheduler is compared with, and
-//! a way to carry a policy out without it.
+//! The kernel's hierarchical token bucket (HTB) at a link's egress: the peer in comparisons, and a way to enforce a policy
+//! without the software NIC.
 //!
-//! One bucket of the whole rate, one class for each share of it, a FIFO in each class. Which class a packet is in is
-//! decided elsewhere: its `skb->priority` (SO_PRIORITY, or an eBPF program) is the [class id](class_id).
+//! The tree has one bucket with the whole rate, a class for each share, and a FIFO in each class. A packet's class is chosen
+//! elsewhere: its `skb->priority` (SO_PRIORITY, or an eBPF program) is the [class id](class_id).
 
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
@@ -23,7 +23,7 @@ const RTM_NEWTCLASS: u16 = 40;
 const TCMSG_LEN: usize = 20;
 /// The version of the interface, `TC_HTB_PROTOVER`.
 const HTB_VERSION: u32 = 3;
-/// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no table of ours.
+/// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no rate table.
 const LINKLAYER_ETHERNET: u8 = 1;
 /// The kernel counts bucket depths in ticks of 64 ns (`PSCHED_SHIFT`).
 const NANOS_PER_TICK: u64 = 64;
@@ -32,13 +32,13 @@ const INNER: u16 = 0xffff;
 /// A bucket holds at least one Ethernet packet.
 const MIN_BURST: Bytes = Bytes(1600);
 
-/// What can go wrong with HTB.
+/// An error of an HTB operation.
 #[derive(Debug, thiserror::Error)]
 pub enum HtbError {
     /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// The link is not there.
+    /// The link does not exist.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The namespace could not be entered.
@@ -47,21 +47,21 @@ pub enum HtbError {
     /// The kernel lacks a qdisc.
     #[error("this kernel has no {0} qdisc: neither built in nor loadable")]
     NoQdisc(&'static str),
-    /// The description cannot be carried out.
+    /// The configuration is invalid.
     #[error("HTB: {0}")]
     Invalid(String),
 }
 
-/// A whole HTB.
+/// A complete HTB configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Htb {
     /// The rate of the link.
     pub rate: BitsPerSec,
-    /// Bytes added to each packet for what the wire carries besides the frame: 24 for Ethernet (preamble 8, checksum 4,
-    /// gap 12). The kernel adds it once for each packet that passes the qdisc, so once for a whole uncut segment: with
-    /// segmentation offload lower `rate` by 1514/1538 instead.
+    /// Bytes added to each packet for framing on the wire: 24 for Ethernet (preamble 8, checksum 4, gap 12). The kernel adds
+    /// it once for each packet at the qdisc, and therefore once for an uncut segment. With segmentation offload, lower `rate` by
+    /// 1514/1538 instead.
     pub overhead: u16,
-    /// The minor number of the class of packets that name none.
+    /// The minor number of the class for packets that name none.
     pub default_class: u16,
     /// The classes.
     pub classes: Vec<HtbClass>,
@@ -72,13 +72,13 @@ pub struct Htb {
 pub struct HtbClass {
     /// Its minor number, 1 to 65534.
     pub minor: u16,
-    /// What it is given.
+    /// Its guaranteed rate.
     pub rate: BitsPerSec,
-    /// What it may have when others leave something.
+    /// Its maximum rate, which it can use when others leave capacity.
     pub ceil: BitsPerSec,
-    /// Its share of what others leave: bytes for each of its turns.
+    /// Its share of spare capacity: bytes per round.
     pub quantum: Bytes,
-    /// A smaller one is offered first what others leave; 0 to 7.
+    /// The order in which spare capacity is offered, lowest first; 0 to 7.
     pub priority: u32,
     /// The length of its FIFO.
     pub limit: Packets,
@@ -104,7 +104,7 @@ pub fn class_id(minor: u16) -> u32 {
     MAJOR | u32::from(minor)
 }
 
-/// Puts the HTB at the link's egress. There must be no other qdisc of the user's. On failure nothing stays behind.
+/// Installs the HTB at the link's egress, which must have no other configured qdisc. On failure, nothing remains installed.
 pub fn install(ns: &NetNs, link: &str, htb: &Htb) -> Result<(), HtbError> {
     check(htb)?;
     let link_index = link::index(ns, link)?;
@@ -123,7 +123,7 @@ pub fn install(ns: &NetNs, link: &str, htb: &Htb) -> Result<(), HtbError> {
     })
 }
 
-/// Takes the HTB away; what waits in it is dropped.
+/// Removes the HTB and drops its packets.
 pub fn remove(ns: &NetNs, link: &str) -> Result<(), HtbError> {
     let link_index = link::index(ns, link)?;
     let root = Place { link_index, parent: tc::ROOT, handle: MAJOR };
@@ -131,7 +131,7 @@ pub fn remove(ns: &NetNs, link: &str) -> Result<(), HtbError> {
         .map_err(|e| e.during(format!("take the HTB from link {link} of {ns}")).into())
 }
 
-/// The counters of the classes, by minor number. The one that holds them all is left out.
+/// The counters of the classes, by minor number, without the root class.
 pub fn stats(ns: &NetNs, link: &str) -> Result<Vec<ClassStats>, HtbError> {
     let link_index = link::index(ns, link)?;
     let answers = tc::dump_classes(&mut Netlink::open(ns)?, link_index)
@@ -190,7 +190,7 @@ fn add_classes(netlink: &mut Netlink, link_index: u32, htb: &Htb) -> Result<(), 
     Ok(())
 }
 
-/// `struct tc_htb_opt`, and the rates in 64 bits.
+/// `struct tc_htb_opt`, and the 64-bit rates.
 fn parameters(class: &HtbClass, overhead: u16) -> Vec<u8> {
     let (rate, ceil) = (class.rate.0 / 8, class.ceil.0 / 8);
     let mut option = Vec::with_capacity(44);
@@ -205,7 +205,7 @@ fn parameters(class: &HtbClass, overhead: u16) -> Vec<u8> {
         .bytes()
 }
 
-/// `struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate in bytes for each second.
+/// `struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate in bytes per second.
 fn rate_spec(bytes_per_sec: u64, overhead: u16) -> [u8; 12] {
     let mut spec = [0; 12];
     spec[1] = LINKLAYER_ETHERNET;
@@ -214,7 +214,7 @@ fn rate_spec(bytes_per_sec: u64, overhead: u16) -> [u8; 12] {
     spec
 }
 
-/// The depth of a bucket: 1 ms of its rate, or one packet if that is more.
+/// The depth of a bucket: 1 ms of its rate, but at least one packet.
 fn ticks(rate: BitsPerSec) -> u32 {
     let depth = rate.time_for(MIN_BURST).max(Nanos(1_000_000));
     u32::try_from(depth.0 / NANOS_PER_TICK).unwrap_or(u32::MAX)

@@ -1,10 +1,10 @@
-//! What weftline asks of Linux: namespaces, links, cgroups, processes, eBPF programs. Knows no policy.
+//! Linux as weftline uses it: namespaces, links, cgroups, processes, eBPF programs. Independent of policies.
 //!
-//! Each module is one kind of kernel object. What a module creates it also removes when its value is dropped; what it
-//! did not create it never removes. A run that was killed leaves its objects behind under names that carry its
-//! process ([`RunId`]), and the next run removes exactly those ([`cleanup_stale`]).
+//! Each module is one kind of kernel object. A module removes what it created when the value is dropped, and never removes
+//! anything else. A killed run leaves objects behind whose names carry its process ([`RunId`]); the next run removes
+//! exactly those ([`cleanup_stale`]).
 //!
-//! Errors say what was tried, on which object, what the kernel answered and what to do.
+//! Errors name the action, its object, the kernel's answer and a remedy.
 
 pub mod bpf;
 pub mod bpf_stats;

@@ -1,8 +1,8 @@
-//! Proof that a run lives: a lock on a file of its own, which ends with the process and is the same in every PID namespace.
+//! Proof that a run is alive: a lock on its own file, which ends with the process and is valid in every PID namespace.
 //!
-//! A process number proves nothing where other processes cannot be seen. The file lies in [`FOLDER`], beside the named network
-//! namespaces. A run whose file is not there may live where this folder is another one, such as in a container: nothing is known of
-//! it, and what it made is left alone.
+//! A process number proves nothing if processes of other namespaces are hidden. The file is in [`FOLDER`], beside the named network
+//! namespaces. A run without a file here may be alive in a container with another `/run`; its state is unknown, and its
+//! objects are left alone.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -12,25 +12,25 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::run_id::RunId;
 
-/// Where the files are.
+/// The folder of the files.
 pub const FOLDER: &str = "/run/weftline/runs";
 
-/// How many files of dead runs are kept. What such a run left in another network namespace can be removed as long as its file is there.
+/// The most files kept for dead runs. Objects of such a run in other network namespaces can be removed while its file exists.
 const DEAD_KEPT: usize = 1024;
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// It holds its lock.
+    /// Its lock is held.
     Alive,
-    /// Its file is there and nobody holds the lock.
+    /// Its file exists, and no process holds the lock.
     Dead,
     /// It has no file here.
     Unknown,
 }
 
 impl RunId {
-    /// The run that is this process. From the first call on this process holds the lock that shows that it lives.
+    /// The run of this process. From the first call on, this process holds the lock that proves that it is alive.
     pub fn current() -> RunId {
         static CURRENT: OnceLock<RunId> = OnceLock::new();
         static FORKED: Mutex<Option<RunId>> = Mutex::new(None);
@@ -39,7 +39,7 @@ impl RunId {
         if cached.pid == pid {
             return cached;
         }
-        // After a fork the child is another process.
+        // After a fork, the child is another process.
         let mut forked = FORKED.lock().unwrap_or_else(PoisonError::into_inner);
         match *forked {
             Some(known) if known.pid == pid => known,
@@ -47,9 +47,9 @@ impl RunId {
         }
     }
 
-    /// Takes the lock. Where it cannot be had, nobody can show that this run is dead, and what it leaves behind stays.
+    /// Takes the lock. If that fails, no process can prove this run dead, and its objects remain.
     fn begin(pid: u32) -> RunId {
-        /// Runs of as many PID namespaces may have the same numbers.
+        /// Runs in as many PID namespaces may have the same numbers.
         const TRIES: u64 = 64;
         let start_time = crate::run_id::own_start_time().unwrap_or(0);
         let ids = (0..TRIES).map(|later| RunId { pid, start_time: start_time + later });
@@ -57,16 +57,16 @@ impl RunId {
         ids.into_iter().find(free).unwrap_or(RunId { pid, start_time })
     }
 
-    /// What is known of the process, by its lock. Its number is not looked at: it means nothing in another PID namespace.
+    /// The state of the process according to its lock. Its number is ignored, since it means nothing in another PID namespace.
     pub fn life(&self) -> Life {
         life(Path::new(FOLDER), *self)
     }
 }
 
-/// Takes the lock of a run for the rest of this process's life. False when another process has it.
+/// Takes the lock of a run for the rest of this process's life. Returns false if another process holds it.
 ///
 /// # Errors
-/// The folder or the file cannot be made: then nobody can prove that the run is dead, and what it leaves behind stays.
+/// The folder or the file cannot be made. Then no process can prove the run dead, and its objects remain.
 pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
     static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
     fs::create_dir_all(folder)?;
@@ -78,7 +78,7 @@ pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Somebody may have removed it before it was locked; then the lock is on a file that nobody finds.
+        // The file may have been removed before it was locked; the lock would then be on a file without a name.
         let found = fs::metadata(&path).map(|found| found.ino()).ok();
         if found == Some(file.metadata()?.ino()) {
             HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file);
@@ -87,9 +87,9 @@ pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
     }
 }
 
-/// What is known of a run.
+/// The state of a run.
 pub(crate) fn life(folder: &Path, id: RunId) -> Life {
-    // Opened for reading only: it is the other's.
+    // Opened read-only: it belongs to the other run.
     let Ok(file) = File::open(path(folder, id)) else { return Life::Unknown };
     match file.try_lock_shared() {
         Ok(()) => Life::Dead,
@@ -98,7 +98,7 @@ pub(crate) fn life(folder: &Path, id: RunId) -> Life {
     }
 }
 
-/// Removes the oldest files of dead runs, as many as there are too many.
+/// Removes the oldest files of dead runs beyond the limit.
 pub(crate) fn sweep(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut dead: Vec<_> = entries
@@ -111,7 +111,7 @@ pub(crate) fn sweep(folder: &Path) {
     dead.sort();
     let surplus = dead.len().saturating_sub(DEAD_KEPT);
     for (_, path) in dead.into_iter().take(surplus) {
-        // Not removed is kept.
+        // A file that cannot be removed is kept.
         let _ = fs::remove_file(path);
     }
 }

@@ -1,7 +1,7 @@
 //! macvtap links: the descriptor rings of the software NIC.
 //!
-//! A macvtap in passthru mode takes every packet that reaches its parent link and keeps it, still charged to the socket
-//! that sent it, in one of up to 256 rings until user space reads it. A full ring drops.
+//! A macvtap in passthru mode receives every packet that its parent link receives. It holds the packet, still charged to
+//! the sender's socket, in one of up to 256 rings until user space reads it. A full ring drops packets.
 
 use std::ffi::CStr;
 use std::io;
@@ -26,7 +26,7 @@ pub use crate::tap_queue::VNET_HEADER_LEN;
 /// The most queues that one macvtap can have (the kernel's MAX_TAP_QUEUES).
 pub const MAX_QUEUES: u32 = 256;
 
-/// What can go wrong with a macvtap.
+/// An error of a macvtap operation.
 #[derive(Debug, thiserror::Error)]
 pub enum MacvtapError {
     /// The kernel refused a call.
@@ -38,15 +38,17 @@ pub enum MacvtapError {
     /// The namespace could not be entered.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// More queues than the kernel has room for.
-    #[error("macvtap {link}: {asked} queues asked for, but one macvtap has 1 to {MAX_QUEUES}; use several")]
+    /// More queues than the kernel supports.
+    #[error(
+        "macvtap {link}: {asked} queues were requested, but a macvtap has 1 to {MAX_QUEUES}; use several"
+    )]
     Queues {
         /// The link.
         link: String,
-        /// How many queues were asked for.
+        /// The number of queues requested.
         asked: u32,
     },
-    /// Others hold queues of this macvtap, and together there would be too many.
+    /// Other processes hold queues of this macvtap, and the total would exceed the limit.
     #[error(
         "macvtap {link}: opening queue {opened} failed because all {MAX_QUEUES} are taken; close those that another \
          process holds"
@@ -54,10 +56,10 @@ pub enum MacvtapError {
     NoQueueLeft {
         /// The link.
         link: String,
-        /// How many this call had opened.
+        /// The number of queues that this call had opened.
         opened: u32,
     },
-    /// The link is there but is no macvtap.
+    /// The link exists but is not a macvtap.
     #[error("link {link} of {ns} is not a macvtap: it has no tap device in sysfs")]
     NotMacvtap {
         /// The link.
@@ -70,19 +72,19 @@ pub enum MacvtapError {
 /// The result of a macvtap operation.
 pub type Result<T> = std::result::Result<T, MacvtapError>;
 
-/// What a macvtap does with its parent link.
+/// The relation of a macvtap to its parent link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacvtapMode {
-    /// It takes the parent over: everything that arrives there, and it sends as the parent.
+    /// It takes over the parent: it receives everything that arrives there, and sends as the parent.
     Passthru,
-    /// It is one of several on the parent, with an address of its own, and they reach each other.
+    /// It is one of several on the parent, each with its own address, which can reach each other.
     Bridge,
 }
 
-/// Makes a macvtap on the link `parent` of the same namespace. It is down.
+/// Makes a macvtap on the link `parent` in the same namespace. It is down.
 ///
-/// `txqueuelen` is the length of each queue's ring in packets: at least twice the number of flows that can share a queue,
-/// since every flow may have two segments there. In passthru mode the parent gets the address `mac` too.
+/// `txqueuelen` is the length of each queue's ring in packets. It should be at least twice the number of flows that can share
+/// a queue, since every flow may have two segments in it. In passthru mode the parent also gets the address `mac`.
 pub fn create(
     ns: &NetNs,
     parent: &str,
@@ -95,20 +97,20 @@ pub fn create(
     create_across((ns, parent), (ns, name), &MacvtapOptions { mode, queues, txqueuelen, mac })
 }
 
-/// How a macvtap is made.
+/// Options for a macvtap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacvtapOptions {
-    /// What it does with its parent.
+    /// Its relation to the parent.
     pub mode: MacvtapMode,
     /// The number of its queues.
     pub queues: u32,
     /// The length of each queue's ring in packets.
     pub txqueuelen: u32,
-    /// Its hardware address; `None` for one that the kernel chooses.
+    /// Its hardware address; `None` to let the kernel choose.
     pub mac: Option<Mac>,
 }
 
-/// Makes a macvtap in one namespace on the link `parent` of another. It goes with either namespace.
+/// Makes a macvtap in one namespace on the link `parent` of another. It is removed with either namespace.
 pub fn create_across(
     (parent_ns, parent): (&NetNs, &str),
     (ns, name): (&NetNs, &str),
@@ -145,14 +147,14 @@ pub fn create_across(
     Ok(())
 }
 
-/// Opens `n` queues of the macvtap. Descriptor `i` of the answer reads queue `i` if no other process holds any.
+/// Opens `n` queues of the macvtap. Descriptor `i` of the result reads queue `i` if no other process holds a queue.
 ///
-/// Each is non-blocking and close-on-exec. A read gives one packet: a `virtio_net_hdr_mrg_rxbuf` of
-/// [`VNET_HEADER_LEN`] bytes, then the Ethernet frame, uncut (up to 64 KB) and with its checksum still to be filled
-/// in if the header says so. A write takes the same and sends it out through the parent.
+/// The descriptors are non-blocking and close-on-exec. A read returns one packet: a `virtio_net_hdr_mrg_rxbuf` of
+/// [`VNET_HEADER_LEN`] bytes, then the Ethernet frame, uncut (up to 64 KB), with its checksum incomplete if the header
+/// says so. A write takes the same format and sends through the parent.
 ///
-/// The device node is found and opened without leaving a trace: sysfs of the namespace and a tmpfs for the node are
-/// mounted detached, seen by nobody else.
+/// The device node is found and opened without visible side effects: sysfs of the namespace and a tmpfs for the node are
+/// mounted detached, where no other process sees them.
 pub fn open_queues(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
     if !(1..=MAX_QUEUES).contains(&n) {
         return Err(MacvtapError::Queues { link: name.to_string(), asked: n });
@@ -161,9 +163,9 @@ pub fn open_queues(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
     ns.run(|| open_queues_here(ns, name, n))?
 }
 
-/// Bounds how much of what is written to a queue may wait below it, in bytes of kernel memory: in the queueing discipline and
-/// the driver of the parent, as far as those keep a packet charged until it is sent. A write that finds that much fails with
-/// EAGAIN, and POLLOUT comes when less than half is left.
+/// Limits the kernel memory, in bytes, of packets written to a queue that still wait below it: in the parent's queueing
+/// discipline and driver, as long as these keep packets charged. A write beyond the limit fails with EAGAIN; POLLOUT follows
+/// when less than half is in use.
 pub fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     tap_queue::set_send_buffer(queue, bytes).map_err(|e| {
         OsError::new(format!("bound what waits below a macvtap to {bytes} bytes (TUNSETSNDBUF)"), e)
@@ -200,14 +202,14 @@ fn open_queues_here(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
     Ok(queues)
 }
 
-/// Mounts a file system of the calling thread's namespaces without attaching it to the tree of files.
+/// Mounts a file system of the calling thread's namespaces, detached from the directory tree.
 fn mount_detached(kind: &CStr) -> rustix::io::Result<OwnedFd> {
     let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
     rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
-/// Reads `class/net/NAME/tapINDEX/dev`; none if the link has no tap.
+/// Reads `class/net/NAME/tapINDEX/dev`; `None` if the link has no tap.
 fn device_number(sysfs: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Option<u64>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let path = format!("class/net/{name}/macvtap");

@@ -1,7 +1,7 @@
-//! One small blocking netlink client: send a request, collect the answers until the acknowledgement.
+//! A small blocking netlink client: sends a request and collects the answers up to the acknowledgement.
 //!
-//! Requests are built with `netlink-packet-route`. Answers are kept raw and read attribute by attribute
-//! ([`attributes`]), so that an attribute of a newer kernel can never make a whole answer unreadable.
+//! Requests are built with `netlink-packet-route`. Answers are read attribute by attribute ([`attributes`]), so that an
+//! unknown attribute of a newer kernel cannot make an answer unreadable.
 
 use std::io;
 
@@ -20,7 +20,7 @@ const NLMSG_DONE: u16 = 3;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// A refusal: the error number, and the kernel's sentence if it gave one.
+/// A refusal: the error number, and the kernel's explanation if it gave one.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: io::Error,
@@ -28,7 +28,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Names what was tried. Netlink's rights are CAP_NET_ADMIN.
+    /// Adds the action that failed. Netlink requires CAP_NET_ADMIN.
     pub(crate) fn during(self, action: impl Into<String>) -> OsError {
         OsError::new(action, self.error).detail(self.says).needs("CAP_NET_ADMIN")
     }
@@ -44,7 +44,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// An answer: its message type and what follows the netlink header.
+/// An answer: its message type and the bytes after the netlink header.
 pub(crate) type Answer = (u16, Vec<u8>);
 
 /// A routing netlink socket in one namespace.
@@ -89,7 +89,7 @@ impl Netlink {
     }
 }
 
-/// Sends a finished message and collects the answers that carry its sequence number.
+/// Sends a complete message and collects the answers with its sequence number.
 pub(crate) fn exchange(socket: &Socket, message: &[u8], sequence: u32) -> Result<Vec<Answer>, Refusal> {
     socket.send(message, 0)?;
     let mut answers = Vec::new();
@@ -112,7 +112,7 @@ pub(crate) fn exchange(socket: &Socket, message: &[u8], sequence: u32) -> Result
             }
             match u16_at(one, 4) {
                 NLMSG_ERROR => return acknowledged(&one[HEADER_LEN..], flags).map(|()| answers),
-                // A dump that fails on the way ends with its error number (netlink_dump_done).
+                // A dump that fails midway ends with its error number (netlink_dump_done).
                 NLMSG_DONE => return acknowledged(&one[HEADER_LEN..], 0).map(|()| answers),
                 kind => answers.push((kind, one[HEADER_LEN..].to_vec())),
             }
@@ -120,7 +120,7 @@ pub(crate) fn exchange(socket: &Socket, message: &[u8], sequence: u32) -> Result
     }
 }
 
-/// Reads an acknowledgement: error number, the header of the request, then attributes if the flag says so.
+/// Reads an acknowledgement: error number, the request's header, then attributes if the flag is set.
 fn acknowledged(body: &[u8], flags: u16) -> Result<(), Refusal> {
     let code = i32::from_ne_bytes(body.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
     if code == 0 {
@@ -131,7 +131,7 @@ fn acknowledged(body: &[u8], flags: u16) -> Result<(), Refusal> {
     Err(Refusal { error: io::Error::from_raw_os_error(code.abs()), says })
 }
 
-/// The attributes in `bytes`, as (type, value). Stops at the first broken one.
+/// The attributes in `bytes`, as (type, value). Stops at the first malformed one.
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|nla| {
         let kind = nla.kind();

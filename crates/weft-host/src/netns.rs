@@ -1,7 +1,28 @@
-//! Network namespaces.
+//! Network namespaces, by name or by descriptor, compatible with `ip netns`.
 //!
-//! A named namespace is a bind mount in `/run/netns`, exactly as `ip netns` makes it, so `ip netns exec NAME ...`
-//! and everything else that knows namespaces by name works on ours, and we work on theirs.
+//! A thread is in one network namespace, and a socket stays in the one where it was made. This process must remain in its own,
+//! so all work elsewhere is done by scratch threads:
+//!
+//! 1. To make a namespace, a scratch thread calls unshare(2) and opens `/proc/thread-self/ns/net`. The descriptor keeps the
+//!    namespace alive after the thread ends.
+//! 2. A named namespace is also bind-mounted at `/run/netns/NAME`, exactly as `ip netns add` does, so that `ip netns exec` and other
+//!    tools find it. The directory is first made a shared mount under iproute2's lock, so that mounts and unmounts
+//!    reach existing mount namespaces.
+//! 3. [`NetNs::run`] starts a scratch thread, enters the namespace with setns(2), runs the closure, and joins the thread. Sockets
+//!    that the closure returns work from any thread.
+//!
+//! A [`NetNs`] owns one descriptor. Only the value that made a named namespace also owns its mount, and removes it on drop;
+//! values from [`NetNs::named`], [`NetNs::open_path`] and [`NetNs::handle`] never do.
+//!
+//! These rules hold:
+//!
+//! - No thread of the caller ever changes its namespace, so no other code runs in the wrong one.
+//! - The mount point is created exclusively: an existing namespace is an error and never reused. If a later step fails, the
+//!   mount point is removed.
+//! - A panic in a closure continues in the caller's thread.
+//!
+//! Rare branches: EINVAL from umount(2) means that nothing is mounted on the file, as after a killed run, and the file is still
+//! removed. A removal that fails on drop is left to [`cleanup_stale`](crate::cleanup_stale), whose report names it.
 
 use std::fmt;
 use std::io;
@@ -14,22 +35,22 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::OsError;
 
-/// Where named network namespaces are mounted.
+/// The directory in which named network namespaces are mounted.
 pub const NETNS_DIR: &str = "/run/netns";
 
-/// What can go wrong with a network namespace.
+/// An error of an operation on a network namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum NetNsError {
     /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// The name cannot be a file name.
+    /// The name is not a valid file name.
     #[error("network namespace name {0:?} must be 1 to 200 characters without '/' and not '.' or '..'")]
     BadName(String),
-    /// A namespace of that name is there already.
+    /// A namespace of that name exists already.
     #[error("network namespace {0} exists already; choose another name, or remove it with: ip netns del {0}")]
     Exists(String),
-    /// No namespace of that name.
+    /// No namespace has that name.
     #[error("there is no network namespace {0} in {NETNS_DIR}; `ip netns list` shows those that exist")]
     NotFound(String),
 }
@@ -37,7 +58,7 @@ pub enum NetNsError {
 /// The result of a namespace operation.
 pub type Result<T> = std::result::Result<T, NetNsError>;
 
-/// A network namespace, held open. One that was made by [`NetNs::create`] is removed when the value is dropped.
+/// A network namespace, held open. One made by [`NetNs::create`] is removed when the value is dropped.
 #[derive(Debug)]
 pub struct NetNs {
     label: String,
@@ -86,7 +107,7 @@ impl NetNs {
         Ok(ns)
     }
 
-    /// The namespace behind a file such as `/proc/PID/ns/net`.
+    /// The namespace of a file such as `/proc/PID/ns/net`.
     pub fn open_path(path: &Path) -> Result<NetNs> {
         let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| OsError::new(format!("open network namespace {}", path.display()), e))?;
@@ -112,7 +133,7 @@ impl NetNs {
         Ok(NetNs { label: self.label.clone(), fd, mount: None })
     }
 
-    /// The name, or in parentheses what the namespace is if it has none.
+    /// The name; for a namespace without one, a description in parentheses.
     pub fn name(&self) -> &str {
         &self.label
     }
@@ -122,15 +143,15 @@ impl NetNs {
         self.fd.as_fd()
     }
 
-    /// The inode number, by which `/proc/PID/ns/net` names the same namespace.
+    /// The inode number, which identifies the namespace in `/proc/PID/ns/net`.
     pub fn inode(&self) -> Result<u64> {
         let stat = rustix::fs::fstat(&self.fd)
             .map_err(|e| OsError::new(format!("look at network namespace {}", self.label), e))?;
         Ok(stat.st_ino)
     }
 
-    /// Runs `f` inside the namespace, on a thread of its own: the calling thread stays where it is. Sockets and
-    /// descriptors that `f` returns stay in the namespace.
+    /// Runs `f` inside the namespace on a scratch thread. The calling thread does not change its namespace. Sockets that `f` returns
+    /// remain in the namespace.
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
         let enter = || {
             rustix::thread::move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))
@@ -152,7 +173,7 @@ impl fmt::Display for NetNs {
 impl Drop for NetNs {
     fn drop(&mut self) {
         if let Some(path) = self.mount.take() {
-            // Nobody can be told here; what is left behind is found again by cleanup_stale.
+            // A drop cannot report an error. cleanup_stale removes the mount later.
             let _ = remove_mount(&path);
         }
     }
@@ -161,7 +182,7 @@ impl Drop for NetNs {
 /// Unmounts and unlinks a namespace file in [`NETNS_DIR`].
 pub(crate) fn remove_mount(path: &Path) -> io::Result<()> {
     match rustix::mount::unmount(path, UnmountFlags::DETACH) {
-        // EINVAL: the file is there but nothing is mounted on it.
+        // EINVAL: the file exists, but nothing is mounted on it.
         Ok(()) | Err(rustix::io::Errno::INVAL) => {}
         Err(e) => return Err(e.into()),
     }
@@ -173,8 +194,8 @@ fn check_name(name: &str) -> Result<()> {
     if bad || name.contains(['/', '\0']) { Err(NetNsError::BadName(name.to_string())) } else { Ok(()) }
 }
 
-/// Makes `/run/netns` a shared mount, as `ip netns add` does, so that namespaces mounted later are seen in (and
-/// unmounted from) mount namespaces that were made earlier. The lock is the one iproute2 takes.
+/// Makes `/run/netns` a shared mount, as `ip netns add` does. Mounts and unmounts of namespaces then reach mount
+/// namespaces that already exist. The lock is that of iproute2.
 fn prepare_netns_dir() -> io::Result<()> {
     match rustix::fs::mkdir(NETNS_DIR, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -186,7 +207,7 @@ fn prepare_netns_dir() -> io::Result<()> {
     let share = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
     match rustix::mount::mount_change(NETNS_DIR, share) {
         Ok(()) => Ok(()),
-        // EINVAL: not a mount point yet.
+        // EINVAL: not yet a mount point.
         Err(rustix::io::Errno::INVAL) => {
             rustix::mount::mount_bind_recursive(NETNS_DIR, NETNS_DIR)?;
             Ok(rustix::mount::mount_change(NETNS_DIR, share)?)
@@ -195,7 +216,7 @@ fn prepare_netns_dir() -> io::Result<()> {
     }
 }
 
-/// Runs `f` with the descriptor of a new network namespace, on a scratch thread that lives in it.
+/// Runs `f` with the descriptor of a new network namespace, on a scratch thread in that namespace.
 fn unshared(f: impl FnOnce(OwnedFd) -> io::Result<OwnedFd> + Send) -> io::Result<OwnedFd> {
     on_scratch_thread(|| {
         unshare_thread(UnshareFlags::NEWNET)?;

@@ -1,11 +1,29 @@
-//! Packaged programs, run inside a namespace and a cgroup.
+//! Installed programs, run inside a namespace and a cgroup, and ended with this process.
 //!
-//! A program joins its cgroup and its namespace before it begins, is killed by the kernel when this process dies, and is
-//! stopped when its [`Process`] is dropped. It has a session of its own: Ctrl-C at the terminal reaches this process
-//! only, which then ends its programs in order.
+//! The steps of [`Spawn::start`]:
 //!
-//! The kernel sends the death signal when the *thread* that forked ends, not the process. All programs are therefore
-//! started by one thread that lives as long as the process does.
+//! 1. The program is found in PATH or the administrator's directories (`crate::programs`); if it is missing, the error names its
+//!    package.
+//! 2. `cgroup.procs` and the namespace's descriptor are opened before the fork, since the child may only make
+//!    async-signal-safe calls.
+//! 3. The spawner thread (`spawner`) forks. The child asks for a death signal, starts a session, joins the cgroup and the
+//!    namespace, and calls exec. No instruction of the program runs outside them.
+//! 4. The parent opens a pidfd, and starts a reader for each captured stream (`output`).
+//!
+//! [`Process`] owns the child, its pidfd and its streams. Dropping it sends SIGTERM and, after `DROP_GRACE`, SIGKILL. Signals
+//! go through the pidfd, so a reused process number never receives one.
+//!
+//! These rules hold:
+//!
+//! - No program outlives this process. The kernel sends the death signal when the *thread* that forked ends, so one
+//!   thread, which lives as long as the process, starts all programs.
+//! - Ctrl-C at the terminal reaches only this process, because each program has its own session. This process ends the
+//!   programs in order.
+//! - A captured stream is always read, and stored up to [`CAPTURE_LIMIT`], so a program never blocks on a full pipe.
+//!   `Captured` reports the number of bytes discarded.
+//!
+//! Rare branches: a failure after the fork kills and reaps the child before the error returns. ESRCH from a signal means that the
+//! program has ended, which is the aim. A drop that cannot stop the program relies on the death signal.
 
 mod output;
 mod spawner;
@@ -30,10 +48,10 @@ use crate::programs;
 pub use output::{CAPTURE_LIMIT, Output};
 use output::{Captured, Stream};
 
-/// How long a dropped process may take to end by itself after SIGTERM.
+/// The time that a dropped process has to end after SIGTERM.
 const DROP_GRACE: Duration = Duration::from_millis(500);
 
-/// What can go wrong with a program.
+/// An error of a process operation.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The kernel refused a call.
@@ -59,7 +77,7 @@ fn install(package: &Option<&'static str>) -> String {
     package.map_or_else(String::new, |package| format!("; install it with: apt-get install {package}"))
 }
 
-/// A program about to be started.
+/// A program to be started.
 ///
 /// ```no_run
 /// use weft_host::{NetNs, Spawn, process::Output};
@@ -82,7 +100,7 @@ pub struct Spawn<'a> {
 }
 
 impl<'a> Spawn<'a> {
-    /// A program by its name, or by its path if that has a slash. Its output is thrown away unless said otherwise.
+    /// A program by name, or by path if it contains a slash. Its output is discarded by default.
     pub fn new(program: impl Into<String>) -> Self {
         Spawn {
             program: program.into(),
@@ -115,43 +133,43 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Sets the directory it starts in.
+    /// Sets the working directory.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// The network namespace it runs in.
+    /// Sets the network namespace.
     pub fn netns(mut self, ns: &'a NetNs) -> Self {
         self.netns = Some(ns);
         self
     }
 
-    /// The cgroup it runs in.
+    /// Sets the cgroup.
     pub fn cgroup(mut self, cgroup: &'a Cgroup) -> Self {
         self.cgroup = Some(cgroup);
         self
     }
 
-    /// Gives it a standard input that [`Process::take_stdin`] writes to; else it reads end of file.
+    /// Gives it a standard input that [`Process::take_stdin`] writes to. By default it reads end of file.
     pub fn stdin_piped(mut self) -> Self {
         self.stdin = true;
         self
     }
 
-    /// Where its standard output goes.
+    /// Sets the destination of its standard output.
     pub fn stdout(mut self, output: Output) -> Self {
         self.stdout = output;
         self
     }
 
-    /// Where its error output goes.
+    /// Sets the destination of its standard error.
     pub fn stderr(mut self, output: Output) -> Self {
         self.stderr = output;
         self
     }
 
-    /// Starts it.
+    /// Starts the program.
     pub fn start(self) -> Result<Process> {
         let Some(path) = programs::find(&self.program) else {
             let package = programs::package_of(&self.program);
@@ -174,7 +192,7 @@ impl<'a> Spawn<'a> {
         let stderr = self.stderr.stream(child.stderr.take().map(OwnedFd::from)).map_err(failed);
         let pid = Pid::from_child(&child);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|e| failed(e.into()));
-        // From here on a failure must not leave the child behind.
+        // From here on, a failure must not leave the child running.
         match (stdout, stderr, pidfd) {
             (Ok(stdout), Ok(stderr), Ok(pidfd)) => {
                 Ok(Process { name: self.program, child, pid, pidfd, status: None, stdout, stderr })
@@ -207,7 +225,7 @@ impl fmt::Display for Spawn<'_> {
     }
 }
 
-/// A program that was started. It is stopped when the value is dropped.
+/// A running program. It is stopped when the value is dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -220,17 +238,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// Its number.
+    /// Its process number.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Its name, as it was asked for.
+    /// Its name, as given to [`Spawn::new`].
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|e| self.failed("wait for", e))?;
@@ -245,7 +263,7 @@ impl Process {
         Ok(status)
     }
 
-    /// Waits until it ends, but no longer than `timeout`.
+    /// Waits until it ends, at most `timeout`.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -265,7 +283,7 @@ impl Process {
         }
     }
 
-    /// Sends it a signal; nothing happens if it has ended.
+    /// Sends a signal. Has no effect if the program has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         match rustix::process::pidfd_send_signal(self.pidfd.as_fd(), signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -273,7 +291,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end (SIGTERM), and after `grace` makes it (SIGKILL).
+    /// Sends SIGTERM, and SIGKILL if it has not ended after `grace`.
     pub fn stop(&mut self, grace: Duration) -> Result<ExitStatus> {
         if let Some(status) = self.try_wait()? {
             return Ok(status);
@@ -286,24 +304,24 @@ impl Process {
         self.wait()
     }
 
-    /// The pipe to its standard input, once, if it was started with [`Spawn::stdin_piped`].
+    /// The pipe to its standard input if it was started with [`Spawn::stdin_piped`]; only the first call returns it.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// The pipe from its standard output, once, if it was started with [`Output::Pipe`].
+    /// The pipe from its standard output if it was started with [`Output::Pipe`]; only the first call returns it.
     pub fn take_stdout(&mut self) -> Option<std::fs::File> {
         self.stdout.take_pipe()
     }
 
-    /// What it has written to its standard output so far, if that is [captured](Output::Capture). After it has
-    /// ended: all of it.
+    /// Its standard output so far, if [captured](Output::Capture). After the program has ended, the complete
+    /// output.
     pub fn stdout(&mut self) -> Captured {
         let ended = self.status.is_some();
         self.stdout.captured(ended)
     }
 
-    /// What it has written to its error output so far, if that is [captured](Output::Capture).
+    /// Its standard error so far, if [captured](Output::Capture).
     pub fn stderr(&mut self) -> Captured {
         let ended = self.status.is_some();
         self.stderr.captured(ended)
@@ -316,7 +334,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody can be told here. The kernel's death signal is the last resort.
+        // A drop cannot report an error. The kernel's death signal is the last resort.
         let _ = self.stop(DROP_GRACE);
     }
 }

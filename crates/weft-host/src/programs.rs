@@ -1,4 +1,4 @@
-//! Packaged programs: where they are, and the Debian package that has them.
+//! Installed programs: their paths, and the Debian packages that contain them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -30,15 +30,15 @@ pub const PACKAGES: &[(&str, &str)] = &[
     ("xdp-loader", "xdp-tools"),
 ];
 
-/// Looked in after PATH: a user's PATH often lacks the administrator's programs.
+/// Directories searched after PATH; a user's PATH often lacks the administrator's programs.
 const ALSO: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
-/// The Debian package that has `program`, if it is one weftline knows.
+/// The Debian package of `program`, if weftline knows it.
 pub fn package_of(program: &str) -> Option<&'static str> {
     PACKAGES.iter().find(|(name, _)| *name == program).map(|(_, package)| *package)
 }
 
-/// The file of `program`: found in PATH or the administrator's directories, or the path itself if it has a slash.
+/// The path of `program`: searched in PATH and the administrator's directories, or taken as is if it contains a slash.
 pub fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_executable(path));

@@ -1,16 +1,16 @@
-//! The rights that namespaces, links and their queues need.
+//! The capabilities required for namespaces, links and their queues.
 
 use rustix::thread::CapabilitySet;
 
-/// The rights that are missing.
+/// The error for missing capabilities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("making network namespaces and links needs {}, which this process lacks; run as root", .missing.join(" and "))]
 pub struct RightsError {
-    /// The missing capabilities by name.
+    /// The names of the missing capabilities.
     pub missing: Vec<&'static str>,
 }
 
-/// Whether this process may make network namespaces, links and their queues.
+/// Checks whether this process may make network namespaces, links and their queues.
 pub fn require_network_rights() -> Result<(), RightsError> {
     let held = effective();
     let missing: Vec<_> =
@@ -22,7 +22,7 @@ pub fn require_network_rights() -> Result<(), RightsError> {
     if missing.is_empty() { Ok(()) } else { Err(RightsError { missing }) }
 }
 
-/// The capabilities in force for this thread.
+/// The effective capabilities of this thread.
 pub(crate) fn effective() -> CapabilitySet {
     rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }

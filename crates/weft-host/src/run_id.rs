@@ -1,13 +1,13 @@
-//! The identity of a run, carried in the names of all it makes.
+//! The identity of a run, which the names of all its objects carry.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A process, told apart from every later process of the same number by its start time.
+/// A process, distinguished by its start time from later processes with the same number.
 ///
-/// Written `weft-PID-STARTTIME`, with the start time in clock ticks since boot as in `/proc/PID/stat`. All names that a
-/// run gives to namespaces and cgroups begin so; links carry it as their alias `weftline PID STARTTIME`. The number is that of the
-/// process's own PID namespace; that it lives is shown by a lock ([`RunId::life`]).
+/// Written `weft-PID-STARTTIME`, with the start time in clock ticks since boot as in `/proc/PID/stat`. The names of a run's
+/// namespaces and cgroups begin with it; links carry it in their alias `weftline PID STARTTIME`. The number is that of the
+/// process's own PID namespace; a lock ([`RunId::life`]) proves that the process is alive.
 ///
 /// ```
 /// use weft_host::RunId;
@@ -20,18 +20,18 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunId {
-    /// The number of the process.
+    /// The process number.
     pub pid: u32,
-    /// When it started, in clock ticks since boot; later when a run of another PID namespace has these numbers already.
+    /// Its start time, in clock ticks since boot; a later time if a run of another PID namespace already has these numbers.
     pub start_time: u64,
 }
 
-/// A text that is no run.
+/// The error for a text that is not a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a run's name such as weft-42-123456")]
 pub struct ParseRunIdError(String);
 
-/// The characters that a device name has left for its role after the run's prefix.
+/// The number of characters left for the role in a device name after the run's prefix.
 pub const MAX_DEVICE_ROLE: usize = 9;
 
 impl RunId {
@@ -41,7 +41,7 @@ impl RunId {
     }
 
     /// The name of a link of this run: `w`, the process in five base-36 digits, the role. The role is cut to
-    /// [`MAX_DEVICE_ROLE`] bytes, since the kernel takes 15 in all.
+    /// [`MAX_DEVICE_ROLE`] bytes, because the kernel allows 15 in all.
     pub fn device(&self, role: &str) -> String {
         let mut digits = [b'0'; 5];
         let mut rest = self.pid;
@@ -53,18 +53,18 @@ impl RunId {
         format!("w{}{role}", digits.map(char::from).iter().collect::<String>())
     }
 
-    /// The alias that marks a link outside our own namespaces as this run's.
+    /// The alias that marks a link in a namespace of others as belonging to this run.
     pub fn alias(&self) -> String {
         format!("weftline {} {}", self.pid, self.start_time)
     }
 
-    /// Whose namespace or cgroup has this name, if it is one of a run.
+    /// The run that owns the namespace or cgroup of this name, if any.
     pub fn owner_of_name(name: &str) -> Option<RunId> {
         let mut parts = name.strip_prefix("weft-")?.splitn(3, '-');
         Some(RunId { pid: number(parts.next()?)?, start_time: number(parts.next()?)? })
     }
 
-    /// Whose link has this alias, if it is one of a run.
+    /// The run that owns the link with this alias, if any.
     pub fn owner_of_alias(alias: &str) -> Option<RunId> {
         let (pid, start_time) = alias.strip_prefix("weftline ")?.split_once(' ')?;
         Some(RunId { pid: number(pid)?, start_time: number(start_time)? })
@@ -87,17 +87,17 @@ impl FromStr for RunId {
     }
 }
 
-/// A number written as we write it: digits only, no sign, no leading zero.
+/// A number in the form written here: digits only, without sign or leading zeros.
 fn number<T: FromStr + ToString>(text: &str) -> Option<T> {
     text.parse::<T>().ok().filter(|n| n.to_string() == text)
 }
 
-/// Also where /proc is another PID namespace's.
+/// The process itself, even if /proc belongs to another PID namespace.
 pub(crate) fn own_start_time() -> Option<u64> {
     parse_start_time(&std::fs::read("/proc/self/stat").ok()?)
 }
 
-/// Reads the start time (field 22). The second field is the name in parentheses and may hold anything.
+/// Reads the start time (field 22). The second field is the name in parentheses and may contain any character.
 fn parse_start_time(bytes: &[u8]) -> Option<u64> {
     let name_end = bytes.iter().rposition(|b| *b == b')')?;
     let mut fields = std::str::from_utf8(&bytes[name_end + 1..]).ok()?.split_ascii_whitespace();
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn this_process_is_not_dead_and_of_others_nothing_is_known() {
         let me = RunId::current();
-        // Without the right to make the file nothing is known of it.
+        // Without the right to make the file, the state is unknown.
         assert_ne!(me.life(), Life::Dead);
         assert_eq!(RunId { start_time: me.start_time - 1, ..me }.life(), Life::Unknown);
         assert_eq!(RunId::current(), me);

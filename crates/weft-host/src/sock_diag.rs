@@ -1,8 +1,8 @@
-//! The sockets of a namespace: what flows there are, and whose. By `NETLINK_SOCK_DIAG`, as `ss` does.
+//! The sockets of a namespace: their flows and owners, through `NETLINK_SOCK_DIAG` as in `ss`.
 //!
-//! [`SockDiag::list`] looks at all TCP and UDP sockets; a socket that comes is seen when it is called again. One that
-//! goes can be heard of ([`Closings`]). The processor that a flow is handled on is not in the kernel's answer: it is known only to
-//! the socket's owner (`SO_INCOMING_CPU`).
+//! [`SockDiag::list`] returns all TCP and UDP sockets; calling it again shows new ones. [`Closings`] reports closed sockets. The
+//! processor that handles a flow is not in the kernel's answer: only the socket's owner can read it
+//! (`SO_INCOMING_CPU`).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -37,7 +37,7 @@ const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP: u16 = 0x300;
 const HEADER_LEN: usize = 16;
 
-/// What can go wrong when sockets are looked at.
+/// An error of a socket query.
 #[derive(Debug, thiserror::Error)]
 pub enum SockDiagError {
     /// The kernel refused a call.
@@ -48,7 +48,7 @@ pub enum SockDiagError {
     NetNs(#[from] NetNsError),
 }
 
-/// The result of looking at sockets.
+/// The result of a socket query.
 pub type Result<T> = std::result::Result<T, SockDiagError>;
 
 /// The state of a socket: `include/net/tcp_states.h`.
@@ -56,46 +56,46 @@ pub type Result<T> = std::result::Result<T, SockDiagError>;
 pub enum State {
     /// TCP: connected. UDP: has a remote address.
     Established,
-    /// TCP: waits for connections.
+    /// TCP: listening.
     Listen,
     /// TCP: closed. UDP: has no remote address.
     Close,
-    /// TCP: the connection is over and its addresses are kept for a while; it has no owner any more.
+    /// TCP: the connection is closed and its addresses are reserved for a while; it has no owner.
     TimeWait,
-    /// Another state of TCP, by the kernel's number: a connection being made or ended.
+    /// Another state of TCP by the kernel's number: a connection being opened or closed.
     Other(u8),
 }
 
-/// A socket as it was when the kernel was asked.
+/// A snapshot of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// The local address and port. The address is unspecified if the socket takes packets to every one.
+    /// The local address and port. The address is unspecified if the socket accepts packets to any.
     pub local: SocketAddr,
     /// The remote address and port, if it has one.
     pub remote: Option<SocketAddr>,
     /// Its state.
     pub state: State,
-    /// The number of the link that it is bound to; none if to no link.
+    /// The number of the link that it is bound to; `None` if it is not bound.
     pub link: Option<u32>,
     /// The user that it belongs to.
     pub uid: u32,
-    /// The inode, by which `/proc/PID/fd` names it; 0 if it has no owner.
+    /// The inode, as shown in `/proc/PID/fd`; 0 if it has no owner.
     pub inode: u32,
-    /// The number that no other socket has or had, until the machine is started again.
+    /// A number that is unique among all sockets until the next boot.
     pub cookie: u64,
-    /// The cgroup (v2) that it was made in, by inode; none before Linux 5.7, and without an owner.
+    /// The cgroup (v2) in which it was made, by inode; `None` before Linux 5.7 and for sockets without an owner.
     pub cgroup: Option<u64>,
-    /// Its mark (`SO_MARK`), shown only to those with CAP_NET_ADMIN.
+    /// Its mark (`SO_MARK`), visible with CAP_NET_ADMIN only.
     pub mark: Option<u32>,
-    /// Whether an IPv6 socket takes no IPv4; without a remote address both come to it if it is not set.
+    /// Whether an IPv6 socket excludes IPv4. If not, and without a remote address, it receives both.
     pub v6_only: bool,
 }
 
 impl Socket {
-    /// The flow of the packets that come in for the socket: from its remote to its local address. None without a remote
-    /// address. IPv4 that an IPv6 socket speaks is IPv4 here.
+    /// The flow of packets that the socket receives, from its remote to its local address. `None` without a remote address. IPv4 on
+    /// an IPv6 socket is reported as IPv4.
     pub fn received_flow(&self) -> Option<FlowKey> {
         let remote = self.remote?;
         Some(FlowKey {
@@ -108,7 +108,7 @@ impl Socket {
     }
 }
 
-/// Asks for the sockets of one namespace.
+/// A connection for queries of one namespace's sockets.
 pub struct SockDiag {
     socket: NetlinkSocket,
     sequence: u32,
@@ -119,7 +119,7 @@ impl SockDiag {
     /// Opens a netlink socket in the namespace.
     ///
     /// # Errors
-    /// If the namespace cannot be entered or no socket can be made.
+    /// If the namespace cannot be entered or a socket cannot be made.
     pub fn open(ns: &NetNs) -> Result<SockDiag> {
         let socket = ns
             .run(|| Netlink::socket(protocols::NETLINK_SOCK_DIAG))?
@@ -127,8 +127,8 @@ impl SockDiag {
         Ok(SockDiag { socket, sequence: 0, ns: ns.to_string() })
     }
 
-    /// All TCP and UDP sockets over IPv4 and IPv6, by protocol, local and remote address. Sockets that come or go meanwhile may
-    /// be in the list or not.
+    /// All TCP and UDP sockets over IPv4 and IPv6, by protocol, local and remote address. Sockets opened or closed during the call may
+    /// be missing or included.
     ///
     /// # Errors
     /// The kernel's refusal; ENOENT if it was built without socket diagnosis.
@@ -163,23 +163,23 @@ impl SockDiag {
     }
 }
 
-/// What was heard since the last time.
+/// The closed sockets since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// The sockets that are gone, in their order. Of these, protocol, addresses and cookie are known; the owner is not.
+    /// The closed sockets, in order. Protocol, addresses and cookie are known; the owner is not.
     pub sockets: Vec<Socket>,
-    /// Whether there were so many that some were not told of: list the sockets again.
+    /// Whether notices were lost because there were too many; if so, list the sockets again.
     pub missed: bool,
 }
 
-/// Hears of the sockets that go.
+/// A subscription to notices of closed sockets.
 pub struct Closings {
     socket: NetlinkSocket,
     ns: String,
 }
 
 impl Closings {
-    /// Listens in the namespace from now on.
+    /// Subscribes in the namespace.
     ///
     /// # Errors
     /// If the namespace cannot be entered; EPERM without CAP_NET_ADMIN.
@@ -199,7 +199,7 @@ impl Closings {
         Ok(Closings { socket, ns: ns.to_string() })
     }
 
-    /// What was heard since the last time; does not wait. The kernel tells with a little delay.
+    /// The closed sockets since the last call. Does not wait. The kernel sends notices with a short delay.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -219,7 +219,7 @@ impl Closings {
         }
     }
 
-    /// The descriptor, which is readable when there is something to read.
+    /// The descriptor, which is readable when notices are pending.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -239,7 +239,7 @@ fn request(family: u8, protocol: Protocol, sequence: u32) -> Vec<u8> {
     message
 }
 
-/// The sockets in a notice: netlink messages one after the other.
+/// The sockets in a notice: consecutive netlink messages.
 fn parse_closed(datagram: &[u8]) -> Vec<Socket> {
     let mut sockets = Vec::new();
     let mut rest = datagram;
@@ -254,8 +254,8 @@ fn parse_closed(datagram: &[u8]) -> Vec<Socket> {
     sockets
 }
 
-/// Reads a `struct inet_diag_msg` with its attributes; none if it is too short or of another family. `protocol` is
-/// the one asked for, which an attribute may correct.
+/// Reads a `struct inet_diag_msg` with its attributes; `None` if it is too short or of another family. `protocol` is
+/// the requested one, which an attribute may correct.
 fn parse(body: &[u8], protocol: Protocol) -> Option<Socket> {
     let (message, tail) = body.split_at_checked(MESSAGE_LEN)?;
     let family = message[0];
@@ -290,7 +290,7 @@ fn port(message: &[u8], at: usize) -> u16 {
     u16::from_be(u16_at(message, at))
 }
 
-/// The address in a field of 16 bytes, of which IPv4 takes four.
+/// The address in a 16-byte field, of which IPv4 uses four.
 fn address(family: u8, bytes: &[u8], port: u16) -> Option<SocketAddr> {
     let ip = match family {
         AF_INET => IpAddr::V4(Ipv4Addr::from(*bytes.first_chunk::<4>()?)),
@@ -314,7 +314,7 @@ fn state(number: u8) -> State {
 mod tests {
     use super::*;
 
-    /// A notice of one UDP socket over IPv4, as `ss -E` gets it.
+    /// A notice about one UDP socket over IPv4, as `ss -E` receives it.
     fn notice() -> Vec<u8> {
         let mut message = vec![0; HEADER_LEN + MESSAGE_LEN];
         message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());

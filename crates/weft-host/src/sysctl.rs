@@ -1,4 +1,4 @@
-//! Kernel settings (`sysctl`), of a network namespace where they belong to one.
+//! Kernel settings (`sysctl`), including those of network namespaces.
 
 use std::fs;
 use std::io;
@@ -7,30 +7,30 @@ use std::path::PathBuf;
 use crate::error::OsError;
 use crate::netns::{NetNs, NetNsError};
 
-/// What can go wrong with a setting.
+/// An error of reading or changing a setting.
 #[derive(Debug, thiserror::Error)]
 pub enum SysctlError {
-    /// The kernel refused to read or to set it.
+    /// The kernel refused to read or change the setting.
     #[error(transparent)]
     Os(#[from] OsError),
     /// The namespace could not be entered.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// This kernel does not have the setting.
+    /// This kernel lacks the setting.
     #[error("the setting {key} is not in this kernel (release {})", release())]
     NotInThisKernel {
         /// Its name.
         key: String,
     },
-    /// The name is none.
+    /// The name is invalid.
     #[error("{0:?} is not the name of a setting such as net.ipv4.ip_forward")]
     BadKey(String),
 }
 
-/// The result of reading or setting.
+/// The result of reading or changing a setting.
 pub type Result<T> = std::result::Result<T, SysctlError>;
 
-/// Reads the setting in the namespace, without the final line end.
+/// Reads the setting in the namespace, without the trailing newline.
 pub fn get(ns: &NetNs, key: &str) -> Result<String> {
     let path = path(key)?;
     let read = ns.run(|| fs::read_to_string(&path))?;
@@ -38,7 +38,7 @@ pub fn get(ns: &NetNs, key: &str) -> Result<String> {
     Ok(text.trim_end().to_string())
 }
 
-/// Sets the setting in the namespace.
+/// Changes the setting in the namespace.
 pub fn set(ns: &NetNs, key: &str, value: &str) -> Result<()> {
     let path = path(key)?;
     ns.run(|| {
@@ -50,8 +50,8 @@ pub fn set(ns: &NetNs, key: &str, value: &str) -> Result<()> {
     .map_err(|e| failed(&format!("set {key} of {ns} to {value:?}"), key, e))
 }
 
-/// The file of a setting. Dots separate, unless the name has a slash: then slashes do, and a dot may be in a link's
-/// name (`net/ipv4/conf/eth0.7/rp_filter`).
+/// The file of a setting. Dots separate the parts. If the name contains a slash, slashes separate them instead, and a link's
+/// name may contain a dot (`net/ipv4/conf/eth0.7/rp_filter`).
 fn path(key: &str) -> Result<PathBuf> {
     let relative = if key.contains('/') { key.to_string() } else { key.replace('.', "/") };
     let bad = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains('\0');

@@ -1,7 +1,7 @@
 //! TAP links: the wire side of the software NIC.
 //!
-//! What is written to a queue arrives at the link as if from a wire. What the host sends through the link can be read
-//! from a queue, but no longer holds its sender back: a TAP takes the charge off the socket at once.
+//! A packet written to a queue arrives at the link as if from a wire. A packet that the host sends through the link can be
+//! read from a queue, but does not hold back its sender: a TAP removes the charge from the socket at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,7 +17,7 @@ pub use crate::tap_queue::VNET_HEADER_LEN;
 /// The most queues that one TAP can have (the kernel's MAX_TAP_QUEUES).
 pub const MAX_QUEUES: u32 = 256;
 
-/// What can go wrong with a TAP.
+/// An error of a TAP operation.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
     /// The kernel refused a call.
@@ -29,25 +29,25 @@ pub enum TapError {
     /// The namespace could not be entered.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// A number of queues that the kernel cannot give.
-    #[error("TAP {link}: {asked} queues asked for, but one TAP has 1 to {MAX_QUEUES}")]
+    /// A number of queues that the kernel does not support.
+    #[error("TAP {link}: {asked} queues were requested, but a TAP has 1 to {MAX_QUEUES}")]
     Queues {
         /// The link.
         link: String,
-        /// How many queues were asked for.
+        /// The number of queues requested.
         asked: u32,
     },
-    /// There is no TUN/TAP in this kernel or container.
+    /// The kernel or container has no TUN/TAP.
     #[error(
-        "/dev/net/tun is not there; load the module (modprobe tun), or pass the device into the container"
+        "/dev/net/tun does not exist; load the module (modprobe tun), or pass the device into the container"
     )]
     NoTun,
 }
 
-/// Makes a TAP link and opens all its queues; the link is gone when the last of them is closed. It is down.
+/// Makes a TAP link and opens all its queues. The link is down, and is deleted when its last queue is closed.
 ///
-/// The descriptors are non-blocking and close-on-exec; frames carry a header of [`VNET_HEADER_LEN`] bytes as those
-/// of a macvtap do. A ring's length is the link's txqueuelen.
+/// The descriptors are non-blocking and close-on-exec. Frames carry a header of [`VNET_HEADER_LEN`] bytes, as those of a
+/// macvtap do. The length of a ring is the link's txqueuelen.
 pub fn create(ns: &NetNs, name: &str, queues: u32) -> Result<Vec<OwnedFd>, TapError> {
     link::check_name(name)?;
     if !(1..=MAX_QUEUES).contains(&queues) {

@@ -1,15 +1,15 @@
-//! The settings that every queue of a TAP or macvtap gets.
+//! Settings common to the queues of TAPs and macvtaps.
 
 use std::os::fd::BorrowedFd;
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
 
-/// The bytes before each frame: a `struct virtio_net_hdr_mrg_rxbuf`, whose first ten bytes are `virtio_net_hdr` and
-/// whose last two (`num_buffers`) are zero on read and ignored on write.
+/// The length of the header before each frame, a `struct virtio_net_hdr_mrg_rxbuf`. Its first ten bytes are `virtio_net_hdr`; the
+/// last two (`num_buffers`) are zero on read and ignored on write.
 ///
-/// It is set explicitly, because the kernel's default is 10 and differs from what a virtual machine expects; 12 also
-/// keeps the IP header behind the 14-byte Ethernet header at an even offset of 26.
+/// It is set explicitly, because the kernel's default is 10 and virtual machines expect another value; 12 also keeps the
+/// IP header after the 14-byte Ethernet header at an even offset of 26.
 pub const VNET_HEADER_LEN: usize = 12;
 
 const TUN: u8 = b'T';
@@ -31,15 +31,15 @@ const TUN_F_TSO6: usize = 0x04;
 const TUN_F_TSO_ECN: usize = 0x08;
 const OFFLOADS: usize = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
 
-/// Bounds how much of what is written to the queue may wait below it, in bytes of kernel memory: a write that finds more fails
-/// with EAGAIN, and POLLOUT comes when less than half is left (`sock_alloc_send_pskb`, `sock_writeable`).
+/// Limits the kernel memory, in bytes, of packets written to the queue that still wait below it. A write beyond the limit fails
+/// with EAGAIN; POLLOUT follows when less than half is in use (`sock_alloc_send_pskb`, `sock_writeable`).
 pub(crate) fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: TUNSETSNDBUF takes a pointer to an int.
     unsafe { ioctl(queue, Setter::<TUNSETSNDBUF, libc::c_int>::new(bytes)) }
 }
 
-/// `struct ifreq` as far as TUNSETIFF looks at it.
+/// The fields of `struct ifreq` that TUNSETIFF uses.
 #[repr(C)]
 struct IfReq {
     name: [u8; 16],
@@ -47,7 +47,7 @@ struct IfReq {
     padding: [u8; 22],
 }
 
-/// Makes the open queue a TAP queue of the link `name` with vnet headers and segmentation left to the reader.
+/// Makes the open queue a TAP queue of the link `name`, with vnet headers and with segmentation left to the reader.
 /// The error names the call that failed.
 pub(crate) fn configure(queue: BorrowedFd<'_>, name: &str) -> std::result::Result<(), (&'static str, Errno)> {
     set_interface(queue, name).map_err(|e| ("TUNSETIFF", e))?;

@@ -1,8 +1,8 @@
 //! The kernel's token bucket filter (TBF) at a link's egress: a link of a known rate with one FIFO of a known number of bytes.
 //!
-//! The TBF makes that FIFO itself, a `bfifo` of `limit` bytes (`tbf_change` in `net/sched/sch_tbf.c`): a packet that does
-//! not fit whole is dropped, the last to come first. Its counters are read through a [`Reader`] that keeps its socket, so that
-//! a queue can be sampled every few milliseconds.
+//! The TBF makes that FIFO itself, a `bfifo` of `limit` bytes (`tbf_change` in `net/sched/sch_tbf.c`). It drops an arriving
+//! packet that does not fit whole. A [`Reader`] keeps its socket open, so that the counters can be sampled every few
+//! milliseconds.
 
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
@@ -20,19 +20,19 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const RTM_NEWQDISC: u16 = 36;
 const TCMSG_LEN: usize = 20;
-/// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no table of ours.
+/// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no rate table.
 const LINKLAYER_ETHERNET: u8 = 1;
-/// The kernel counts the older form of a bucket's depth in ticks of 64 ns (`PSCHED_SHIFT`).
+/// The kernel's older form of a bucket's depth, in ticks of 64 ns (`PSCHED_SHIFT`).
 const NANOS_PER_TICK: u64 = 64;
 const HANDLE: u32 = 1 << 16;
 
-/// What can go wrong with a TBF.
+/// An error of a TBF operation.
 #[derive(Debug, thiserror::Error)]
 pub enum TbfError {
     /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// The link is not there.
+    /// The link does not exist.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The namespace could not be entered.
@@ -44,7 +44,7 @@ pub enum TbfError {
     /// The link has no TBF at its egress.
     #[error("link {0} has no tbf qdisc")]
     NotThere(String),
-    /// The description cannot be carried out.
+    /// The configuration is invalid.
     #[error("TBF: {0}")]
     Invalid(String),
 }
@@ -54,16 +54,16 @@ pub enum TbfError {
 pub struct Tbf {
     /// The rate of the link.
     pub rate: BitsPerSec,
-    /// Bytes added to each packet for what the wire carries besides the frame: 24 for Ethernet (preamble 8, checksum 4,
-    /// gap 12). It counts for the rate, not for the queue.
+    /// Bytes added to each packet for framing on the wire: 24 for Ethernet (preamble 8, checksum 4, gap 12). It counts
+    /// towards the rate, not the queue.
     pub overhead: u16,
-    /// The depth of the bucket: what may pass at once after a pause. At least the largest frame with its overhead.
+    /// The depth of the bucket, which may pass at once after a pause. At least the largest frame with its overhead.
     pub burst: Bytes,
     /// The length of the FIFO in bytes of frames.
     pub limit: Bytes,
 }
 
-/// The counters of a TBF since it was made, and what it holds.
+/// The counters of a TBF since it was made, and its current backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TbfStats {
     /// Bytes sent.
@@ -78,10 +78,10 @@ pub struct TbfStats {
     pub waiting: Packets,
 }
 
-/// Puts the TBF at the link's egress. There must be no other qdisc of the user's.
+/// Installs the TBF at the link's egress, which must have no other configured qdisc.
 ///
 /// # Errors
-/// Without CAP_NET_ADMIN, in a kernel without TBF, and for what the kernel's fields cannot hold.
+/// If CAP_NET_ADMIN is missing, the kernel lacks TBF, or a value does not fit into the kernel's fields.
 pub fn install(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
     let options = options(tbf)?;
     let root = Place { link_index: link::index(ns, link)?, parent: tc::ROOT, handle: HANDLE };
@@ -94,7 +94,7 @@ pub fn install(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
     })
 }
 
-/// `struct tc_tbf_qopt` (rate, peak rate, limit, depth in ticks, an unused field), and what is newer.
+/// `struct tc_tbf_qopt` (rate, peak rate, limit, depth in ticks, an unused field), and the newer attributes.
 fn options(tbf: &Tbf) -> Result<Vec<u8>, TbfError> {
     let word = |what: &str, bytes: Bytes| {
         u32::try_from(bytes.0)
@@ -124,7 +124,7 @@ fn ticks(depth: Nanos) -> u32 {
     u32::try_from(depth.0 / NANOS_PER_TICK).unwrap_or(u32::MAX)
 }
 
-/// Reads the counters of one link's TBF again and again.
+/// A reader for repeated samples of one link's TBF counters.
 pub struct Reader {
     netlink: Netlink,
     link_index: u32,
@@ -135,16 +135,16 @@ impl Reader {
     /// A reader of the TBF at `link`.
     ///
     /// # Errors
-    /// When the link is not there, or no socket can be had.
+    /// If the link does not exist, or a socket cannot be made.
     pub fn open(ns: &NetNs, link: &str) -> Result<Reader, TbfError> {
         let link_index = link::index(ns, link)?;
         Ok(Reader { netlink: Netlink::open(ns)?, link_index, link: format!("{link} of {ns}") })
     }
 
-    /// The counters now.
+    /// The current counters.
     ///
     /// # Errors
-    /// When the TBF is gone.
+    /// If the TBF no longer exists.
     pub fn read(&mut self) -> Result<TbfStats, TbfError> {
         let answers = tc::dump_qdiscs(&mut self.netlink, self.link_index)
             .map_err(|e| e.during(format!("read the qdisc of link {}", self.link)))?;

@@ -1,4 +1,4 @@
-//! Queueing disciplines, their classes and their filters, by netlink.
+//! Queueing disciplines, their classes and their filters, through netlink.
 
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -8,12 +8,12 @@ use crate::netlink::{Answer, Netlink, Refusal};
 
 const TCA_OPTIONS: u16 = 2;
 
-/// The parent of the qdisc that a link sends through.
+/// The parent of a link's egress qdisc.
 pub(crate) const ROOT: u32 = 0xffff_ffff;
 /// The parent and the handle of `clsact`.
 pub(crate) const CLSACT: (u32, u32) = (0xffff_fff1, 0xffff_0000);
 
-/// Attributes one after the other, each padded to four bytes.
+/// Consecutive attributes, each padded to four bytes.
 #[derive(Default)]
 pub(crate) struct Attributes(Vec<u8>);
 
@@ -31,7 +31,7 @@ impl Attributes {
     }
 }
 
-/// Where a qdisc or class is attached.
+/// The place at which a qdisc or class is attached.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) link_index: u32,
@@ -80,13 +80,13 @@ pub(crate) fn dump_classes(netlink: &mut Netlink, link_index: u32) -> Result<Vec
     netlink.request(RouteNetlinkMessage::GetTrafficClass(message(place, "", None)), NLM_F_DUMP)
 }
 
-/// The qdiscs of the namespace; the kernel does not look at the link's number.
+/// The qdiscs of the namespace. The kernel ignores the link's number.
 pub(crate) fn dump_qdiscs(netlink: &mut Netlink, link_index: u32) -> Result<Vec<Answer>, Refusal> {
     let place = Place { link_index, parent: 0, handle: 0 };
     netlink.request(RouteNetlinkMessage::GetQueueDiscipline(message(place, "", None)), NLM_F_DUMP)
 }
 
-/// Where a filter is attached, and what of it the header of its message says.
+/// The place of a filter, with the fields of its message header.
 #[derive(Clone, Copy)]
 pub(crate) struct FilterPlace {
     pub(crate) link_index: u32,
@@ -103,7 +103,7 @@ fn filter_message(place: FilterPlace, kind: &str, options: Option<Vec<u8>>) -> T
     message
 }
 
-/// Adds a filter; refused (EEXIST) if the place is taken.
+/// Adds a filter; fails with EEXIST if the place is taken.
 pub(crate) fn add_filter(
     netlink: &mut Netlink,
     place: FilterPlace,
@@ -118,7 +118,7 @@ pub(crate) fn delete_filter(netlink: &mut Netlink, place: FilterPlace, kind: &st
     netlink.request(RouteNetlinkMessage::DelTrafficFilter(filter_message(place, kind, None)), 0).map(drop)
 }
 
-/// The filters at `parent`, with one entry besides for each group of the same priority.
+/// The filters at `parent`, with an additional entry for each priority.
 pub(crate) fn dump_filters(
     netlink: &mut Netlink,
     link_index: u32,

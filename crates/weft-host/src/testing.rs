@@ -6,7 +6,7 @@ pub use weft_units::testing::{SKIPPED_LOG, skip};
 
 use crate::programs;
 
-/// Whether this test may make namespaces and links. If not, it is skipped, by [`skip`]. A test begins with
+/// Whether this test may make namespaces and links. If not, reports it as skipped ([`skip`]). A test begins with
 ///
 /// ```
 /// # fn test() {
@@ -25,7 +25,7 @@ pub fn privileged(test_name: &str) -> bool {
     }
 }
 
-/// Whether a program is there that the test needs. If not, the test is skipped, by [`skip`], with the Debian package that has it.
+/// Whether a required program is installed. If not, reports the test as skipped ([`skip`]), with the program's Debian package.
 pub fn has_program(test_name: &str, program: &str) -> bool {
     if programs::find(program).is_some() {
         return true;
@@ -35,8 +35,8 @@ pub fn has_program(test_name: &str, program: &str) -> bool {
     false
 }
 
-/// A name for a namespace or cgroup that no other test and no other run uses at the same time. It begins with the
-/// run's own name, so that what a killed test leaves behind is cleaned up by the next run.
+/// A name for a namespace or cgroup that no other test or run uses at the same time. It begins with the run's name, so that
+/// the next run removes what a killed test leaves behind.
 pub fn unique(role: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! Transmit packet steering (XPS): which of a device's transmit queues each CPU sends to.
+//! Transmit packet steering (XPS): the transmit queues to which each CPU sends.
 //!
-//! Read from sysfs, whose folder `class/net` shows the devices of the network namespace in which it was mounted
+//! Read from sysfs, where `class/net` shows the devices of the network namespace in which it was mounted
 //! (Documentation/networking/scaling.rst, Documentation/ABI/testing/sysfs-class-net-queues).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use weft_units::TxQueueId;
 use crate::error::OsError;
 use crate::netns::{NetNs, NetNsError};
 
-/// Why transmit queues could not be looked at.
+/// An error of a query for transmit queues.
 #[derive(Debug, thiserror::Error)]
 pub enum XpsError {
     /// The kernel refused a call.
@@ -25,7 +25,7 @@ pub enum XpsError {
     /// The namespace could not be entered.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// There is no such device.
+    /// No such device exists.
     #[error("there is no device {device} in network namespace {ns}; `ip link` shows those that exist")]
     NoSuchDevice {
         /// The device.
@@ -33,9 +33,9 @@ pub enum XpsError {
         /// The namespace.
         ns: String,
     },
-    /// A file has another form than the kernel gives it.
+    /// A file does not have the kernel's format.
     #[error(
-        "device {device}: {file} of transmit queue {queue} is no set of CPUs: {text:?}; please report it"
+        "device {device}: {file} of transmit queue {queue} is not a set of CPUs: {text:?}; please report it"
     )]
     BadMask {
         /// The device.
@@ -44,22 +44,22 @@ pub enum XpsError {
         queue: u32,
         /// The file's name.
         file: &'static str,
-        /// What it says.
+        /// Its content.
         text: String,
     },
 }
 
-/// The transmit queues of a device, and who sends to them.
+/// The transmit queues of a device, and the CPUs that send to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxQueues {
-    /// How many the device has in use (`real_num_tx_queues`).
+    /// The number that the device uses (`real_num_tx_queues`).
     pub count: u32,
-    /// For each queue the CPUs that XPS sends to it; no CPUs where XPS is not set or the kernel lacks it (CONFIG_XPS).
+    /// The CPUs that XPS assigns to each queue; empty if XPS is not configured or the kernel lacks it (CONFIG_XPS).
     pub cpus: BTreeMap<TxQueueId, BTreeSet<u32>>,
 }
 
 impl TxQueues {
-    /// For each CPU that XPS knows the queues that it may send to.
+    /// The queues that each CPU known to XPS may send to.
     pub fn pools(&self) -> BTreeMap<u32, BTreeSet<TxQueueId>> {
         let mut pools: BTreeMap<u32, BTreeSet<TxQueueId>> = BTreeMap::new();
         for (queue, cpus) in &self.cpus {
@@ -71,11 +71,11 @@ impl TxQueues {
     }
 }
 
-/// The transmit queues of `device` in the namespace. sysfs is mounted afresh for the look, in a mount namespace of the
-/// looking thread's own: the host's mounts stay as they are.
+/// The transmit queues of `device` in the namespace. Reads a new mount of sysfs in a private mount namespace of a scratch
+/// thread; the host's mounts are not changed.
 ///
 /// # Errors
-/// When there is no such device, rights are missing (CAP_SYS_ADMIN) or a file is not as expected.
+/// If the device does not exist, CAP_SYS_ADMIN is missing, or a file has an unexpected format.
 pub fn tx_queues(ns: &NetNs, device: &str) -> Result<TxQueues, XpsError> {
     crate::link::check_name(device)
         .map_err(|_| XpsError::NoSuchDevice { device: device.to_owned(), ns: ns.to_string() })?;
@@ -87,16 +87,16 @@ pub fn tx_queues(ns: &NetNs, device: &str) -> Result<TxQueues, XpsError> {
     })?
 }
 
-/// Mounts the sysfs of the thread's network namespace at `/sys`, for this thread alone. The thread must end soon.
+/// Mounts the sysfs of the thread's network namespace at `/sys`, for this thread alone. The thread must then end.
 fn private_sysfs() -> io::Result<()> {
     // SAFETY: CLONE_NEWNS (and the CLONE_FS that the kernel adds) changes only what the calling thread sees of the file
     // system; CLONE_FILES, the flag that makes this call unsafe, is not passed.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
-    // Nothing that is mounted from here on may reach the host.
+    // Later mounts must not reach the host.
     rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     match rustix::mount::mount("sysfs", "/sys", "sysfs", flags, None) {
-        // This namespace's sysfs is mounted there already (`do_add_mount` in fs/namespace.c).
+        // This namespace's sysfs is already mounted there (`do_add_mount` in fs/namespace.c).
         Ok(()) | Err(Errno::BUSY) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -134,8 +134,8 @@ fn cpus(folder: &Path, device: &str, queue: u32) -> Result<BTreeSet<u32>, XpsErr
             file: FILE,
             text,
         }),
-        // Absent without CONFIG_XPS; a device of one queue answers ENOENT when it is read (`xps_cpus_show`), and so does one
-        // whose traffic classes do not cover the queue with EINVAL.
+        // Without CONFIG_XPS the file is missing. For a device with one queue, reading it gives ENOENT (`xps_cpus_show`); for one
+        // whose traffic classes do not cover the queue, EINVAL.
         Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::NOENT | Errno::INVAL)) => {
             Ok(BTreeSet::new())
         }
@@ -143,8 +143,8 @@ fn cpus(folder: &Path, device: &str, queue: u32) -> Result<BTreeSet<u32>, XpsErr
     }
 }
 
-/// Reads a set as the kernel prints it (`%*pb`, lib/vsprintf.c): words of 32 bits in hexadecimal, the highest first, with
-/// commas between them. None if it is not one.
+/// Reads a set in the kernel's format (`%*pb`, lib/vsprintf.c): 32-bit words in hexadecimal, highest first, separated by
+/// commas. `None` if the text is not a set.
 pub fn parse_mask(text: &str) -> Option<BTreeSet<u32>> {
     let mut set = BTreeSet::new();
     for (word, digits) in text.trim_end_matches('\n').split(',').rev().enumerate() {

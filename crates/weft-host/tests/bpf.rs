@@ -1,4 +1,4 @@
-//! Maps, programs and links that outlive their object: reused, found by number, pinned, attached inside the kernel, iterated.
+//! Maps, programs and links that outlive their object: reused, found by id, pinned, attached inside the kernel, iterated.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn packets(page: &SharedValue<Page>) -> u64 {
     page.packets.load(Ordering::Relaxed)
 }
 
-/// Compiles the programs of `tests/bpf/shared.bpf.c`; none, with a word, where that cannot be done.
+/// Compiles the programs of `tests/bpf/shared.bpf.c`. Returns `None` and reports a skip if that is not possible.
 fn image(test: &str) -> Option<Vec<u8>> {
     if !testing::privileged(test) {
         return None;
@@ -55,14 +55,14 @@ fn image(test: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// The programs that run inside the kernel's own functions, the last in one that is not there.
+/// The tracing programs; the last one traces a function that does not exist.
 const TRACING: &[&str] = &["weft_queue", "weft_send", "weft_dump", "weft_nowhere"];
 
 fn options(rodata: &[u8]) -> ObjectOptions<'_> {
     ObjectOptions { name: "shared", rodata: Some(rodata), skip: TRACING, ..Default::default() }
 }
 
-/// Loads the tracing programs but those of `skip` too; none, with a word, where the host forbids such programs even to root.
+/// Loads also the tracing programs that are not in `skip`. Returns `None` and reports a skip if the host forbids such programs even to root.
 fn with_tracing(test: &str, image: &[u8], skip: &[&str]) -> Option<Object> {
     match Object::load_with(image, &ObjectOptions { skip, ..options(&1_u64.to_ne_bytes()) }) {
         Ok(object) => Some(object),
@@ -74,7 +74,7 @@ fn with_tracing(test: &str, image: &[u8], skip: &[&str]) -> Option<Object> {
     }
 }
 
-/// A bpf file system of this test's own, gone with the value.
+/// A bpf file system for one test, removed with the value.
 struct Pins(PathBuf);
 
 impl Pins {
@@ -93,8 +93,8 @@ impl Drop for Pins {
     }
 }
 
-/// Two ends of a veth of eight queues with a UDP socket on the one. Without IPv6: some time after a link is up the kernel reports by
-/// sockets of its own which multicast groups it listens to, 90 bytes that no test sent.
+/// The two ends of a veth with eight queues, with a UDP socket on one. IPv6 is off: some time after a link is up, the kernel
+/// would report its multicast groups from sockets of its own, 90 bytes that no test sent.
 fn wire() -> (NetNs, NetNs, UdpSocket) {
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
     for ns in [&a, &b] {
@@ -136,14 +136,14 @@ fn a_map_found_at_a_filter_is_used_by_another_object() {
     drop(first);
     assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
 
-    // What another process can see: the filter, its program, the program's maps.
+    // The objects that another process can see: the filter, its program, the program's maps.
     let at = tc_filter::egress_filters(&a, "va").expect("filters").remove(0).program.expect("program");
     let maps = program_maps(at.id).expect("maps");
     let id_of = |name: &str| maps.iter().find(|(_, n)| n == name).unwrap_or_else(|| panic!("{maps:?}")).0;
     let map = MapFd::by_id(id_of("weft_page")).expect("map");
     assert_eq!((map.name().as_str(), map.key_size(), map.value_size()), ("weft_page", 4, 16));
     let page: SharedValue<Page> = map.shared().expect("shared");
-    // The kernel sends a few packets of its own through a link that comes up, so all counts are lower bounds.
+    // The kernel sends a few packets of its own through a new link, so all counts are lower bounds.
     let before = packets(&page);
     assert!(before >= 10 && before.is_multiple_of(10), "{before}");
 
@@ -177,12 +177,12 @@ fn a_map_of_another_layout_is_refused() {
     let error = load(&[("weft_page", &sock)], TRACING);
     assert_eq!(
         error.to_string(),
-        "eBPF: map `weft_page` has type 24, the program was built for 2; it belongs to another version of weft: detach \
-         that first"
+        "eBPF: map `weft_page` has type 24, the program was built for 2; it belongs to another version of weft; detach \
+         that version first"
     );
     assert!(matches!(load(&[("none", &sock)], &[]), BpfError::Absent { what: "map", .. }));
     assert!(matches!(load(&[], &["none"]), BpfError::Absent { what: "program", .. }));
-    // Without skipping it the program that traces a function which is not there is refused.
+    // Unless it is skipped, the program that traces a missing function is refused.
     let error = load(&[], &["weft_queue", "weft_send", "weft_dump"]);
     assert!(error.to_string().starts_with("eBPF: load program `shared`: "), "{error}");
 }
@@ -216,7 +216,7 @@ fn what_is_pinned_outlives_its_object() {
     assert!(other(ProgramFd::pinned(&path("page")).expect_err("a map is no program")));
     assert!(other(TracingLink::pinned(&path("page")).expect_err("a map is no link")));
     let none = MapFd::pinned(&path("none")).expect_err("none").to_string();
-    assert!(none.starts_with("eBPF: open what is pinned at `") && none.contains("No such file"), "{none}");
+    assert!(none.starts_with("eBPF: open the object pinned at `") && none.contains("No such file"), "{none}");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn pinned_link(test: &str, program: &str, skip: &[&str]) {
     assert_eq!(calls(), before, "the link went with its file");
 }
 
-/// The filter's action chooses the queue, and the filter behind it still sees the packet.
+/// The filter's action chooses the queue, and the next filter still sees the packet.
 #[test]
 fn queues_are_taken_by_hash_and_later_filters_run() {
     let test = "queues_are_taken_by_hash_and_later_filters_run";
@@ -299,7 +299,7 @@ fn queues_are_taken_by_hash_and_later_filters_run() {
     };
     tc_filter::add_bpf_egress(&a, "va", &behind).expect("attach");
     let page: SharedValue<Page> = object.shared("weft_page").expect("shared");
-    // That one of four queues is missed by all of 64 flows happens less than once in ten million runs.
+    // The probability that 64 flows miss one of four queues is less than one in ten million.
     for _ in 0..64 {
         let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
         assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());

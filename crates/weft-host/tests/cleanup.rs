@@ -1,4 +1,4 @@
-//! What a killed run left behind is removed; what a live one owns and what merely looks alike is not.
+//! The objects of a killed run are removed; those of a live run, and those with similar names, are not.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use weft_host::netns::NETNS_DIR;
 use weft_host::process::Output;
 use weft_host::{Hierarchy, NetNs, RunId, Spawn, cleanup_stale, testing};
 
-/// Set in a child that a test makes of this very program.
+/// Set in a child process that a test makes of this program.
 const ROLE: &str = "WEFT_HOST_TEST_ROLE";
 
-/// How this program runs one of its tests alone; the test's name follows.
+/// The arguments with which this program runs a single test; the test's name follows.
 const ONE: [&str; 3] = ["--nocapture", "--test-threads=1", "--exact"];
 
-/// Not a test by itself: a run that makes things and waits to be killed.
+/// A helper process, not a test: a run that makes objects and waits to be killed.
 #[test]
 fn role_run() {
     if std::env::var_os(ROLE).is_none_or(|role| role != "run") {
@@ -38,7 +38,7 @@ fn role_run() {
     let _ = orphan.wait();
 }
 
-/// Not a test by itself: a later run that cleans up, in whatever namespaces it was started.
+/// A helper process, not a test: a later run that cleans up, in the namespaces in which it was started.
 #[test]
 fn role_clean() {
     if std::env::var_os(ROLE).is_some_and(|role| role == "clean") {
@@ -56,7 +56,7 @@ impl Made {
         Made::start_by(ns, &[])
     }
 
-    /// Starts it by a program that runs another, such as `unshare`.
+    /// Starts it through a program that runs another, such as `unshare`.
     fn start_by(ns: &NetNs, by: &[&str]) -> (weft_host::Process, Made) {
         let me = std::env::current_exe().expect("own path");
         let words = [by, &[me.to_str().expect("text")], &ONE[..], &["role_run"]].concat();
@@ -82,7 +82,7 @@ impl Made {
         panic!("the run did not start: {}", run.stdout().text());
     }
 
-    /// Which of its namespace, cgroup, link and orphan are there.
+    /// The existence of its namespace, cgroup, link and orphan.
     fn there(&self, ns: &NetNs) -> [bool; 4] {
         let cgroup = Hierarchy::detect().expect("cgroup2").mount_point().join(self.id.to_string());
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.orphan)).unwrap_or_default();
@@ -100,7 +100,7 @@ fn only_what_dead_runs_made_is_removed() {
     if !testing::privileged("only_what_dead_runs_made_is_removed") {
         return;
     }
-    // The runs' links are made in a namespace of this test, which the clean-up then runs in.
+    // The links are made in a namespace of this test, in which the cleanup then runs.
     let ns = NetNs::anonymous().expect("ns");
     let foreign_name = format!("weft-foo-{}", std::process::id());
     let foreign = NetNs::create(&foreign_name).expect("foreign");
@@ -126,7 +126,7 @@ fn only_what_dead_runs_made_is_removed() {
     assert_eq!(alive.there(&ns), [false; 4], "{report}");
 }
 
-/// Whose processes have numbers that mean nothing outside, and the other way round.
+/// The case of PID namespaces: the numbers of processes inside have no meaning outside, and vice versa.
 const ELSEWHERE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 #[test]
@@ -144,7 +144,7 @@ fn what_a_run_of_another_pid_namespace_owns_stays() {
         command.args(&ELSEWHERE[1..]).arg(&me).args(ONE).arg("role_clean").env(ROLE, "clean");
         ns.run(|| command.output()).expect("enter").expect("run")
     };
-    // Its orphan's number is one of its own namespace.
+    // The orphan's number is that of its own namespace.
     let whole = |made: &Made| made.there(&ns)[..3] == [true; 3];
     assert!(whole(&near_made) && whole(&far_made));
 
@@ -154,7 +154,7 @@ fn what_a_run_of_another_pid_namespace_owns_stays() {
     let report = ns.run(cleanup_stale).expect("run");
     assert!(whole(&far_made) && whole(&near_made), "{report}");
 
-    // Dead, it is removed from outside, although nobody here knew its number.
+    // Once dead, it is removed from outside, although its number is unknown there.
     far.signal(Signal::KILL).expect("kill");
     far.wait().expect("wait");
     let gone = || {

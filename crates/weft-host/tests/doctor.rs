@@ -1,10 +1,10 @@
-//! The survey answers with and without rights, and errors without rights say what to do.
+//! The survey works with and without capabilities, and errors without capabilities name a remedy.
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use weft_host::doctor::{Facility, State, survey};
 use weft_host::{NetNs, require_network_rights, tap, testing};
 
-/// Runs `f` on a thread without any capability; so are the threads it starts.
+/// Runs `f` on a thread without capabilities. Threads that it starts have none either.
 fn without_rights<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     let stripped = || {
         let mut sets = capabilities(None).expect("capabilities");

@@ -1,4 +1,4 @@
-//! A lower limit of segments reaches connections that are open, once routes are flushed.
+//! A lower segment limit reaches open connections once routes are flushed.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ fn wire() -> (NetNs, NetNs) {
     (a, b)
 }
 
-/// The mean length of what the sender handed to its device during one bulk transfer, in bytes.
+/// The mean size of the segments that the sender passed to its device during one bulk transfer, in bytes.
 fn mean_packet(a: &NetNs, sender: &mut TcpStream, receiver: &mut TcpStream) -> u64 {
     const AMOUNT: usize = 16 << 20;
     let before = link::stats(a, "va").expect("stats");
@@ -51,7 +51,7 @@ fn an_open_connection_takes_a_new_limit_when_routes_are_flushed() {
     let mut sender = a.run(|| TcpStream::connect((TO, 5201))).expect("run").expect("connect");
     let (mut receiver, _) = listener.accept().expect("accept");
     let mut mean = || mean_packet(&a, &mut sender, &mut receiver);
-    // The first transfer lets the connection grow.
+    // The connection's window grows during the first transfer.
     mean();
     let first = mean();
     const LIMIT: u32 = 8000;
@@ -84,7 +84,7 @@ fn limits_are_lowered_never_raised_and_restored() {
     assert_eq!(sizes(), limited, "a smaller limit stays");
     link::set_gso_sizes(&a, "va", first).expect("restore");
     assert_eq!(sizes(), first);
-    // BIG TCP: another limit for IPv4 than for IPv6.
+    // BIG TCP: different limits for IPv4 and IPv6.
     let Some(ipv4) = first.ipv4_max else { return };
     let big = GsoSizes { max: 150_000, ipv4_max: Some(ipv4) };
     link::set_gso_sizes(&a, "va", big).expect("big");

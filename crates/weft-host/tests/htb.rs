@@ -1,4 +1,4 @@
-//! HTB classes take the packets whose priority names them, and hold them to their rates.
+//! HTB classes receive the packets whose priority names them, and enforce their rates.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};

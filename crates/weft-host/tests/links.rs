@@ -1,4 +1,4 @@
-//! Links are really made and configured, and packets go through them.
+//! Links are made and configured, and carry packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -145,7 +145,7 @@ fn a_datagram_waits_in_the_macvtap_and_leaves_through_a_tap() {
     assert!(!link::exists(&far, "tb").expect("exists"), "a TAP goes with its last descriptor");
 }
 
-/// Reads packets from any of the queues until one is as wanted.
+/// Reads packets from any of the queues until one matches.
 #[track_caller]
 fn read_until(queues: &[OwnedFd], wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let deadline = Instant::now() + Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Namespaces are really made, entered and removed.
+//! Namespaces are made, entered and removed.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Programs really run where they were told to, and end when they should.
+//! Programs run in the given namespace and cgroup, and end in time.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal};
 use weft_host::process::{Output, ProcessError};
 use weft_host::{Hierarchy, NetNs, Spawn, testing};
 
-/// Set in a child that a test makes of this very program.
+/// Set in a child process that a test makes of this program.
 const ROLE: &str = "WEFT_HOST_TEST_ROLE";
 
 fn alive(pid: Pid) -> bool {
@@ -91,13 +91,13 @@ fn a_missing_program_names_its_package() {
     assert_eq!(error.to_string(), install);
 }
 
-/// Not a test by itself: the child of the test below, which starts a program and waits to be killed.
+/// A helper process, not a test: the child of the test below, which starts a program and waits to be killed.
 #[test]
 fn role_parent_of_a_program() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
-    // From a thread that ends at once: the program must live on with the process.
+    // Started from a thread that ends at once: the program must live as long as the process.
     let process =
         std::thread::spawn(|| Spawn::new("sleep").arg("60").start()).join().expect("join").expect("start");
     println!("started {}", process.pid().as_raw_nonzero());

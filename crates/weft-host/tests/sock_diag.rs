@@ -12,7 +12,7 @@ const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const ANY6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// From `socket:[INODE]`, what /proc calls a socket.
+/// The inode in `socket:[INODE]`, the name of a socket in /proc.
 fn inode_of(socket: &impl AsRawFd) -> u32 {
     let fd = socket.as_raw_fd();
     let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("a descriptor");
@@ -35,7 +35,7 @@ struct Pair {
 fn connect(at: IpAddr) -> Pair {
     let listener = TcpListener::bind((at, 0)).expect("listen");
     let to = match at.is_unspecified() {
-        // An IPv6 socket that also takes IPv4.
+        // An IPv6 socket that also receives IPv4.
         true => V4,
         false => at,
     };
@@ -59,7 +59,7 @@ fn tcp_sockets_are_listed_with_addresses_state_and_owner() {
         let listening = by_inode(&sockets, inode_of(&pair.listener));
         let bound = pair.listener.local_addr().expect("address");
         assert_eq!((listening.local, listening.remote, listening.state), (bound, None, State::Listen));
-        // Bound to an IPv6 address, it takes no IPv4 (inet6_bind).
+        // Bound to an IPv6 address, it receives no IPv4 (inet6_bind).
         assert_eq!((listening.received_flow(), listening.v6_only), (None, at == V6));
         for stream in [&pair.client, &pair.server] {
             let socket = by_inode(&sockets, inode_of(stream));
@@ -142,7 +142,7 @@ fn a_socket_names_the_cgroup_that_it_was_made_in() {
     assert_eq!(by_inode(&sockets, inode_of(&socket)).cgroup, Some(expected));
 }
 
-/// Reads until this many were heard of, or ten seconds are over.
+/// Reads until this many notices have arrived, or for ten seconds.
 fn wait_for(closings: &mut Closings, count: usize) -> Closed {
     let end = Instant::now() + Duration::from_secs(10);
     let mut all = Closed::default();

@@ -1,4 +1,4 @@
-//! A TBF holds what it is told to hold, and its accounting balances.
+//! A TBF enforces its rate and its queue limit, and its counters balance.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Filters of ours stand beside those of others at a clsact, and go alone.
+//! Filters of weftline and of others share a clsact, and are deleted independently.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -9,7 +9,7 @@ use weft_host::link::{self, VethOptions};
 use weft_host::tc_filter::{self, BpfFilter, ETH_P_ALL, FilterError, free_priority};
 use weft_host::{NetNs, programs, testing};
 
-/// Loads `mov r0, -1; exit` as a program of the type that filters take.
+/// Loads `mov r0, -1; exit` as a program of the type that filters require.
 fn program() -> OwnedFd {
     let instruction = |code, imm| {
         let mut instruction = bpf_insn { code, imm, ..bpf_insn::default() };
@@ -61,7 +61,7 @@ fn a_filter_is_echoed_as_it_was_added() {
     let absent = tc_filter::add_bpf_egress(&a, "va", &ours(&program, 5)).expect_err("no clsact");
     assert_eq!(
         absent.to_string(),
-        "link va of (unnamed) has no clsact qdisc; add it by: tc qdisc add dev va clsact"
+        "link va of (unnamed) has no clsact qdisc; add it with: tc qdisc add dev va clsact"
     );
     tc_filter::add_clsact(&a, "va").expect("clsact");
     assert!(
@@ -86,7 +86,7 @@ fn a_filter_is_echoed_as_it_was_added() {
     let taken = tc_filter::add_bpf_egress(&a, "va", &BpfFilter { handle: 0x78, ..ours(&program, 5) });
     assert_eq!(
         taken.expect_err("taken").to_string(),
-        "link va of (unnamed) has a filter of priority 5 at its egress already; take another priority"
+        "link va of (unnamed) has a filter of priority 5 at its egress already; choose another priority"
     );
 }
 
@@ -135,7 +135,7 @@ fn filters_of_others_are_left_alone() {
     assert!(matches!(tc_filter::delete_clsact(&a, "va"), Err(FilterError::NoHook { .. })));
 }
 
-/// Where the kernel has act_skbedit the filter must be there with its action; where it has not the error must say so.
+/// If the kernel has act_skbedit, the filter must have its action; otherwise the error must name the module.
 #[test]
 fn queues_by_hash_or_the_reason_why_not() {
     if !testing::privileged("queues_by_hash_or_the_reason_why_not") {
@@ -156,7 +156,7 @@ fn queues_by_hash_or_the_reason_why_not() {
             assert_eq!(
                 error.to_string(),
                 "this kernel cannot choose queues in a filter: act_skbedit (CONFIG_NET_ACT_SKBEDIT) is neither built in \
-                 nor loadable; take a kernel that has it"
+                 nor loadable; use a kernel that has it"
             );
             assert!(tc_filter::egress_filters(&a, "va").expect("filters").is_empty(), "nothing stays behind");
         }

@@ -1,13 +1,13 @@
-//! The stable codes of everything the compiler can say about a policy.
+//! The stable codes of the compiler's diagnostics.
 
 use core::fmt;
 
-/// How bad a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// The policy compiles and says what it says; its author may not know what that means.
+    /// The policy compiles and is correct; it has a consequence that its author may not know.
     Note,
-    /// The policy compiles, but probably does not say what its author meant.
+    /// The policy compiles, but probably does not do what its author meant.
     Warning,
     /// The policy is refused.
     Error,
@@ -30,10 +30,10 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Declares the codes: the variant, its stable text, and what it stands for.
+/// Declares the codes: variant, stable text, and meaning.
 macro_rules! codes {
     ($($name:ident $text:literal $meaning:literal;)*) => {
-        /// A stable code: `E....` refuses the policy, `W....` warns, `N....` notes. A code is never given another meaning.
+        /// A stable code: `E....` refuses the policy, `W....` warns, `N....` notes. A code never changes its meaning.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Code {
             $(#[doc = $meaning] $name,)*
@@ -48,7 +48,7 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What the code stands for, in one sentence.
+            /// The meaning of the code, in one sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)* }
             }
@@ -73,22 +73,22 @@ codes! {
     ReversedPorts "E0107" "A range of ports ends before it begins.";
     BadProtocol "E0108" "A protocol is not a number from 0 to 255.";
     BadMark "E0109" "A mark or its mask is not a 32-bit number.";
-    MarkBeyondMask "E0110" "A mark has bits that its mask leaves out, so that no packet can match.";
+    MarkBeyondMask "E0110" "A mark has bits outside its mask, so no packet can match.";
     BadPriority "E0111" "A priority is not a 32-bit number.";
-    BadCgroup "E0112" "A cgroup path cannot be one.";
+    BadCgroup "E0112" "A cgroup path is invalid.";
     BadSize "E0113" "A burst size cannot be read.";
     BadBound "E0114" "A bound is not a number of packets of at least 1.";
 
     UnknownName "E0201" "Nothing in the policy has this name.";
     DefinedTwice "E0202" "A name is defined twice.";
     MissingRoot "E0203" "The policy does not say what the link serves.";
-    ClassNotPlaced "E0204" "A class cannot be reached from the root, so its packets would have nowhere to wait.";
+    ClassNotPlaced "E0204" "A class cannot be reached from the root, so its packets would have no queue.";
     NoChildren "E0205" "A node has no children.";
     ChildTwice "E0206" "A node lists a child twice.";
-    DefaultRedefined "E0207" "`default` is the class of all that no other class takes, and cannot be something else.";
-    StatedTwice "E0208" "A statement that may stand once stands twice.";
+    DefaultRedefined "E0207" "`default` is the class of packets that no other class takes, and cannot be redefined.";
+    StatedTwice "E0208" "A statement that may appear once appears twice.";
     WeightMissing "E0209" "A child of `wfq` has no weight.";
-    WeightUnwanted "E0210" "A child has a weight, but its node does not weigh.";
+    WeightUnwanted "E0210" "A child has a weight, but its node is not `wfq`.";
     DestinationTwice "E0211" "Two limits side by side hold for the same destination.";
     NotAClass "E0212" "The name of a class was expected.";
     UnknownLimit "E0213" "The rate of a limit was to be replaced, but the policy has no such limit.";
@@ -96,8 +96,8 @@ codes! {
     SharedChild "E0301" "Loom, section 4: a node whose parent is a scheduling node may have at most one parent.";
     MixedParents "E0302" "Loom, section 4: a node may have several parents only if all of them are shaping nodes.";
     NoCommonFifo "E0303" "Loom, section 4: all sibling shaping nodes must share a single FIFO parent.";
-    Cycle "E0304" "Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.";
-    FifoOverScheduled "E0305" "A FIFO would merge traffic that its children have already put in order.";
+    Cycle "E0304" "Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.";
+    FifoOverScheduled "E0305" "A FIFO would merge traffic that its children have already ordered.";
     FairNotOneClass "E0306" "`fair of` shares between the flows of one class.";
 
     TooManyCgroups "E0401" "The rules name more cgroups than a packet's metadata has bits.";
@@ -108,11 +108,11 @@ codes! {
     TooManyNodes "E0406" "The policy has too many nodes.";
 
     UnusedNode "W0001" "A node is defined but cannot be reached from the root.";
-    LimitAboveLink "W0002" "A limit is above the link's rate, so that it never holds anything back.";
+    LimitAboveLink "W0002" "A limit is above the link's rate, so it never delays a packet.";
     ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";
     NeverTrue "W0004" "No packet can pass all tests of this class.";
 
-    AnyonesPriority "N0001" "A class goes by a priority that any program may give its packets.";
+    AnyonesPriority "N0001" "A class tests a priority that any program may set on its packets.";
 }
 
 impl Code {

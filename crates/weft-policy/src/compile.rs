@@ -1,4 +1,4 @@
-//! The compiler's passes, one after the other.
+//! The compiler's passes in order, and the diagnostics that they return.
 
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
@@ -14,31 +14,31 @@ use std::collections::BTreeSet;
 use weft_text::{LineIndex, Span, quoted};
 use weft_units::BitsPerSec;
 
-/// A policy's text and the name by which diagnostics speak of it.
+/// A policy's text, and its name in diagnostics.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// A file's name, or what else tells the reader where the text is.
+    /// The file's name, or another label for the source of the text.
     pub name: &'a str,
     /// The text.
     pub text: &'a str,
 }
 
-/// What the caller knows better than the policy's text.
+/// Values from the caller that replace those in the policy's text.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CompileOptions {
-    /// New rates for limits, by the limit's name (`T1[10.0.1.0/24]`), or by its node's name for all limits of the node
-    /// (`T1`).
+    /// New rates of limits, by the limit's name (`T1[10.0.1.0/24]`), or by the node's name (`T1`) for all limits of that
+    /// node.
     pub overrides: Vec<(String, BitsPerSec)>,
-    /// The link's rate, instead of what the policy states.
+    /// The link's rate, in place of the one that the policy states.
     pub link: Option<BitsPerSec>,
 }
 
-/// What became of a policy.
+/// The result of a compilation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compilation {
     /// The compiled policy; `None` if and only if the diagnostics hold an error.
     pub policy: Option<CompiledPolicy>,
-    /// All that there is to say about the text, in the order of its places.
+    /// All diagnostics of the text, in the order of their places.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -49,24 +49,25 @@ impl Compilation {
     }
 }
 
-/// How many diagnostics are given for one text: the rest seldom tells more.
+/// The most diagnostics returned for one text. Those beyond it rarely add information.
 pub const DIAGNOSTICS_MAX: usize = 200;
 
-/// Parses a policy and no more: the lossless tree, whose text is the policy's text byte by byte (empty for a text beyond
-/// [`syntax::TEXT_MAX`]), and what is wrong with the syntax. Never fails; a formatter or a language server starts here.
+/// Parses a policy without compiling it: returns the lossless tree and the syntax errors. The tree's text is the
+/// policy's text, byte by byte, or empty for a text longer than [`syntax::TEXT_MAX`]. Never fails; meant for formatters and
+/// language servers.
 pub fn parse(source: Source<'_>) -> (SyntaxNode, Vec<Diagnostic>) {
     let lines = LineIndex::new(source.text);
     let (tree, diagnostics) = syntax::parse(source.text);
     (tree, located(diagnostics, source.name, &lines))
 }
 
-/// Compiles a policy. Any text is possible; what is wrong with it is in the diagnostics.
+/// Compiles a policy. Accepts any text; the diagnostics report its errors.
 pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
     let policy = pass.run(source.text, options);
     let refused = pass.failed();
-    // What a policy does is no matter while there is none.
+    // Notes describe the effect of a policy; a refused policy has none.
     if refused {
         pass.diagnostics.retain(|diagnostic| !diagnostic.is_note());
     }
@@ -74,11 +75,11 @@ pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
     Compilation { policy: policy.filter(|_| !refused), diagnostics }
 }
 
-/// The diagnostics in the order of their places, each place and code once, at most [`DIAGNOSTICS_MAX`].
+/// Sorts the diagnostics by place, keeps one per place and code, and at most [`DIAGNOSTICS_MAX`] in all.
 fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineIndex<'_>) -> Vec<Diagnostic> {
     diagnostics.sort_by_key(SpannedDiagnostic::place);
     diagnostics.dedup_by_key(|diagnostic| diagnostic.place());
-    // Errors stay when there is too much to say.
+    // When there are too many, errors are kept and the others dropped.
     if diagnostics.len() > DIAGNOSTICS_MAX && diagnostics.iter().any(SpannedDiagnostic::is_error) {
         diagnostics.retain(SpannedDiagnostic::is_error);
     }
@@ -86,7 +87,7 @@ fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineInde
     diagnostics.into_iter().map(|diagnostic| diagnostic.locate(file, lines)).collect()
 }
 
-/// The diagnostics so far.
+/// The diagnostics so far, and the line index that locates them.
 struct Pass<'a> {
     diagnostics: Vec<SpannedDiagnostic>,
     lines: &'a LineIndex<'a>,
@@ -120,7 +121,7 @@ impl Pass<'_> {
         compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
     }
 
-    /// Lets the caller's options replace what the text says.
+    /// Replaces rates in the text by those of the caller's options.
     fn apply(&mut self, options: &CompileOptions, policy: &mut Policy, graph: &mut Graph) {
         if let Some(value) = options.link {
             let span = policy.link.as_ref().map_or(Span::default(), |link| link.span);
@@ -150,7 +151,7 @@ impl Pass<'_> {
         }
     }
 
-    /// `bound N packets of x`: x is a class, and stands once.
+    /// Checks `bound N packets of x`: x must be a class, and have one bound only.
     fn check_bounds(&mut self, policy: &Policy, graph: &Graph) {
         let mut seen = BTreeSet::new();
         for (class, _) in &policy.class_bounds {
@@ -185,7 +186,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The checks of the graph as a whole; places `default`. `None` when the graph cannot be compiled.
+    /// Checks the graph as a whole and places `default`. Returns `None` when the graph cannot be compiled.
     fn check_graph(&mut self, graph: &mut Graph, link: Option<BitsPerSec>) -> Option<Shape> {
         let cycles = find_cycles(graph);
         let cyclic = !cycles.is_empty();

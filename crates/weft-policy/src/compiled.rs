@@ -1,12 +1,12 @@
-//! What the compiler makes of a policy: the engine's program and the match table that feeds it.
+//! The compiler's output: the engine's program, and the match table that assigns packets to its lanes.
 
 use weft_packet::Match;
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
 use weft_units::{BitsPerSec, LaneId, PacketMeta};
 
-/// The class of ARP, neighbour discovery, DHCP and the like: without it a network ends, so it has a place above the policy's
-/// tree, unless the policy has a class of this name.
+/// The class of ARP, neighbour discovery, DHCP and similar traffic. A network fails without it, so it is served above the
+/// policy's tree, unless the policy has a class of this name.
 pub const INFRASTRUCTURE: &str = "infrastructure";
 
 /// A traffic class of the policy.
@@ -19,41 +19,41 @@ pub struct ClassInfo {
 /// One row of the match table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What a packet must pass.
+    /// The tests that a packet must pass.
     pub matcher: Match,
-    /// The lane it then enters.
+    /// The lane of packets that pass.
     pub lane: LaneId,
 }
 
-/// A compiled policy. It knows nothing of where it will run.
+/// A compiled policy. It does not depend on where it will run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledPolicy {
-    /// The link's rate, where the policy states one.
+    /// The link's rate, if the policy states one.
     pub link: Option<BitsPerSec>,
     /// The engine's program.
     pub program: Program,
-    /// The classes; `ClassId` indexes them. The last one is `default`, for what no class takes.
+    /// The classes; `ClassId` indexes them. The last one is `default`, for packets that no other class takes.
     pub classes: Vec<ClassInfo>,
-    /// The match table: the first row that matches decides. The last row matches everything.
+    /// The match table: the first matching row decides. The last row matches everything.
     pub rules: Vec<Rule>,
-    /// The cgroups that rules name, as written, relative to the root of the cgroup2 hierarchy; bit i of
-    /// [`PacketMeta::cgroups`] stands for number i. At most 64.
+    /// The cgroups that rules name, as written, relative to the root of the cgroup2 hierarchy. Bit i of
+    /// [`PacketMeta::cgroups`] is set for cgroup i. At most 64.
     pub cgroups: Vec<String>,
 }
 
 impl CompiledPolicy {
-    /// The lane of a packet: the first row that matches.
+    /// The lane of a packet, from the first matching row.
     pub fn classify(&self, meta: &PacketMeta) -> LaneId {
         self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(LaneId(0), |rule| rule.lane)
     }
 
-    /// Whether the policy has a class `infrastructure` of its own. Where it has not, what runs the policy adds one.
+    /// Whether the policy has a class `infrastructure` of its own. If not, the caller that runs the policy adds one.
     pub fn names_infrastructure(&self) -> bool {
         self.classes.iter().any(|class| class.name == INFRASTRUCTURE)
     }
 
-    /// Asserts what the engine relies on: every id names something, every leaf and node has one parent, every node has
-    /// two children or more, no rate is zero, and the last rule matches everything.
+    /// Asserts what the engine relies on: every id is in range, every leaf and every node occurs once in the tree, every
+    /// node has at least two children, no rate is zero, and the last rule matches everything.
     pub fn check_invariants(&self) {
         let program = &self.program;
         let (mut nodes, mut leaves) = (vec![0; program.nodes.len()], vec![0; program.leaves.len()]);

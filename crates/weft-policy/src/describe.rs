@@ -1,4 +1,4 @@
-//! A compiled policy in words: what will be enforced, for people who want to check it before it runs.
+//! A description of a compiled policy in words, so that people can check it before it runs.
 
 use crate::compiled::CompiledPolicy;
 use core::fmt::Write;
@@ -24,7 +24,7 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     for (number, lane) in policy.program.lanes.iter().enumerate() {
         line(&mut out, 1, &format!("{number}: {}", describe_lane(policy, lane)));
     }
-    line(&mut out, 0, "rules, of which the first that matches decides");
+    line(&mut out, 0, "rules; the first match decides");
     for (number, rule) in policy.rules.iter().enumerate() {
         let class = lane_class(policy, rule.lane);
         let text = describe_match(&rule.matcher, &policy.cgroups);
@@ -33,7 +33,7 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     out
 }
 
-/// What whoever runs `policy` puts above its tree, as a line; nothing where the policy has a class `infrastructure`.
+/// The line about infrastructure, which is served above the tree; empty if the policy has a class `infrastructure`.
 pub fn describe_infrastructure(policy: &CompiledPolicy) -> &'static str {
     if policy.names_infrastructure() {
         return "";
@@ -50,7 +50,7 @@ fn line(out: &mut String, level: usize, text: &str) {
     out.push('\n');
 }
 
-/// Draws `child` and what is below it. The compiler bounds the tree's levels.
+/// Draws `child` and the subtree below it. The compiler bounds the number of levels.
 fn draw(out: &mut String, policy: &CompiledPolicy, child: Child, level: usize, mark: &str) {
     match child {
         Child::Leaf(leaf) => line(out, level, &format!("{mark}{}", describe_leaf(policy, leaf))),
@@ -82,7 +82,7 @@ fn words_of(discipline: &Discipline) -> Words<'_> {
     match discipline {
         Discipline::Priority => Words {
             keyword: "priority",
-            meaning: "strict priority, the first that has something goes",
+            meaning: "strict priority, the first child with packets is served",
             weights: &[],
         },
         Discipline::Wfq(weights) => Words { keyword: "wfq", meaning: "weighted fair queueing", weights },
@@ -141,7 +141,7 @@ fn lane_class(policy: &CompiledPolicy, lane: LaneId) -> &str {
     class.map_or("?", |class| &class.name)
 }
 
-/// The tests of a row as the language writes them; `any` when there are none.
+/// The tests of a row in the language's syntax; `any` for a row without tests.
 pub fn describe_match(row: &Match, cgroups: &[String]) -> String {
     let mut tests = Vec::new();
     if let Some(protocol) = row.protocol {
@@ -181,8 +181,8 @@ fn ports_text(ports: PortRange) -> String {
     }
 }
 
-/// The graph in Graphviz's language: classes at the top as in Loom's figures, limits as boxes between a class and its
-/// leaf.
+/// The graph in Graphviz's language: classes at the top as in Loom's figures, and limits as boxes between a class and
+/// its leaf.
 pub fn to_dot(policy: &CompiledPolicy) -> String {
     let mut out = String::from("digraph policy {\n  rankdir=TB;\n  node [fontname=\"sans-serif\"];\n");
     let program = &policy.program;
@@ -224,7 +224,7 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
     out
 }
 
-/// The way of a lane from its class through its limits to its leaf.
+/// The edges of a lane, from its class through its limits to its leaf.
 fn lane_edges(lane: &LaneSpec) -> Vec<String> {
     let mut stages = vec![format!("class{}", lane.class)];
     stages.extend(lane.limits.iter().map(|limit| format!("limit{limit}")));

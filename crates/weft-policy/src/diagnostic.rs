@@ -1,4 +1,4 @@
-//! What the compiler says about a policy: one diagnostic with its code, its place and a way out.
+//! A diagnostic of the compiler: its code, its place, the message and the remedy.
 
 use crate::code::{Code, Severity};
 use core::fmt;
@@ -10,21 +10,21 @@ use weft_text::{LineIndex, ParseError, Position, Span, printable};
 pub struct Diagnostic {
     /// Its stable code.
     pub code: Code,
-    /// How bad it is; always the severity of the code.
+    /// Its severity, which is always that of the code.
     pub severity: Severity,
     /// The policy's name, as the caller gave it.
     pub file: String,
-    /// Where in the text, in bytes.
+    /// Its place in the text, in bytes.
     pub span: Span,
-    /// Where it starts.
+    /// The position of its first character.
     pub start: Position,
-    /// Where it ends (one past the last character).
+    /// The position after its last character.
     pub end: Position,
-    /// What is wrong, in one line.
+    /// The error, in one line.
     pub message: String,
-    /// What to do about it, in one line.
+    /// The remedy, in one line.
     pub help: String,
-    /// More to know, a line each.
+    /// Additional facts, one line each.
     pub notes: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Serialize for Diagnostic {
     }
 }
 
-/// An error, warning or note before its file and lines are known: what the compiler's passes produce.
+/// A diagnostic without file and line numbers, as the compiler's passes produce it.
 #[derive(Clone, Debug)]
 pub(crate) struct SpannedDiagnostic {
     code: Code,
@@ -72,7 +72,7 @@ pub(crate) struct SpannedDiagnostic {
 }
 
 impl SpannedDiagnostic {
-    /// A diagnostic at `span`. A message or help is made printable and kept to one line.
+    /// A diagnostic at `span`. Makes message and help printable, and keeps each to one line.
     pub(crate) fn new(code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) -> Self {
         Self { code, error: ParseError::new(span, message, help), notes: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl SpannedDiagnostic {
         self
     }
 
-    /// Gives the diagnostic its file and lines.
+    /// Adds the file's name and the line numbers.
     pub(crate) fn locate(self, file: &str, lines: &LineIndex<'_>) -> Diagnostic {
         let ParseError { span, what, hint, .. } = self.error;
         Diagnostic {
@@ -99,17 +99,17 @@ impl SpannedDiagnostic {
         }
     }
 
-    /// By what diagnostics are sorted; two diagnostics of the same place are one.
+    /// The sort key. Of diagnostics with equal keys, one is kept.
     pub(crate) fn place(&self) -> (Span, Code) {
         (self.error.span, self.code)
     }
 
-    /// Whether it says no more than what the policy does.
+    /// Whether the diagnostic is a note.
     pub(crate) fn is_note(&self) -> bool {
         self.code.severity() == Severity::Note
     }
 
-    /// Whether it refuses the policy.
+    /// Whether the diagnostic is an error, which refuses the policy.
     pub(crate) fn is_error(&self) -> bool {
         self.code.severity() == Severity::Error
     }

@@ -1,4 +1,4 @@
-//! The fuzz target: what must hold of any bytes that someone takes for a policy.
+//! The fuzz target: the properties that must hold for any input.
 
 use crate::compile::{CompileOptions, Source, compile};
 use crate::describe::{describe, to_dot};
@@ -6,11 +6,12 @@ use crate::render::render;
 use crate::syntax;
 use weft_units::PacketMeta;
 
-/// How many diagnostics of one input are drawn.
+/// The most diagnostics drawn per input.
 const DRAWN_MAX: usize = 4;
 
-/// Parses, checks and, where it can be, compiles `data` as text. Panics when the tree's text is not the input, a
-/// diagnostic points outside it, a policy comes with errors or without errors does not come, or a compiled policy names
+/// Parses, checks and, if possible, compiles `data` as text. Panics when the tree's text differs from the input, a
+/// diagnostic points outside it, a policy is returned together with errors, neither is returned, or a compiled policy has
+/// an id that is out of range.
 /// something that it does not have.
 pub fn fuzz_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -1,15 +1,30 @@
-//! The policy language: text to a checked DAG to a program for the engine.
+//! The policy language: the compiler from a text to the engine's program and a match table.
 //!
-//! [`compile`] takes a text through these passes, in this order:
+//! [`compile`] runs these passes in this order:
 //!
-//! 1. `syntax`: the text becomes a lossless tree. The parser never fails; it reports and goes on.
-//! 2. `lowering`: the tree becomes a model with values, in which names are still names.
-//! 3. `validate`: names become edges of a graph, which must keep the rules of Loom's restricted DAG (NSDI'19, section 4);
-//!    the conditions of classes become rows of a match table.
-//! 4. `program`: shaping nodes leave the graph and become limits of lanes; what is left is a tree.
+//! 1. `syntax`: the text becomes a lossless tree. The parser never fails: it reports an error, skips to the next construct
+//!    and continues, so one run reports every error.
+//! 2. `lowering`: the tree becomes a model. Values are parsed into typed quantities; names remain names.
+//! 3. `validate`: names become edges of a graph. The graph must be a restricted DAG as Loom defines it (NSDI'19, section 4).
+//!    The conditions of the classes become rows of a match table, in which the first match decides.
+//! 4. `program`: shaping nodes leave the graph and become limits of lanes. The remaining nodes form the engine's tree.
 //!
-//! Nothing here knows where a policy will run, reads a file or looks at a clock. Every recursion is bounded by
-//! [`syntax::NESTING_MAX`] or by the number of levels of a policy, and every table by a limit with a code of its own.
+//! Each pass takes the result of the pass before it and returns its own result with a list of diagnostics. No state
+//! outlives [`compile`]. Syntax errors do not stop lowering or the checks of names. The graph as a whole is checked only when
+//! every name is resolved, since a hole in it would raise errors that the author cannot act on. Rows and the program are
+//! made only when no error has been found.
+//!
+//! These rules hold:
+//!
+//! - A policy is returned if and only if no diagnostic is an error.
+//! - Every diagnostic has a stable code, a place in the text and a remedy. A code never changes its meaning.
+//! - No text causes a panic. [`syntax::NESTING_MAX`] and the limit on a policy's levels bound every recursion; the text, the
+//!   graph, the match table, the cgroups and the diagnostics have limits of their own, so that compile time is bounded too.
+//! - A packet's lane in the match table is the lane that the conditions and limits describe. The `oracle` modules compare
+//!   the two on random policies and packets.
+//! - The compiler knows nothing of where a policy will run: it reads no file and no clock.
+//!
+//! Rare branches need no counters: a compilation is one call, and each of them ends in a diagnostic with its own code.
 #![forbid(unsafe_code)]
 
 pub mod code;

@@ -1,5 +1,28 @@
-//! From the checked graph to the engine's program: shaping nodes leave the tree and become limits of lanes (Loom,
-//! section 4: "the policy graph forms a tree if all shaping nodes are removed").
+//! The last pass: from the checked graph and the rows of the classes to the engine's program and the match table.
+//!
+//! The graph schedules and shapes. The engine does both in different places: scheduling in a tree, shaping in the
+//! limits of a lane. Loom shows that they separate: "the policy graph forms a tree if all shaping nodes are removed"
+//! (section 4). The steps of [`compile`]:
+//!
+//! 1. The tree. From the root down, a scheduling node becomes a node, and a class, a FIFO over classes, or a `fair` becomes a leaf.
+//!    Shaping nodes, FIFOs that only join limits, and nodes with one child are skipped, since they order nothing.
+//! 2. The limits. The limits of every reachable shaping node are numbered in the order of the file.
+//! 3. The paths. For each class, `Walk` goes up to the root and collects the limits on the way. Where limits are side by
+//!    side, the path splits by destination, longest prefix first; packets without a limit continue at the node where the
+//!    paths join.
+//! 4. The lanes. A lane is a class with one list of limits. Two paths of a class with equal lists share one lane.
+//! 5. The rules. Each row of a class is narrowed to each destination of its paths. The order of rows and paths is kept, so the
+//!    first match still decides.
+//!
+//! The pass owns no state beyond one call. Its input has passed every check of `validate`: it has a root, no cycle, and
+//! exactly one join for each set of limits. These rules hold for its output:
+//!
+//! - Every class has a leaf, and a packet of any destination has exactly one lane within its class.
+//! - Limits do not change the tree: all lanes of a class have the same leaf.
+//! - Ids are dense. There are at most [`ROWS_MAX`] rules, because the datapath tests them one by one.
+//!
+//! The one rare branch is [`TooManyRows`], which becomes the diagnostic `E0402`. A row that no path's destination meets, or
+//! that an earlier row covers, adds no rule, since no packet would reach it.
 
 use crate::compiled::{ClassInfo, CompiledPolicy, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
@@ -15,11 +38,11 @@ use weft_sched::program::{
 use weft_text::Span;
 use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 
-/// How many packets of a class may wait where the policy does not say.
+/// The most packets of a class that may wait, in a policy without bounds.
 pub const BOUND_DEFAULT: Packets = Packets(10_000);
 
-/// Gives `default` a place at the bottom of the tree, unless the policy has placed it: last under a `priority` root, with
-/// weight 1 under a `wfq` root, otherwise after the whole root under a strict priority of its own.
+/// Places `default` at the bottom of the tree, unless the policy has placed it. It becomes the last child of a `priority`
+/// root, and a child of weight 1 of a `wfq` root. Any other root is put above it under a strict priority of its own.
 pub(crate) fn place_default(graph: &mut Graph) {
     let Some(root) = graph.root else { return };
     let default = graph.classes;
@@ -42,13 +65,13 @@ pub(crate) struct TooManyRows {
     pub(crate) class: Span,
 }
 
-/// Where a class's packets go that are sent to `to` (`None`: all others): the limits they pass.
+/// A path of a class: the limits that its packets to `to` pass (`None`: all other packets).
 struct Path {
     to: Option<Prefix>,
     limits: Vec<LimitId>,
 }
 
-/// Makes the program and the rules of a policy that passed all checks.
+/// Makes the program and the rules of a policy that has passed all checks.
 pub(crate) fn compile(
     policy: &Policy,
     graph: &Graph,
@@ -87,7 +110,7 @@ pub(crate) fn compile(
     })
 }
 
-/// The tree under construction.
+/// The engine's tree under construction.
 struct Tree<'a> {
     graph: &'a Graph,
     nodes: Vec<NodeSpec>,
@@ -102,8 +125,8 @@ impl<'a> Tree<'a> {
         Self { graph, nodes: Vec::new(), leaves: Vec::new(), leaf_of_class }
     }
 
-    /// What the tree has in the place of graph node `at`. Shaping nodes, FIFOs that only join limits, and inner nodes
-    /// with one child are looked through.
+    /// The part of the tree that takes the place of graph node `at`. Skips shaping nodes, FIFOs that only join limits,
+    /// and inner nodes with one child.
     fn child(&mut self, at: usize) -> Child {
         let node = &self.graph.nodes[at];
         match &node.kind {
@@ -150,7 +173,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The limits of the reachable shaping nodes in the order of the file, and the number of each node's first.
+/// The limits of the reachable shaping nodes in the order of the file, and the id of each node's first limit.
 fn limits(graph: &Graph, shape: &Shape) -> (Vec<LimitSpec>, BTreeMap<usize, LimitId>) {
     let mut specs = Vec::new();
     let mut ids = BTreeMap::new();
@@ -167,7 +190,7 @@ fn limits(graph: &Graph, shape: &Shape) -> (Vec<LimitSpec>, BTreeMap<usize, Limi
     (specs, ids)
 }
 
-/// The name of a limit: its node's, with the destination where the node has several.
+/// The name of a limit: its node's name, with the destination if the node limits by destination.
 pub(crate) fn limit_name(node: &str, branch: &Branch) -> String {
     match branch.to {
         Some(to) if branch.by_destination => format!("{node}[{to}]"),
@@ -175,7 +198,7 @@ pub(crate) fn limit_name(node: &str, branch: &Branch) -> String {
     }
 }
 
-/// Finds the ways from a class to the root.
+/// A walk from a class up to the root, which collects its paths.
 struct Walk<'a> {
     graph: &'a Graph,
     shape: &'a Shape,
@@ -184,8 +207,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds the paths of the packets at node `at` that are sent to `region`, in the order in which the first that matches
-    /// decides; the last one holds for all of the region. `false` when there are too many.
+    /// Adds the paths of packets at node `at` to `region`, in match order: the first match decides, and the last path
+    /// holds for the whole region. Returns `false` if there are too many.
     fn up(&mut self, at: usize, region: Option<Prefix>, passed: &mut Vec<LimitId>) -> bool {
         let parents = &self.shape.parents[at];
         let Some(first) = parents.first().copied() else {
@@ -211,12 +234,12 @@ impl Walk<'_> {
                 return true;
             }
         }
-        // No limit holds for the rest: it goes on where the limits' paths meet, or past the only one.
+        // Packets that no limit takes continue where the paths of the limits join, or past the only limit.
         let next = if parents.len() > 1 { self.shape.join(at) } else { first };
         self.up(next, region, passed)
     }
 
-    /// The limits directly above a node, the longest prefix first.
+    /// The limits directly above a node, longest prefix first.
     fn branches(&self, parents: &[usize]) -> Vec<(usize, LimitId, Option<Prefix>)> {
         let mut all = Vec::new();
         for parent in parents {
@@ -234,7 +257,7 @@ impl Walk<'_> {
     }
 }
 
-/// How many packets of each class may wait, `default` last.
+/// The most packets of each class that may wait, `default` last.
 fn bounds(policy: &Policy, graph: &Graph) -> Vec<Packets> {
     let common = policy.bound.as_ref().map_or(BOUND_DEFAULT, |bound| bound.value);
     let mut bounds = vec![common; graph.classes + 1];
@@ -247,7 +270,7 @@ fn bounds(policy: &Policy, graph: &Graph) -> Vec<Packets> {
     bounds
 }
 
-/// The lanes so far.
+/// The lanes under construction.
 struct Lanes<'a> {
     leaf_of_class: &'a [LeafId],
     bounds: Vec<Packets>,
@@ -255,7 +278,7 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// The lane of `class` for packets that pass `limits`; one that is there already where possible.
+    /// The lane of `class` for packets that pass `limits`; reuses an equal lane of the class.
     fn lane(&mut self, class: usize, limits: &[LimitId]) -> LaneId {
         let id = ClassId::from_index(class);
         let mine = self.lanes.iter().enumerate().rev().take_while(|(_, lane)| lane.class == id);
@@ -272,7 +295,7 @@ impl Lanes<'_> {
     }
 }
 
-/// The rules: every row of a class, once for each destination that its lanes tell apart.
+/// The match table: every row of a class, once per destination that its lanes distinguish.
 fn rules(
     graph: &Graph,
     rows: &[ClassRow],
@@ -297,7 +320,7 @@ fn rules(
     Ok(rules)
 }
 
-/// Both destinations' common part, `None` where they have none.
+/// The intersection of two destinations; the outer `None` if they are disjoint.
 fn narrowed(row: Option<Prefix>, path: Option<Prefix>) -> Option<Option<Prefix>> {
     match (row, path) {
         (Some(row), Some(path)) => row.intersect(&path).map(Some),

@@ -1,10 +1,10 @@
-//! The pretty form of a diagnostic, with the line it speaks of.
+//! The multi-line form of a diagnostic, with an excerpt of the text.
 
 use crate::code::Severity;
 use crate::diagnostic::Diagnostic;
 use weft_text::{Drawing, Excerpt, Level, Style};
 
-/// Draws `diagnostic` with the line of `source` it speaks of. `source` is the text that was compiled.
+/// Draws `diagnostic` with the line of `source` to which it points. `source` must be the text that was compiled.
 pub fn render(diagnostic: &Diagnostic, source: &str, style: Style) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::Error,

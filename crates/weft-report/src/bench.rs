@@ -1,4 +1,4 @@
-//! The document of `weft bench`: our speed, as a ratio to a peer measured in the same run.
+//! The document of `weft bench`: weftline's speed as a ratio to a peer measured in the same run.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::{human, stats};
 pub struct BenchReport {
     /// `weft-bench/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
-    /// The seed of everything random in the run, where there is one.
+    /// The seed of all random choices in the run, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The cases in the order they ran.
+    /// The cases in the order in which they ran.
     pub cases: Vec<BenchCase>,
 }
 
-/// Of what a speed is a number per second.
+/// The unit that a speed counts per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -35,7 +35,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A speed, written.
+    /// Formats a speed.
     fn write(self, per_second: f64) -> String {
         match self {
             Unit::Packets => human::pps(per_second),
@@ -49,42 +49,42 @@ impl Unit {
 pub struct BenchCase {
     /// Its name.
     pub case: String,
-    /// The peer it is compared with; null without one.
+    /// The peer; null without one.
     pub peer: Option<String>,
-    /// Of what the speeds are a number per second.
+    /// The unit that the speeds count per second.
     #[serde(default)]
     pub unit: Unit,
-    /// Our median speed in packets per second, or in what `unit` says.
+    /// weftline's median speed in packets per second, or in the unit of `unit`.
     pub ours_pps: f64,
-    /// The peer's median speed, in the same; null without a peer.
+    /// The peer's median speed, in the same unit; null without a peer.
     pub peer_pps: Option<f64>,
-    /// Median of `ratio_runs`; null without a peer. Above 1, we are faster.
+    /// Median of `ratio_runs`; null without a peer. Above 1, weftline is faster.
     pub ratio_median: Option<f64>,
-    /// Ours by the peer's speed, run by run, each pair measured one after the other.
+    /// weftline's speed divided by the peer's, run by run; the runs of a pair are consecutive.
     pub ratio_runs: Vec<f64>,
-    /// Our median throughput in bits per second, where packets have a size.
+    /// weftline's median throughput in bits per second, if packets have a size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours_bps: Option<f64>,
     /// The peer's median throughput in bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_bps: Option<f64>,
-    /// What limited our speed, in words.
+    /// The bottleneck of weftline's speed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// Anything else: name (with its unit) -> value.
+    /// Other figures: name (with its unit) -> value.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl BenchCase {
-    /// A case without a peer from the speeds of its runs in packets per second.
+    /// A case without a peer, from the speeds of its runs in packets per second.
     pub fn alone(case: impl Into<String>, ours_pps: &[f64]) -> Self {
         let ours_pps = stats::median(ours_pps).unwrap_or(0.0);
         BenchCase { case: case.into(), ours_pps, ..BenchCase::default() }
     }
 
-    /// A case with a peer from pairs of speeds (ours, the peer's) in packets per second. A pair in which the peer stood still has
-    /// no ratio.
+    /// A case with a peer, from pairs of speeds (weftline's, the peer's) in packets per second. A pair in which the peer's speed is
+    /// zero has no ratio.
     pub fn against(case: impl Into<String>, peer: impl Into<String>, pairs: &[(f64, f64)]) -> Self {
         let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         let ratio_runs: Vec<f64> = pairs.iter().filter(|p| p.1 > 0.0).map(|(a, b)| a / b).collect();

@@ -1,4 +1,4 @@
-//! The document of `weft doctor`: what this host can do, and how to make it do more.
+//! The document of `weft doctor`: the features of this host, and remedies for missing ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +11,23 @@ use crate::table::{Cell, Column, Table, Tone};
 pub struct DoctorReport {
     /// `weft-doctor/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The surveyed host.
     pub host: Host,
-    /// The facilities in the order they were looked at.
+    /// The features in the order of the survey.
     pub facilities: Vec<Facility>,
 }
 
-/// Whether a facility can be used.
+/// The availability of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FacilityState {
-    /// Can be used.
+    /// It can be used.
     Ready,
-    /// Can be used in part; the detail says what not.
+    /// It can be used in part; the detail names the missing part.
     Limited,
-    /// Cannot be used.
+    /// It cannot be used.
     Missing,
-    /// Could not be found out; the detail says why.
+    /// The state could not be determined; the detail gives the reason.
     Unknown,
 }
 
@@ -43,20 +43,20 @@ impl FacilityState {
     }
 }
 
-/// Something of the kernel, the hardware or the build that weftline can use.
+/// A feature of the kernel, the hardware or the build that weftline can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facility {
-    /// A short name that stays.
+    /// A short, stable name.
     pub id: String,
-    /// What it is.
+    /// Its title.
     pub title: String,
-    /// Whether it can be used.
+    /// Its availability.
     pub state: FacilityState,
-    /// What was seen.
+    /// The finding.
     pub detail: String,
-    /// What can be done with it.
+    /// Its use.
     pub brings: String,
-    /// How to get it; null when nothing needs to be done or nothing can.
+    /// The way to enable it; null if nothing can or needs to be done.
     pub remedy: Option<String>,
 }
 

@@ -1,8 +1,8 @@
-//! Numbers as people read them: the units of `weft-units`, from the floating-point figures of a report.
+//! Numbers formatted for people: the units of `weft-units`, for the floating-point figures of a report.
 
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-/// What stands where there is no figure.
+/// The text for a missing figure.
 pub const NONE: &str = "-";
 
 /// Bits per second, for example `2.5 Gb/s`.
@@ -31,7 +31,7 @@ pub fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}x") } else { format!("{ratio:.2}x") }
 }
 
-/// A count with thin groups of three digits, for example `1 234 567`.
+/// A count with its digits in groups of three, for example `1 234 567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -55,7 +55,7 @@ pub fn pps(packets_per_second: f64) -> String {
     format!("{:.2} {unit}", packets_per_second / factor)
 }
 
-/// A number of anything with two decimals, for example `17.25 M`.
+/// A number with a prefix and two decimals, for example `17.25 M`.
 pub fn short(number: f64) -> String {
     let (factor, unit) = match number {
         n if n >= 1e9 => (1e9, " G"),
@@ -66,7 +66,7 @@ pub fn short(number: f64) -> String {
     format!("{:.2}{unit}", number / factor)
 }
 
-/// `value` written by `write`, or [`NONE`].
+/// `value` formatted by `write`, or [`NONE`].
 pub fn or_none<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }

@@ -1,13 +1,13 @@
-//! How a verdict or a claim stands, and the exit code that follows from several.
+//! The judgement of a verdict or claim, and the exit code for several.
 
-/// How something that is judged stands.
+/// The judgement of a requirement or claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Judgement {
-    /// The figures show that it holds.
+    /// The figures show that it is true.
     Holds,
-    /// The figures show that it does not hold.
+    /// The figures show that it is false.
     Fails,
-    /// This machine, or this run, cannot show it; the reason completes the sentence "cannot be shown here, because".
+    /// This machine or run cannot show it. The reason completes the sentence "cannot be shown here, because".
     NotShown(String),
 }
 
@@ -17,7 +17,7 @@ impl Judgement {
         if holds { Self::Holds } else { Self::Fails }
     }
 
-    /// The exit code of `--strict`: 1 when one fails, else 3 when one cannot be shown, else 0.
+    /// The exit code of `--strict`: 1 if one fails, otherwise 3 if one cannot be shown, otherwise 0.
     pub fn strict_exit_code<'a>(all: impl IntoIterator<Item = &'a Self>) -> u8 {
         let code = |judgement: &Self| match judgement {
             Self::Holds => 0,

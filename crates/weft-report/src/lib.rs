@@ -2,22 +2,22 @@
 //!
 //! The modules, in suggested reading order:
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`stats`] | percentiles, fairness (Jain, FM, NFM), share errors: pure functions on slices |
-//! | [`judgement`] | how a verdict or claim stands, and the exit code of `--strict` |
-//! | [`record`] | what every document shares: the host, the [`record::Document`] trait, packet and byte balances |
+//! | [`judgement`] | the judgement of a verdict or claim, and the exit code of `--strict` |
+//! | [`record`] | the common parts of documents: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
 //! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`steer`] | the documents of the other commands |
 //! | [`table`] | text tables |
 //! | [`html`] | self-contained HTML pages with interactive plots |
 //! | [`json`] | documents to and from JSON text |
-//! | [`human`] | numbers as people read them |
+//! | [`human`] | numbers formatted for people |
 //!
-//! **Invariant:** this crate opens no file, reads no clock and starts nothing: text goes in, text comes out.
+//! **Invariant:** this crate opens no file, reads no clock and starts no process. Its input and output are text.
 //!
-//! Numbers in the documents are SI base units: bits per second, bytes, seconds. `docs/schemas/` describes each document as
-//! JSON Schema, and this crate's tests hold the two together.
+//! Numbers in the documents are in SI base units: bits per second, bytes, seconds. `docs/schemas/` describes each document as
+//! JSON Schema; this crate's tests compare the two.
 #![forbid(unsafe_code)]
 
 pub mod stats;

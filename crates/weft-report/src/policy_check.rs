@@ -1,4 +1,4 @@
-//! The document of `weft policy check --json`. The diagnostics' own shape belongs to the policy compiler.
+//! The document of `weft policy check --json`. The policy compiler defines the form of the diagnostics.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,10 +12,10 @@ use crate::table::{Cell, Column, Table};
 pub struct PolicyCheckReport {
     /// `weft-policy-check/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the check.
     pub host: Host,
-    /// The diagnostics in the order of the file; empty when there is nothing to say. Objects with at least `severity`,
-    /// `code` and `message`, and with `file`, `line` and `column` (from 1) where there is a place.
+    /// The diagnostics in the order of the file; empty if there are none. Objects with at least `severity`, `code` and
+    /// `message`, and with `file`, `line` and `column` (from 1) if they have a place.
     pub diagnostics: Vec<Value>,
 }
 

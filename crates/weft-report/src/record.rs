@@ -1,4 +1,4 @@
-//! What every document shares: the host it was made on, its schema, and balances of packets and bytes.
+//! The common parts of all documents: the host, the schema, and balances of packets and bytes.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ pub trait Document: Serialize + DeserializeOwned {
     fn tables(&self) -> Vec<Table>;
 }
 
-/// The host a document was made on.
+/// The host on which a document was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// Kernel release, as `uname -r` has it.
+    /// Kernel release, as printed by `uname -r`.
     pub kernel: String,
-    /// CPUs that the program may use.
+    /// The number of CPUs available to the program.
     pub cores: u32,
-    /// Whatever else was detected and may explain a figure: name -> value.
+    /// Other detected facts that may explain a figure: name -> value.
     #[serde(default)]
     pub detected: BTreeMap<String, Value>,
 }
 
 impl Host {
-    /// The host as rows of name and text, in the order kernel, cores, then what was detected.
+    /// The host as rows of name and text: kernel, cores, other facts.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts =
             vec![("kernel".to_owned(), self.kernel.clone()), ("cores".to_owned(), self.cores.to_string())];
@@ -43,7 +43,7 @@ impl Host {
     }
 }
 
-/// Packets and bytes that came in, and what became of them.
+/// Packets and bytes that entered a stage, and their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// Packets that entered.
@@ -54,13 +54,13 @@ pub struct Balance {
     pub out_packets: u64,
     /// Bytes that left.
     pub out_bytes: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped, for any reason.
     pub dropped_packets: u64,
-    /// Bytes dropped, for whatever reason.
+    /// Bytes dropped, for any reason.
     pub dropped_bytes: u64,
-    /// Packets still inside when the accounting was closed.
+    /// Packets held when the accounting was closed.
     pub held_packets: u64,
-    /// Bytes still inside when the accounting was closed.
+    /// Bytes held when the accounting was closed.
     pub held_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl Balance {
         u128::from(self.in_packets) == wide_sum(packets) && u128::from(self.in_bytes) == wide_sum(bytes)
     }
 
-    /// Adds the counters of another.
+    /// Adds the counters of another balance.
     pub fn add(&mut self, other: &Balance) {
         for (into, from) in [
             (&mut self.in_packets, other.in_packets),
@@ -113,33 +113,33 @@ pub struct Stage {
     pub balance: Balance,
 }
 
-/// The conservation of packets and bytes: the balance of the whole path, what was dropped by reason, and each stage.
+/// The conservation of packets and bytes: the balance of the whole path, the drops by reason, and each stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conservation {
-    /// The whole path, from the first stage's entry to the last one's exit.
+    /// The whole path, from the entry of the first stage to the exit of the last.
     #[serde(flatten)]
     pub total: Balance,
-    /// Reason -> what was dropped for it; together the total's `dropped_packets` and `dropped_bytes`.
+    /// Reason -> packets and bytes dropped for it; their sums are the total's `dropped_packets` and `dropped_bytes`.
     #[serde(default)]
     pub drops: BTreeMap<String, Drops>,
     /// The stages in the order of the path.
     #[serde(default)]
     pub stages: Vec<Stage>,
-    /// Stages, or `total`, where nobody has counted the bytes of what was dropped: the kernel's devices count packets that they
-    /// drop and not their bytes. There, `dropped_bytes` is what is missing between two counts, and proves nothing about bytes.
+    /// Stages, or `total`, whose dropped bytes were not counted: the kernel's devices count the packets that they drop and not their
+    /// bytes. `dropped_bytes` is then the difference of two counts, and proves nothing about bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncounted_bytes: Vec<String>,
 }
 
-/// The least that a dropped packet has, in bytes: an Ethernet header.
+/// The smallest dropped packet, in bytes: an Ethernet header.
 const PACKET_MIN: u64 = 14;
-/// The most: the kernel's largest super-packet, 512 KB, with the headers around it.
+/// The largest: the kernel's largest super-packet, 512 KB, with its headers.
 const PACKET_MAX: u64 = (1 << 19) + 256;
 
 impl Conservation {
-    /// What does not add up, one sentence each; empty when every packet and byte is accounted for.
+    /// The imbalances, one sentence each; empty if every packet and byte is accounted for.
     ///
-    /// Checked are: the total and every stage balance, something came in at all, and the drops by reason are the total's.
+    /// Checks that the total and every stage balance, that any packet entered, and that the drops by reason add up to the total's.
     pub fn violations(&self) -> Vec<String> {
         let mut violations = Vec::new();
         if self.total.in_packets == 0 || self.total.in_bytes == 0 {
@@ -168,14 +168,14 @@ impl Conservation {
         violations
     }
 
-    /// Whether the bytes that are missing can be those of the packets that were dropped, where nobody has counted them.
+    /// Whether the missing bytes can be those of the dropped packets, if dropped bytes were not counted.
     fn is_plausible(&self, name: &str, balance: &Balance) -> bool {
         let (packets, bytes) = (u128::from(balance.dropped_packets), u128::from(balance.dropped_bytes));
         let range = packets * u128::from(PACKET_MIN)..=packets * u128::from(PACKET_MAX);
         !self.uncounted_bytes.iter().any(|stage| stage == name) || range.contains(&bytes)
     }
 
-    /// A balance as the two sums it claims.
+    /// The two sums of a balance, which should be equal.
     fn equation(l: &Balance) -> String {
         format!(
             "packets {} = {} + {} + {}, bytes {} = {} + {} + {} (in = out + dropped + held)",
@@ -190,7 +190,7 @@ impl Conservation {
         )
     }
 
-    /// The balance as a table: the total and the stages in packets and bytes, then the drops by reason as notes.
+    /// The balance as a table: the total and the stages in packets and bytes, and the drops by reason as notes.
     pub fn table(&self, title: &str) -> Table {
         let mut table = Table::new(title).columns([
             Column::left("stage"),

@@ -1,4 +1,4 @@
-//! The document of `weft replay`: a packet trace through a policy.
+//! The document of `weft replay`: a packet trace scheduled by a policy.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,15 @@ use crate::table::{Cell, Column, Table};
 pub struct ReplayReport {
     /// `weft-replay/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the replay.
     pub host: Host,
-    /// The classes of the policy in its order.
+    /// The classes in the policy's order.
     pub classes: Vec<ReplayClass>,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
 }
 
-/// What left of one class.
+/// The departures of one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplayClass {
     /// Its name.
@@ -28,9 +28,9 @@ pub struct ReplayClass {
     pub packets: u64,
     /// Bytes that left.
     pub bytes: u64,
-    /// When the first left, in seconds since the trace's first packet; null when none did.
+    /// The first departure, in seconds since the trace's first packet; null if there was none.
     pub first_s: Option<f64>,
-    /// When the last left, in seconds since the trace's first packet; null when none did.
+    /// The last departure, in seconds since the trace's first packet; null if there was none.
     pub last_s: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The document of `weft run`: what each class of a policy sent while the software NIC ran.
+//! The document of `weft run`: the traffic of each class of a policy while the software NIC ran.
 
 use serde::{Deserialize, Serialize};
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -12,11 +12,11 @@ use crate::table::{Cell, Column, Table};
 pub struct RunReport {
     /// `weft-run/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
-    /// How long it ran, in seconds.
+    /// The duration, in seconds.
     pub duration_s: f64,
-    /// The classes of the policy in its order.
+    /// The classes in the policy's order.
     pub classes: Vec<RunClass>,
     /// Packets dropped, by reason.
     #[serde(default)]
@@ -25,36 +25,36 @@ pub struct RunReport {
     pub conservation: Conservation,
 }
 
-/// Packets that were dropped while it ran, by reason.
+/// Packets dropped during the run, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunDrops {
-    /// The uplink refused them: it is down, or does not take such a packet. One that only has no room yet is waited for.
+    /// The uplink refused them: it is down, or does not support such packets. A full uplink is waited for.
     pub refused: u64,
     /// Their ring was full.
     pub ring_full: u64,
     /// The receive backlog between the ends of the port was full.
     pub backlog: u64,
-    /// Their class had no room for them by its bound.
+    /// Their class had reached its bound.
     pub bound: u64,
-    /// Their flow was changing its class, and waited for what it had left in its old ring.
+    /// Their flow was changing its class, and its old ring still had packets.
     #[serde(default)]
     pub moving: u64,
-    /// No doorbell announced them, or their class could not be told.
+    /// No doorbell announced them, or their class could not be determined.
     pub stray: u64,
-    /// The uplink's device dropped them after it had taken them.
+    /// The uplink's device dropped them after accepting them.
     pub uplink: u64,
-    /// Their doorbell rang, they never came, and no counter knows of them: sent before the link had its carrier, or multicast to which
-    /// nobody listens.
+    /// Their doorbell was posted, they never arrived, and no counter records them: they were sent before the link had its carrier, or
+    /// were multicast without a listener.
     pub lost: u64,
 }
 
 impl RunDrops {
-    /// All of them.
+    /// The sum of all reasons.
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, packets)| packets).sum()
     }
 
-    /// Each reason in a word or two, and how many packets.
+    /// Each reason in one or two words, and its number of packets.
     pub fn by_reason(&self) -> [(&'static str, u64); 8] {
         [
             ("refused", self.refused),

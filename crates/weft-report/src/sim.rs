@@ -1,4 +1,4 @@
-//! The document of `weft sim`: what one scenario came to, over its seeds.
+//! The document of `weft sim`: the results of one scenario over its seeds.
 
 use crate::record::{Conservation, Document, Host, Stage};
 use crate::table::{Cell, Column, Table};
@@ -6,26 +6,26 @@ use crate::{human, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The document of `weft sim`. Of several seeds, flows, latencies and processors are those of the first, and `spread` tells of all.
+/// The document of `weft sim`. Flows, latencies and processors are those of the first seed; `spread` covers all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimReport {
     /// `weft-sim/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds were run.
+    /// The number of seeds.
     pub seeds: u32,
     /// The scenario's name.
     pub scenario: String,
-    /// Events of all runs.
+    /// The events of all runs.
     pub events: u64,
-    /// How long they took, in seconds.
+    /// The duration of all runs, in seconds.
     pub wall_s: f64,
-    /// Simulated time that was measured in one run, in seconds.
+    /// The measured part of one run, in simulated seconds.
     pub sim_s: f64,
-    /// Rate at which flows' frames left, in bits per second.
+    /// The rate of departing frames of flows, in bits per second.
     pub throughput_bps: f64,
     /// Flows of the first seed.
     pub flows: Vec<SimFlow>,
@@ -41,10 +41,10 @@ pub struct SimReport {
     pub conservation: Conservation,
     /// Counters of the run.
     pub counters: BTreeMap<String, u64>,
-    /// The user stopped it: more seeds were asked for than `seeds`, and only those that had ended are in the document.
+    /// Whether the user stopped the run: more seeds than `seeds` were requested, and the document has only the completed ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// Seeds of runs whose packets or bytes are not all accounted for: a defect of the simulator.
+    /// Seeds of runs with packets or bytes unaccounted for, which is a defect of the simulator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbalanced_seeds: Vec<u64>,
 }
@@ -54,15 +54,15 @@ pub struct SimReport {
 pub struct SimFlow {
     /// Its group.
     pub group: String,
-    /// Frame bytes that left in the measured part.
+    /// Frame bytes that departed in the measured part.
     pub bytes: u64,
     /// Their rate in bits per second.
     pub bps: f64,
-    /// Payload that the receiver got, in bytes.
+    /// Payload received, in bytes.
     pub received_bytes: u64,
-    /// From start to completion in seconds, for a flow that has an end and reached it.
+    /// From start to completion in seconds, for a finite flow that completed.
     pub completion_s: Option<f64>,
-    /// Packets sent again.
+    /// Retransmitted packets.
     pub retransmitted: u64,
 }
 
@@ -71,16 +71,16 @@ pub struct SimFlow {
 pub struct SimFairness {
     /// Mean over windows; null without a window.
     pub mean: Option<f64>,
-    /// Greatest.
+    /// Largest value.
     pub max: Option<f64>,
-    /// Windows.
+    /// Number of windows.
     pub windows: u64,
 }
 
 /// Percentiles of a latency, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimLatency {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Mean.
     pub mean: f64,
@@ -99,14 +99,14 @@ pub struct SimLatency {
 pub struct SimSpread {
     /// Mean.
     pub mean: f64,
-    /// Least.
+    /// Smallest value.
     pub min: f64,
-    /// Greatest.
+    /// Largest value.
     pub max: f64,
 }
 
 impl SimLatency {
-    /// Percentiles of samples in seconds; none without a sample.
+    /// Percentiles of samples in seconds; `None` without samples.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let at = |p| stats::percentile(samples, p);
         Some(Self {
@@ -121,7 +121,7 @@ impl SimLatency {
 }
 
 impl SimSpread {
-    /// Mean and range; none without a value.
+    /// Mean and range; `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         Some(Self { mean: stats::mean(values)?, min: stats::min(values)?, max: stats::max(values)? })
     }
@@ -224,7 +224,7 @@ impl SimReport {
         table
     }
 
-    /// A line for each host that worked: busy processors and the share of each category.
+    /// A line for each active host: busy processors and the share of each category.
     fn cpu_table(&self) -> Table {
         let categories: Vec<&String> =
             self.cpu.iter().flatten().next().map(|core| core.keys().collect()).unwrap_or_default();
@@ -244,7 +244,7 @@ impl SimReport {
     }
 }
 
-/// The accounting with a line for each kind of stage: `host 3 qdiscs` is of the kind `qdiscs`, every port of a switch of `switch ports`.
+/// The accounting with a line for each kind of stage: `host 3 qdiscs` is of kind `qdiscs`, a port of a switch of kind `switch ports`.
 fn by_kind(all: &Conservation) -> Conservation {
     let mut stages: Vec<Stage> = Vec::new();
     for stage in &all.stages {

@@ -1,19 +1,19 @@
 //! Statistics of the reports, as pure functions on slices.
 //!
-//! Every function that has no answer for its input (an empty slice, a sum of zero) says so with `None`; none returns NaN for
-//! finite input, so that every figure can be written as JSON. Slices need not be sorted unless the name says so.
+//! A function without a result for its input (an empty slice, a sum of zero) returns `None`. None returns NaN for
+//! finite input, so every figure can be written as JSON. Slices need not be sorted unless the name says so.
 
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The nearest-rank percentile of `values`: the smallest value such that at least `p` percent of all values are at or
 /// below it, that is the value of rank `ceil(p / 100 * n)`, counted from 1. `p` is clamped to 0..=100; `p` = 0 is the minimum.
 ///
-/// The result is always one of the values; nothing is interpolated. Same unit as the values.
+/// The result is always one of the values, without interpolation, in their unit.
 pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
     percentile_sorted(&sorted(values), p)
 }
 
-/// As [`percentile`], for a slice that is already in ascending order.
+/// As [`percentile`], for a slice in ascending order.
 pub fn percentile_sorted(ascending: &[f64], p: f64) -> Option<f64> {
     debug_assert!(ascending.is_sorted(), "percentile_sorted of an unsorted slice");
     let n = ascending.len();
@@ -25,7 +25,7 @@ pub fn percentile_sorted(ascending: &[f64], p: f64) -> Option<f64> {
     Some(ascending[rank.clamp(1, n) - 1])
 }
 
-/// The values in ascending order (total order of IEEE 754, so NaN comes last).
+/// The values in ascending order (total order of IEEE 754, with NaN last).
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut ascending = values.to_vec();
     ascending.sort_by(f64::total_cmp);
@@ -60,10 +60,10 @@ pub fn min(values: &[f64]) -> Option<f64> {
     values.iter().copied().min_by(f64::total_cmp)
 }
 
-/// Jain's fairness index `(sum x)^2 / (n * sum x^2)` of non-negative shares: 1 when all are equal, `1/n` when one has
-/// everything. `None` when there is no share or all are zero.
+/// Jain's fairness index `(sum x)^2 / (n * sum x^2)` of non-negative shares: 1 if all are equal, `1/n` if one has
+/// everything. `None` without shares or if all are zero.
 pub fn jain(shares: &[f64]) -> Option<f64> {
-    // Scaled by the largest, so that squares neither overflow nor vanish.
+    // Scaled by the largest, so that squares neither overflow nor underflow.
     let largest = max(shares)?;
     if largest <= 0.0 {
         return None;
@@ -73,8 +73,8 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
     Some(sum * sum / (shares.len() as f64 * squares))
 }
 
-/// Titan's fairness metric FM over one interval: the largest difference between what any two flows sent. `None` without a
-/// flow; zero with one.
+/// Titan's fairness metric FM over one interval: the largest difference between the bytes of any two flows. `None` without
+/// flows; zero with one.
 pub fn fm(sent: &[Bytes]) -> Option<Bytes> {
     let largest = sent.iter().max()?;
     let smallest = sent.iter().min()?;
@@ -89,9 +89,9 @@ pub fn nfm(sent: &[Bytes], line_rate: BitsPerSec, tau: Nanos) -> Option<f64> {
     (share > 0.0).then(|| difference.get() as f64 / share)
 }
 
-/// How far `got` is from `due`, relative to `due`: `|got - due| / due`, dimensionless.
+/// The relative error of `got` with respect to `due`: `|got - due| / due`, dimensionless.
 ///
-/// A share of zero has no relative error; it counts as 0 when nothing was got and 1 (all of it is wrong) otherwise.
+/// For a share of zero, the error is 0 if nothing was received and 1 otherwise.
 pub fn relative_error(got: f64, due: f64) -> f64 {
     if due > 0.0 {
         (got - due).abs() / due

@@ -1,4 +1,4 @@
-//! The documents of `weft steer`: NIC models, a plan, and what packets showed of it.
+//! The documents of `weft steer`: NIC models, a plan, and its verification with packets.
 
 use crate::human;
 use crate::record::{Document, Host};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct SteerModels {
     /// `weft-steer-models/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// The models.
     pub models: Vec<SteerModel>,
@@ -26,13 +26,13 @@ pub struct SteerModel {
     pub title: String,
     /// Receive queues.
     pub queues: u32,
-    /// Filter tables: name and entries, in the order in which packets meet them where the graph has one.
+    /// Filter tables: name and entries, in the order of the graph if the model has one.
     pub tables: Vec<SteerTable>,
     /// Entries of RSS's indirection table; null without RSS.
     pub indirection: Option<u32>,
-    /// RSS contexts beside the main one.
+    /// RSS contexts besides the main one.
     pub contexts: u32,
-    /// What is stated of it, with sources.
+    /// Facts about the model, with sources.
     pub facts: Vec<SteerFact>,
 }
 
@@ -43,16 +43,16 @@ pub struct SteerTable {
     pub name: String,
     /// Entries.
     pub entries: u32,
-    /// How it is set: `ethtool ntuple rules`, `tc flower`, and so on.
+    /// Its interface for configuration: `ethtool ntuple rules`, `tc flower`, and so on.
     pub interface: String,
 }
 
 /// A statement with its source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteerFact {
-    /// What is so.
+    /// The statement.
     pub text: String,
-    /// Where that is from.
+    /// Its source.
     pub source: String,
 }
 
@@ -61,32 +61,32 @@ pub struct SteerFact {
 pub struct SteerPlan {
     /// `weft-steer-plan/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// Name of the NIC's model.
     pub nic: String,
-    /// The policy, in its own words.
+    /// The policy, as written.
     pub policy: String,
-    /// What the plan costs by the policy; null when the policy rejects it.
+    /// The plan's cost by the policy; null if the policy rejects it.
     pub cost: Option<f64>,
-    /// Why the policy rejects it, where it does.
+    /// The reason for the rejection, if rejected.
     pub rejected: Option<String>,
-    /// Queues and what they get.
+    /// The queues and their flows.
     pub queues: Vec<SteerQueue>,
     /// Rules of the filter tables.
     pub filters: Vec<SteerFilter>,
     /// RSS contexts; the main one is 0.
     pub contexts: Vec<SteerContext>,
-    /// What was given up, in sentences.
+    /// The compromises of the plan, in sentences.
     pub degraded: Vec<String>,
-    /// Facts of the model that nobody has looked up and that this plan rests on, in sentences.
+    /// Unverified facts of the model on which this plan depends, in sentences.
     #[serde(default)]
     pub unverified: Vec<String>,
-    /// Changes against what was there, in their order, in sentences.
+    /// The changes from the previous configuration, in order, in sentences.
     pub changes: Vec<String>,
-    /// Where each flow goes, in the order of the flow file.
+    /// The queue of each flow, in the order of the flow file.
     pub flows: Vec<SteerFlow>,
-    /// How long the search took, in seconds.
+    /// The duration of the search, in seconds.
     pub wall_s: f64,
 }
 
@@ -95,11 +95,11 @@ pub struct SteerPlan {
 pub struct SteerQueue {
     /// Its number.
     pub queue: u32,
-    /// Flows that go there for certain.
+    /// Flows that certainly use this queue.
     pub flows: u32,
     /// The sum of their weights.
     pub weight: u64,
-    /// Flows by class; those without one are not counted.
+    /// Flows by class, without those that have no class.
     pub classes: BTreeMap<String, u32>,
 }
 
@@ -108,7 +108,7 @@ pub struct SteerQueue {
 pub struct SteerFilter {
     /// The table's name.
     pub table: String,
-    /// Header fields, as model files write them.
+    /// Header fields, in the syntax of model files.
     #[serde(rename = "match")]
     pub packets: String,
     /// Precedence.
@@ -134,9 +134,9 @@ pub struct SteerFlow {
     pub packets: String,
     /// Its class.
     pub class: Option<String>,
-    /// Its queue; null when its packets may go to several.
+    /// Its queue; null if its packets may use several.
     pub queue: Option<u32>,
-    /// What sends it there: `rule`, `hash`, `spread`, `default`.
+    /// The mechanism that selects the queue: `rule`, `hash`, `spread`, `default`.
     pub by: String,
 }
 
@@ -145,17 +145,17 @@ pub struct SteerFlow {
 pub struct SteerVerify {
     /// `weft-steer-verify/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// Name of the NIC's model.
     pub nic: String,
     /// Packets sent of each flow.
     pub packets_per_flow: u32,
-    /// Flows that were sent.
+    /// The flows sent.
     pub flows: Vec<VerifiedFlow>,
-    /// Whether every packet of every flow was counted in the queue that was predicted.
+    /// Whether every packet of every flow arrived at the predicted queue.
     pub ok: bool,
-    /// How long it took, in seconds.
+    /// The duration, in seconds.
     pub wall_s: f64,
 }
 
@@ -165,80 +165,80 @@ pub struct VerifiedFlow {
     /// Its header fields.
     #[serde(rename = "match")]
     pub packets: String,
-    /// The queues that the model says: one, several for a flow with wildcards that is spread, none for a drop.
+    /// The queues that the model predicts: one, several for a flow with wildcards that is spread, none for a drop.
     pub predicted: Vec<u32>,
-    /// Packets that were counted, by queue.
+    /// Packets received, by queue.
     pub counted: BTreeMap<u32, u64>,
-    /// Packets that a rule dropped.
+    /// Packets dropped by a rule.
     pub dropped: u64,
-    /// Whether all were counted there, and the planner has it there too.
+    /// Whether all packets arrived as predicted, and the planner agrees.
     pub ok: bool,
-    /// What the planner says, where that is not what the model says; null where they agree.
+    /// The planner's prediction if it differs from the model's; null if they agree.
     #[serde(default)]
     pub planned_elsewhere: Option<String>,
 }
 
-/// The document of `weft steer import`: what is set in a device.
+/// The document of `weft steer import`: a device's current configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteerImport {
     /// `weft-steer-import/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// The interface.
     pub device: String,
     /// Name of the NIC's model.
     pub nic: String,
-    /// Rules that the model knows.
+    /// Rules that the model supports.
     pub filters: Vec<SteerFilter>,
-    /// Where each of them stands, in the same order; null where that is not known.
+    /// The location of each of them, in the same order; null if unknown.
     pub locations: Vec<Option<u32>>,
-    /// Rules that it does not know, and that are left alone.
+    /// Rules that the model does not support, which are left alone.
     pub foreign: Vec<ForeignRule>,
     /// RSS contexts; the main one is 0.
     pub contexts: Vec<SteerContext>,
-    /// What could not be read, in sentences.
+    /// Settings that could not be read, in sentences.
     pub notes: Vec<String>,
 }
 
-/// A rule that a model does not know.
+/// A rule that a model does not support.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ForeignRule {
-    /// Where it stands.
+    /// Its location.
     pub location: u32,
-    /// The rule as ethtool writes it.
+    /// The rule in ethtool's syntax.
     pub rule: String,
-    /// Why the model does not know it.
+    /// The reason why the model does not support it.
     pub reason: String,
 }
 
-/// The document of `weft steer probe`: what a driver takes.
+/// The document of `weft steer probe`: the rules that a driver accepts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteerProbe {
     /// `weft-steer-probe/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// The interface.
     pub device: String,
     /// Name of the NIC's model.
     pub nic: String,
-    /// What was tried.
+    /// The attempted rules.
     pub probes: Vec<ProbedRule>,
-    /// Locations of rules that could not be deleted again.
+    /// Locations of rules that could not be deleted afterwards.
     pub left: Vec<u32>,
 }
 
-/// A rule that was tried.
+/// An attempted rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbedRule {
     /// The table's name.
     pub table: String,
-    /// What was tried, in words.
+    /// The rule in words.
     pub what: String,
-    /// Whether the model says that it works.
+    /// Whether the model predicts that it works.
     pub expected: bool,
-    /// Whether the driver took it.
+    /// Whether the driver accepted it.
     pub taken: bool,
     /// The driver's refusal.
     pub refusal: Option<String>,
@@ -272,7 +272,7 @@ impl Document for SteerModels {
     }
 }
 
-/// Rules that a table shows; the document has all.
+/// The most rules that a table shows; the document has all.
 const SHOWN: usize = 20;
 
 impl Document for SteerPlan {

@@ -1,22 +1,22 @@
-//! Text tables: aligned columns for a terminal, with colours only when asked for.
+//! Text tables: aligned columns for a terminal, with colours only on request.
 
 use std::fmt::Write;
 
-/// Where the text of a column stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// At the left edge: names and sentences.
+    /// Left: names and sentences.
     Left,
-    /// At the right edge: numbers.
+    /// Right: numbers.
     Right,
 }
 
-/// A column's head.
+/// A column's heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The head's text.
+    /// The text.
     pub name: String,
-    /// Where the text of the column stands.
+    /// The alignment of the column.
     pub align: Align,
 }
 
@@ -32,17 +32,17 @@ impl Column {
     }
 }
 
-/// What a cell says beyond its text. Never the only bearer of a meaning: the text says the same.
+/// The tone of a cell. It never carries a meaning alone: the text says the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing special.
+    /// Neutral.
     #[default]
     Plain,
-    /// As it should be.
+    /// As required.
     Good,
-    /// Not as it should be.
+    /// Not as required.
     Bad,
-    /// Of less interest.
+    /// Less important.
     Dim,
 }
 
@@ -66,7 +66,7 @@ impl Cell {
         Cell { text: text.into(), tone }
     }
 
-    /// `good` or `bad`, in the tone that belongs to it.
+    /// `good` or `bad`, in the corresponding tone.
     pub fn verdict(ok: bool, good: &str, bad: &str) -> Self {
         if ok { Cell::toned(good, Tone::Good) } else { Cell::toned(bad, Tone::Bad) }
     }
@@ -84,7 +84,7 @@ impl From<&str> for Cell {
     }
 }
 
-/// A table: a title, columns, rows and notes below.
+/// A table: a title, columns, rows, and notes below them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     title: String,
@@ -109,7 +109,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// In debug builds, when the row has another number of cells than there are columns.
+    /// In debug builds, if the number of cells differs from the number of columns.
     pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "{}: {cells:?}", self.title);
@@ -121,7 +121,7 @@ impl Table {
         self.notes.push(text.into());
     }
 
-    /// The title, `""` when there is none.
+    /// The title; `""` if there is none.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -141,15 +141,15 @@ impl Table {
         &self.notes
     }
 
-    /// Whether there is no row.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as text, each line ended by a newline and without trailing blanks; with ANSI colours if `colour`.
+    /// The table as text, each line ended by a newline and without trailing blanks; with ANSI colours if `colour` is set.
     ///
-    /// Widths count characters, so wide (East Asian) characters are off by one column each. Control characters are
-    /// written as `?`: a name from outside must not move the cursor.
+    /// Widths count characters, so wide (East Asian) characters are off by one column each. Control characters become `?`:
+    /// a name from outside must not move the cursor.
     pub fn render(&self, colour: bool) -> String {
         let widths = self.widths();
         let mut out = String::new();
@@ -207,12 +207,12 @@ impl Table {
     }
 }
 
-/// Several tables as text, an empty line between them.
+/// Several tables as text, separated by empty lines.
 pub fn render_all(tables: &[Table], colour: bool) -> String {
     tables.iter().map(|t| t.render(colour)).collect::<Vec<_>>().join("\n")
 }
 
-/// The ANSI colour of a tone, `""` for none.
+/// The ANSI colour of a tone; `""` for a neutral one.
 fn code(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "",

@@ -1,4 +1,4 @@
-//! The document of `weft titan status`: the queues of a multiqueue device, and what is on at it.
+//! The document of `weft titan status`: the queues of a multiqueue device, and the enabled parts.
 
 use crate::human;
 use crate::record::{Document, Host};
@@ -11,9 +11,9 @@ use weft_units::{BitsPerSec, Bytes};
 pub struct TitanStatus {
     /// `weft-titan-status/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
-    /// The devices at which queue assignment is on.
+    /// The devices with queue assignment enabled.
     pub devices: Vec<TitanDevice>,
 }
 
@@ -24,30 +24,30 @@ pub struct TitanDevice {
     pub device: String,
     /// Its network namespace.
     pub netns: String,
-    /// The parts that are on: `dqa`, `dqwa`, `dsos`.
+    /// The enabled parts: `dqa`, `dqwa`, `dsos`.
     pub parts: Vec<String>,
-    /// How a queue is chosen.
+    /// The method of choosing a queue.
     pub assignment: String,
-    /// How departures are seen: `destructors` or `tracepoints`.
+    /// The source of departures: `destructors` or `tracepoints`.
     pub departures: String,
-    /// For how long it has been on.
+    /// The time since it was enabled, in seconds.
     pub attached_s: f64,
-    /// The time over which rates and fairness were taken.
+    /// The window for rates and fairness, in seconds.
     pub window_s: f64,
     /// The queues.
     pub queues: Vec<TitanQueue>,
     /// Flows that sent in the window.
     pub flows: u64,
-    /// Largest minus smallest rate of the flows that were active throughout, each by its weight, over their mean: 0 is
-    /// fair. Null with fewer than two such flows.
+    /// Difference between the largest and the smallest rate of the flows that were active throughout, each divided by its weight,
+    /// over their mean: 0 is fair. Null with fewer than two such flows.
     pub unfairness: Option<f64>,
     /// Jain's index of the same rates: 1 is fair.
     pub jain: Option<f64>,
-    /// Nanoseconds of our programs for each packet, departures included; null unless the kernel's statistics are on.
+    /// Time in weftline's programs per packet, in nanoseconds, departures included; null unless the kernel's statistics are on.
     pub program_ns: Option<f64>,
-    /// What happened since it was attached.
+    /// The events since it was enabled.
     pub events: TitanEvents,
-    /// What does not work here, and why.
+    /// Features that do not work here, with reasons.
     pub notes: Vec<String>,
 }
 
@@ -60,34 +60,34 @@ pub struct TitanQueue {
     pub flows: u64,
     /// The sum of their weights.
     pub weight: u64,
-    /// Assigned to it so far, in segments.
+    /// Segments assigned to it so far.
     pub packets: u64,
-    /// Assigned to it so far.
+    /// Bytes assigned to it so far.
     pub bytes: u64,
-    /// Rate in the window.
+    /// The rate in the window.
     pub bps: u64,
-    /// Assigned and not yet left.
+    /// Bytes assigned to it that have not departed.
     pub standing_bytes: u64,
-    /// Flows that came from another queue.
+    /// Flows that moved to it from another queue.
     pub moves: u64,
 }
 
-/// What happened at a device.
+/// The events at a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TitanEvents {
     /// Flows that became active.
     pub activations: u64,
-    /// Of them, to another queue than before.
+    /// Activations that moved the flow to another queue.
     pub moves: u64,
-    /// Of them, kept where they were since the NIC still held a packet.
+    /// Activations that kept the queue because the NIC still held a packet of the flow.
     pub kept: u64,
-    /// Left to the device's own choice, because as many flows were active as may be.
+    /// Activations left to the device's own choice, because the limit on active flows was reached.
     pub beyond: u64,
-    /// Packets without a socket of TCP or UDP, left to the device's own choice.
+    /// Packets without a TCP or UDP socket, left to the device's own choice.
     pub without_socket: u64,
-    /// Packets of flows that were under way when it was attached, left to the device's own choice.
+    /// Packets of flows that were active when it was enabled, left to the device's own choice.
     pub passed: u64,
-    /// Flows whose last departure was not seen, and that were counted out later.
+    /// Flows whose last departure was not observed, and that were counted out later.
     pub repaired: u64,
 }
 

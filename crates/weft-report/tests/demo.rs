@@ -22,7 +22,7 @@ fn window(t_s: f64, bps: &[(&str, f64)], steady: bool) -> Sample {
     }
 }
 
-/// `tools/check-demo` line by line, as far as samples go: (95th percentile of errors, link use in 95 % of windows).
+/// The computation of `tools/check-demo` on samples, line by line: (95th percentile of errors, link use in 95 % of windows).
 fn as_check_demo(samples: &[Sample], link: f64) -> (Option<f64>, Option<f64>) {
     let (mut errors, mut link_use) = (Vec::new(), Vec::new());
     for s in samples {

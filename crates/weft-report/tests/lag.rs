@@ -1,5 +1,5 @@
-//! The lag behind the fluid schedule, and what the verdicts say of servers that are right, slow, or wrong. The servers here are
-//! models: a link, tenants whose packets come by a script, and a rule that says whose packet is next.
+//! The lag behind the fluid schedule, and the verdicts on correct, slow and wrong servers. The servers are models: a link,
+//! tenants whose packets arrive by a script, and a rule that chooses the next packet.
 
 mod fixture;
 
@@ -17,23 +17,23 @@ const LINK_BPS: f64 = 100e6;
 const CHUNK: u64 = 1538;
 /// Length of a fine window.
 const WINDOW_S: f64 = 0.01;
-/// Time on the wire of a packet.
+/// Transmission time of a packet.
 const CHUNK_S: f64 = CHUNK as f64 * 8.0 / LINK_BPS;
 const TENANTS: usize = 4;
 
-/// What a server knows when it chooses: packets waiting, packets sent so far, and the time in seconds.
+/// The state that a server sees when it chooses: packets waiting, packets sent so far, and the time in seconds.
 struct State {
     queue: [u64; TENANTS],
     sent: [u64; TENANTS],
     time_s: f64,
 }
 
-/// A tenant's script: whether it refills its queue at a time. A queue holds as many packets as a TCP socket lets it.
+/// A tenant's script: whether it refills its queue at a given time. A queue holds as many packets as a TCP socket allows.
 type Script<'a> = &'a dyn Fn(usize, f64) -> bool;
-/// A rule: the tenant that is next, or `None` to leave the link idle for the time of a packet.
+/// A rule: the next tenant, or `None` to leave the link idle for the duration of a packet.
 type Rule<'a> = &'a mut dyn FnMut(&State) -> Option<usize>;
 
-/// Most packets that a tenant has waiting.
+/// The most packets that a tenant has waiting.
 const QUEUE: u64 = 40;
 
 fn empty() -> FineSamples {
@@ -105,7 +105,7 @@ fn lag(fine: &FineSamples) -> f64 {
     largest_lag(fine, LINK_BPS).map_or(0.0, |lag| lag.bytes / CHUNK as f64)
 }
 
-/// The fluid schedule itself, by steps of a tenth of a millisecond: what waits is poured out alike, whatever the packets.
+/// The fluid schedule itself, in steps of a tenth of a millisecond: all backlogged tenants get equal shares, regardless of packets.
 fn fluid(seconds: f64, script: Script<'_>) -> FineSamples {
     const STEP_S: f64 = 1e-4;
     let mut fine = empty();
@@ -135,7 +135,7 @@ fn fluid(seconds: f64, script: Script<'_>) -> FineSamples {
     fine
 }
 
-/// A script of bursts that come and go: tenant `i` refills while its phase of a period is on.
+/// A script of bursts: tenant `i` refills during its part of each period.
 fn bursts(periods: [f64; TENANTS], parts: [f64; TENANTS]) -> impl Fn(usize, f64) -> bool {
     move |i, t| (t / periods[i]).fract() < parts[i]
 }
@@ -149,7 +149,7 @@ proptest! {
 
     #[test]
     fn the_fluid_schedule_lags_behind_itself_by_nothing(periods in numbers(0.02..0.7), parts in numbers(0.0..1.0)) {
-        // Whole bytes are counted, so a byte for each tenant may be missing.
+        // Bytes are whole numbers, so one byte per tenant may be missing.
         let fine = fluid(3.0, &bursts(periods, parts));
         prop_assert!(lag(&fine) * CHUNK as f64 <= TENANTS as f64, "{} packets", lag(&fine));
     }
@@ -164,7 +164,7 @@ proptest! {
     fn who_starves_for_a_while_lags_by_its_share_of_it(milliseconds in 20_u32..200, at in 0.5..1.0_f64) {
         let starved_s = f64::from(milliseconds) / 1e3;
         let mut rest = fair();
-        // Its queue is hidden from the rule for a while; afterwards it is one of four again.
+        // Its queue is hidden from the rule for a while; afterwards it is again one of four.
         let mut rule = |state: &State| {
             let mut seen = State { queue: state.queue, sent: state.sent, time_s: state.time_s };
             if (at..at + starved_s).contains(&state.time_s) {
@@ -180,7 +180,7 @@ proptest! {
 
 #[test]
 fn a_tenant_that_takes_more_whenever_it_has_something_is_seen_though_no_set_is_steady() {
-    // T1 goes first, and has nothing for a third of every 30 ms.
+    // T1 is served first, and has no packets for a third of every 30 ms.
     let script = |i: usize, t: f64| i > 0 || (t / 0.03).fract() < 0.5;
     let mut rule = |state: &State| {
         (state.queue[0] > 0).then_some(0).or_else(|| (1..TENANTS).min_by_key(|i| state.sent[*i]))
@@ -203,15 +203,15 @@ fn spans_are_steady_where_the_same_tenants_waited_throughout() {
     assert_eq!(covered, fine.len(), "no window is left out");
     let full = fine.full_load().expect("a full load");
     assert!((full.0 - 1.31).abs() < 0.02 && (full.1 - 4.0).abs() < 0.02 && full.2 == 4, "{full:?}");
-    // A window in which link time was lost is not judged, nor is what is left beside it and too short.
+    // A window with lost link time is not judged, nor is a neighbouring part that is too short.
     fine.lost_s = BTreeMap::from([(150, 0.008)]);
     assert!(fine.spans().iter().filter(|s| s.steady).all(|s| !s.windows.contains(&150)));
-    // A tenant that has something to send, but not throughout, makes the set one in motion.
+    // A tenant that is backlogged for part of a window makes the set change.
     fine.waiting[300] &= !2;
     assert!(fine.spans().iter().filter(|s| s.steady).all(|s| !s.windows.contains(&300)));
 }
 
-/// A report whose Loom did what `fine` says, and whose requests took `p99_s`.
+/// A report in which Loom served as in `fine`, and requests took `p99_s`.
 fn report(fine: FineSamples) -> DemoReport {
     let mut report = fixture::demo_report();
     report.seed = None;
@@ -245,13 +245,13 @@ fn a_right_server_holds() {
 
 #[test]
 fn null_models_fail() {
-    // QPF with Loom's name: round robin over flows, of which T1 has 4, T2 16, T3 64 and T4 256.
+    // QPF under Loom's name: round robin over flows, of which T1 has 4, T2 16, T3 64 and T4 256.
     let flows = [4_u64, 16, 64, 256];
     let mut qpf = |state: &State| {
         (0..TENANTS).min_by(|a, b| (state.sent[*a] * flows[*b]).cmp(&(state.sent[*b] * flows[*a])))
     };
     assert_eq!(fails(&report(run(8.0, &always, &mut qpf))), [SHARE, LAG]);
-    // Fair but for 60 ms: no percentile of windows sees it.
+    // Fair except for 60 ms: no percentile of windows shows it.
     let mut rest = fair();
     let mut lagging = |state: &State| {
         let mut seen = State { queue: state.queue, sent: state.sent, time_s: state.time_s };
@@ -259,7 +259,7 @@ fn null_models_fail() {
         rest(&seen)
     };
     assert_eq!(fails(&report(run(8.0, &always, &mut lagging))), [LAG]);
-    // Fair, and idle for a tenth of the time although packets wait.
+    // Fair, but idle for a tenth of the time although packets are waiting.
     let (mut rest, mut turn) = (fair(), 0_u32);
     let mut lazy = |state: &State| {
         turn += 1;
@@ -270,7 +270,7 @@ fn null_models_fail() {
 
 #[test]
 fn a_slow_machine_is_no_failure() {
-    // The applications get a core now and then only: one tenant or the other is out of packets every 100 ms, for some ms.
+    // The applications get a core only at times: every 100 ms, one of the tenants is out of packets for some ms.
     let script = |i: usize, t: f64| (t / 0.1 + i as f64 / 4.0).fract() < 0.7;
     let mut fine = run(8.0, &script, &mut fair());
     for window in (0..fine.len()).step_by(40) {
@@ -281,7 +281,7 @@ fn a_slow_machine_is_no_failure() {
     assert_eq!(stands(&slow, LAG), Judgement::Holds, "what the NIC did is judged all the same");
     let why = stands(&slow, "steady windows");
     assert!(matches!(&why, Judgement::NotShown(why) if why.contains("link's time were lost")), "{why:?}");
-    // Nobody ever fills the link.
+    // The link is never full.
     let idle = report(run(8.0, &|_, t| (t / 0.1).fract() < 0.01, &mut fair()));
     assert_eq!(fails(&idle), Vec::<String>::new());
     assert!(matches!(stands(&idle, SHARE), Judgement::NotShown(_)));
@@ -302,7 +302,7 @@ fn slow_requests_fail_unless_they_waited_for_a_core() {
             cores_s.map(|s| CoreWaits { span_s: 8.0, probe_s: s, ..CoreWaits::default() });
         stands(&report, name)
     };
-    // 40 requests were over 2 ms, by 3 ms and more: 0.12 s.
+    // 40 requests exceeded 2 ms, by 3 ms or more: 0.12 s.
     assert!(matches!(with(300e-6, Some(0.5)), Judgement::NotShown(why) if why.contains("for a core")));
     assert_eq!(with(300e-6, Some(0.05)), Judgement::Fails, "nobody waited so long for a core");
     assert_eq!(with(300e-6, None), Judgement::Fails, "nothing says so");

@@ -1,4 +1,4 @@
-//! The HTML page stands alone, and nothing that a report says can become markup or script.
+//! The HTML page is self-contained, and no text of a report can become markup or script.
 
 mod fixture;
 
@@ -7,13 +7,13 @@ use weft_report::demo::{DemoReport, demo_html};
 use weft_report::html::{Block, Page, Section, escape, script_json};
 use weft_report::table::{Column, Table};
 
-/// What is between `from` and the next `to` after it.
+/// The text between `from` and the next `to` after it.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("no {from}")) + from.len();
     &text[start..start + text[start..].find(to).unwrap_or_else(|| panic!("no {to} after {from}"))]
 }
 
-/// The attributes and constructs that make a browser fetch something.
+/// The attributes and constructs with which a browser loads other files.
 fn references(html: &str) -> Vec<&str> {
     let markup = |needle| html.match_indices(needle).map(move |(at, _)| &html[at..(at + 40).min(html.len())]);
     ["src=", "href=", "<link", "<img", "<iframe", "url(", "@import", "fetch(", "XMLHttpRequest"]

@@ -1,4 +1,4 @@
-//! Every document is what `docs/schemas` says, reads back as what was written, and the schemas refuse what is wrong.
+//! Documents match `docs/schemas` and survive writing and reading; the schemas refuse invalid ones.
 
 mod fixture;
 mod schema;
@@ -8,7 +8,7 @@ use weft_report::demo::DemoReport;
 use weft_report::json::{ReadError, from_json, to_json_pretty};
 use weft_report::record::Document;
 
-/// The schema of `T`, checked to name it.
+/// The schema of `T`, whose id is checked.
 fn schema_of<T: Document>() -> Value {
     let name = T::SCHEMA.split('/').next().expect("a name");
     let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
@@ -60,7 +60,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::titan::status());
 }
 
-/// The simulator's events are not packets.
+/// A benchmark names its unit: the simulator's events are not packets.
 #[test]
 fn a_benchmark_says_of_what_its_speeds_are() {
     let report = fixture::bench_report();
@@ -77,7 +77,7 @@ fn a_benchmark_says_of_what_its_speeds_are() {
     assert_eq!(old.unit, weft_report::bench::Unit::Packets);
 }
 
-/// What `CONTRACT` promises to readers from outside, by path.
+/// The fields that `CONTRACT` promises to external readers, by path.
 #[test]
 fn the_promised_fields_are_there() {
     let demo = serde_json::to_value(fixture::demo_report()).expect("JSON");

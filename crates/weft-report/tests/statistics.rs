@@ -9,7 +9,7 @@ fn values() -> impl Strategy<Value = Vec<f64>> {
 }
 
 proptest! {
-    /// The definition, read aloud: the smallest value with at least p percent of all values at or below it.
+    /// The definition: the smallest value with at least p percent of all values at or below it.
     #[test]
     fn percentile_is_nearest_rank(values in values(), p in 0_u32..=100) {
         let n = values.len();
@@ -43,7 +43,7 @@ proptest! {
         prop_assert!(jain >= 1.0 / n - 1e-9 && jain <= 1.0 + 1e-9);
     }
 
-    /// Titan's words: the maximum over all pairs of the difference in bytes, by the ideal share.
+    /// Titan's definition: the maximum over all pairs of the difference in bytes, divided by the ideal share.
     #[test]
     fn nfm_is_the_largest_pairwise_difference(sent in prop::collection::vec(0_u64..1 << 40, 1..20), ms in 1_u64..1000) {
         let pairs = sent.iter().flat_map(|a| sent.iter().map(move |b| a.abs_diff(*b)));

@@ -1,24 +1,24 @@
-//! A finding drawn with the line that it speaks of, as compilers do.
+//! A diagnostic drawn with an excerpt of its text, as compilers do.
 
 use crate::span::Span;
 use annotate_snippets::{self as snippets, AnnotationKind, Renderer, Snippet};
 use core::ops::Range;
 
-/// The most bytes of a line to either side of a finding that are kept.
+/// The most bytes of a line kept on either side of a diagnostic's span.
 const KEPT_MAX: usize = 4096;
 
-/// How bad a finding is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// The text is refused.
     Error,
-    /// The text is taken, but may not do what is meant.
+    /// The text is accepted, but may not do what its author meant.
     Warning,
-    /// More to know.
+    /// Additional information.
     Note,
 }
 
-/// The line on which a finding starts, or the part of it around the finding, and which bytes of that part are meant.
+/// The line on which a span starts, or the part of it around the span, with the bytes to mark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Excerpt {
     text: String,
@@ -35,42 +35,42 @@ impl Excerpt {
         let from = text.floor_char_boundary(line_start.max(start.saturating_sub(KEPT_MAX)));
         let to = text.floor_char_boundary(line_end.min(start.saturating_add(KEPT_MAX))).max(start);
         let end = text.floor_char_boundary(span.end).clamp(start, to);
-        // White space at the end of the line is not shown, unless it is meant.
+        // White space at the end of the line is hidden, unless it is marked.
         let to = end.max(from + text[from..to].trim_end().len());
         Self { text: text[from..to].to_owned(), span: start - from..end - from, line }
     }
 }
 
-/// What is drawn.
+/// A diagnostic, ready to be drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing<'a> {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// The finding's code; empty when it has none.
+    /// The code; empty if there is none.
     pub code: &'a str,
-    /// What is wrong, in one line.
+    /// The error, in one line.
     pub what: &'a str,
     /// The file's name.
     pub file: &'a str,
-    /// The line.
+    /// The excerpt of the text.
     pub excerpt: &'a Excerpt,
-    /// More to know, a line each.
+    /// Additional facts, one line each.
     pub notes: &'a [String],
-    /// What to do about it, in one line; may be empty.
+    /// The remedy, in one line; may be empty.
     pub hint: &'a str,
 }
 
 /// Whether a text has colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// None.
+    /// No colours.
     Plain,
-    /// Those of a terminal.
+    /// The colours of a terminal.
     Colored,
 }
 
 impl Drawing<'_> {
-    /// Draws it.
+    /// Draws the diagnostic.
     pub fn render(&self, style: Style) -> String {
         let level = match self.level {
             Level::Error => snippets::Level::ERROR,

@@ -1,39 +1,39 @@
-//! What is wrong with a text: first as bytes, then with file, line and column.
+//! Errors in a text, first with a span of bytes, then with file, line and column.
 
 use crate::draw::{Drawing, Excerpt, Level, Style};
 use crate::quote::printable;
 use crate::span::{LineIndex, Position, Span};
 use core::fmt;
 
-/// What is wrong with a text, before its file and line are known.
+/// An error in a text, without file and line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ParseError {
-    /// Where.
+    /// Its place.
     pub span: Span,
-    /// What is wrong, in one line.
+    /// The error, in one line.
     pub what: String,
-    /// What to do about it, in one line; may be empty.
+    /// The remedy, in one line; may be empty.
     pub hint: String,
 }
 
 impl ParseError {
-    /// An error at `span`. What is said is made printable, which keeps it to one line.
+    /// An error at `span`. Makes both texts printable, which keeps each to one line.
     pub fn new(span: impl Into<Span>, what: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
         Self { span: span.into(), what: printable(what.as_ref()), hint: printable(hint.as_ref()) }
     }
 
-    /// The same error with another hint, made of the one it has.
+    /// The same error with a hint derived from its own.
     pub fn map_hint(self, hint: impl FnOnce(&str) -> String) -> Self {
         Self { hint: printable(&hint(&self.hint)), ..self }
     }
 
-    /// The same error in a text that has `bytes` more before it.
+    /// The same error in a text with `bytes` more bytes before it.
     pub fn behind(self, bytes: usize) -> Self {
         Self { span: self.span.behind(bytes), ..self }
     }
 
-    /// Gives it its file and line. `text` is the text that was read.
+    /// Adds file and line. `text` must be the text that was read.
     pub fn locate(self, file: &str, text: &str) -> LocatedError {
         let Position { line, column } = LineIndex::new(text).position(self.span.start);
         let excerpt = Box::new(Excerpt::new(text, self.span, line));
@@ -51,26 +51,26 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// Why a file cannot be used: the first thing that is wrong with it.
+/// The first error in a file, which makes the file unusable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LocatedError {
-    /// The file's name, as the caller gave it, but printable.
+    /// The file's name as the caller gave it, made printable.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong, in one line.
+    /// The error, in one line.
     pub what: String,
-    /// What to do about it, in one line; may be empty.
+    /// The remedy, in one line; may be empty.
     pub hint: String,
-    /// The line that it speaks of.
+    /// The line with the error.
     pub excerpt: Box<Excerpt>,
 }
 
 impl LocatedError {
-    /// The error drawn with the line that it speaks of.
+    /// The error drawn with its line.
     pub fn render(&self, style: Style) -> String {
         let Self { file, what, hint, excerpt, .. } = self;
         Drawing { level: Level::Error, code: "", what, file, excerpt, notes: &[], hint }.render(style)

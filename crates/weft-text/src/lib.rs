@@ -1,7 +1,7 @@
-//! What is said about texts that people write: places, located errors and their drawing, quoting, suggestions.
+//! Diagnostics of texts that people write: spans, located errors and their drawing, quoting, suggestions.
 //!
-//! A reader says what is wrong as a [`ParseError`], which knows bytes only. [`ParseError::locate`] gives it file, line and
-//! column: a [`LocatedError`], which is shown in two lines, or drawn with the line that it speaks of.
+//! A reader reports an error as a [`ParseError`], which has a span of bytes. [`ParseError::locate`] adds file, line and
+//! column. The resulting [`LocatedError`] is printed in two lines, or drawn with an excerpt of the text.
 #![forbid(unsafe_code)]
 
 mod draw;

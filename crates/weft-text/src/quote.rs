@@ -1,9 +1,9 @@
-//! Pieces of somebody's text inside of messages.
+//! Parts of a user's text inside messages.
 
-/// The longest piece of a text that a message repeats, in characters.
+/// The longest part of a text that a message repeats, in characters.
 const QUOTED_MAX: usize = 40;
 
-/// A piece of somebody's text for use in a message: in backquotes, shortened, printable.
+/// Part of a user's text for use in a message: in backquotes, shortened and printable.
 pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((cut, _)) => format!("`{}...`", printable(&text[..cut])),
@@ -11,7 +11,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// `text` with control characters as escapes, so that it stays one line and cannot steer a terminal.
+/// `text` with control characters escaped, so that it is one line and cannot control a terminal.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,7 +20,7 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// Whether a character would break a line or steer a terminal.
+/// Whether a character would break a line or control a terminal.
 pub fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,4 +1,4 @@
-//! Places in a text: as bytes, and as a reader counts them.
+//! Places in a text: as bytes, and as lines and columns.
 
 use core::ops::Range;
 
@@ -17,17 +17,17 @@ impl Span {
         Self { start, end }
     }
 
-    /// The place before byte `offset`, without any byte.
+    /// The empty span before byte `offset`.
     pub const fn at(offset: usize) -> Self {
         Self { start: offset, end: offset }
     }
 
-    /// The smallest span that holds both.
+    /// The smallest span that contains both.
     pub fn to(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// The same span of a text that has `bytes` more before it.
+    /// The same span in a text with `bytes` more bytes before it.
     pub const fn behind(self, bytes: usize) -> Self {
         Self { start: self.start + bytes, end: self.end + bytes }
     }
@@ -39,7 +39,7 @@ impl From<Range<usize>> for Span {
     }
 }
 
-/// A place as a reader counts it.
+/// A place as line and column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
 pub struct Position {
     /// The line, from 1.
@@ -48,7 +48,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// Where the lines of a text begin.
+/// The starts of a text's lines.
 #[derive(Clone, Debug)]
 pub struct LineIndex<'a> {
     text: &'a str,
@@ -62,7 +62,7 @@ impl<'a> LineIndex<'a> {
         Self { text, starts: core::iter::once(0).chain(after_newlines).collect() }
     }
 
-    /// The place of byte `offset`; inside a character it is that character, beyond the end it is the end.
+    /// The position of byte `offset`. Inside a character, that character's; beyond the end, the end's.
     pub fn position(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.starts.partition_point(|start| *start <= offset).max(1);

@@ -1,13 +1,13 @@
-//! The known name that is nearest to a mistyped one.
+//! Suggestions for mistyped names.
 
-/// Longer names are not compared: nobody mistypes one of ours into that.
+/// The longest name that is compared; a longer one is not a typing error.
 const COMPARED_MAX: usize = 48;
-/// More known names are not listed.
+/// The most known names that a hint lists.
 const LISTED_MAX: usize = 24;
 
-/// The known name that `given` may have meant: one that it is a synonym of, or the one at the least distance, where that is at
-/// most a third of its letters. Case does not count, and `-` is `_`. `synonyms` are pairs of what others call it, in small
-/// letters with `_`, and its known name.
+/// The known name that `given` may have meant: one of which it is a synonym, or the one at the smallest distance, if that is
+/// at most a third of its letters. Case is ignored, and `-` equals `_`. `synonyms` are pairs of another name, in lower case with `_`,
+/// and the known name.
 pub fn nearest<'a>(
     given: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -25,7 +25,7 @@ pub fn nearest<'a>(
             return Some(name);
         }
         let letters = plain(name);
-        // Of names that are equally near the first counts; another letter in place of the only one is another name.
+        // Of equally near names, the first counts. For a name of one letter, another letter is another name.
         let limit = (letters.len() / 3).max(1).min(letters.len().saturating_sub(1));
         let most = match best {
             Some((0, _)) => continue,
@@ -37,7 +37,7 @@ pub fn nearest<'a>(
     best.map(|(_, name)| name)
 }
 
-/// The hint for an unknown name: the nearest, or all there are.
+/// The hint for an unknown name: the nearest known name, or all of them.
 pub fn hint(given: &str, known: &[&str], synonyms: &[(&str, &str)]) -> String {
     match nearest(given, known.iter().copied(), synonyms) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -45,7 +45,7 @@ pub fn hint(given: &str, known: &[&str], synonyms: &[(&str, &str)]) -> String {
     }
 }
 
-/// The hint for an unknown one of a few names: the nearest, and all there are.
+/// The hint for an unknown name out of a few: the nearest, and all of them.
 pub fn hint_and_all(given: &str, known: &[&str], synonyms: &[(&str, &str)]) -> String {
     match nearest(given, known.iter().copied(), synonyms) {
         Some(name) => format!("did you mean `{name}`? {}", all(known)),
@@ -61,13 +61,13 @@ fn all(known: &[&str]) -> String {
     }
 }
 
-/// Small letters, and one kind of dash: `Receive-Ring` is near to `receive_ring`.
+/// The letters in lower case with one kind of dash: `Receive-Ring` is close to `receive_ring`.
 fn plain(name: &str) -> Vec<char> {
     name.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Edits between two names, if they are at most `most`: a letter put in, taken out, replaced, or swapped with its neighbour
-/// (optimal string alignment).
+/// The number of edits between two names, if at most `most`: a letter inserted, deleted, replaced, or swapped with its
+/// neighbour (optimal string alignment).
 fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;
@@ -84,7 +84,7 @@ fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
             row.push(least);
         }
         before = core::mem::replace(&mut above, row);
-        // What follows is made of these two rows, and never less than they are.
+        // Later rows derive from these two and are never smaller.
         if before.iter().chain(&above).all(|edits| *edits > most) {
             return None;
         }

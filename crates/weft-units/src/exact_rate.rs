@@ -1,11 +1,11 @@
-//! Time at a rate, without rounding: the fraction of a nanosecond that one packet leaves over counts for the next.
+//! Transmission times without rounding errors: the fraction of a nanosecond left by one packet is added to the next.
 
 use crate::{BitsPerSec, Bytes, Nanos};
 
-/// Bits of a byte times nanoseconds of a second: bytes times this, over bits per second, is nanoseconds.
+/// Bits per byte times nanoseconds per second. Bytes times this, divided by bits per second, is nanoseconds.
 pub const BIT_NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;
 
-/// A rate, and the fraction of a nanosecond that is carried. The k-th end of a busy period is the rounded sum of k exact times.
+/// A rate, with the carried fraction of a nanosecond. The k-th packet of a busy period ends at the rounded sum of k exact times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExactRate {
     /// At least 1.
@@ -15,12 +15,12 @@ pub struct ExactRate {
 }
 
 impl ExactRate {
-    /// Nothing carried; `None` for a rate of zero, at which nothing would ever end.
+    /// A rate without a carried fraction; `None` for a rate of zero, at which no transmission would end.
     pub const fn new(rate: BitsPerSec) -> Option<Self> {
         if rate.0 == 0 { None } else { Some(Self { rate: rate.0, carry: 0 }) }
     }
 
-    /// The same, where a rate of zero counts as one bit a second.
+    /// A rate without a carried fraction; a rate of zero becomes one bit per second.
     pub const fn at_least_one(rate: BitsPerSec) -> Self {
         Self { rate: if rate.0 == 0 { 1 } else { rate.0 }, carry: 0 }
     }
@@ -31,17 +31,17 @@ impl ExactRate {
         BitsPerSec(self.rate)
     }
 
-    /// Forgets the fraction: the next packet begins at a time of its own.
+    /// Discards the fraction: the next packet starts a new busy period.
     #[inline]
     pub const fn restart(&mut self) {
         self.carry = 0;
     }
 
-    /// The whole nanoseconds that `bytes` take, with what was carried; carries the rest. Beyond 64 bits it is `Nanos::MAX`.
+    /// The whole nanoseconds that `bytes` take, including the carried fraction; carries the remainder. `Nanos::MAX` on overflow.
     #[inline]
     pub fn take(&mut self, bytes: Bytes) -> Nanos {
         match bytes.0.checked_mul(BIT_NANOS_PER_BYTE).and_then(|work| work.checked_add(self.carry)) {
-            // 64 bits hold frames of up to two gigabytes; a division of 128 bits takes several times as long.
+            // 64 bits suffice for frames of up to two gigabytes; a 128-bit division takes several times as long.
             Some(work) => {
                 self.carry = work % self.rate;
                 Nanos(work / self.rate)
@@ -63,7 +63,7 @@ impl ExactRate {
 mod tests {
     use super::*;
 
-    /// Within a busy period the k-th frame ends at the rounded sum; beyond 64 bits too.
+    /// Within a busy period the k-th frame ends at the rounded sum, also beyond 64 bits.
     #[test]
     fn fractions_add_up_in_both_widths() {
         for (rate, length) in [(3_000_000_000, 1), (7, 11), (100_000_000_007, 1538), (u64::MAX, 1 << 40)] {

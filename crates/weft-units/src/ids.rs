@@ -1,6 +1,6 @@
-//! Dense indices with a type of their own.
+//! Dense indices, each with its own type.
 
-/// Declares an index type: a `u32` that can only index what it names.
+/// Declares an index type: a `u32` that can only index its own kind of object.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $shown:literal) => {
         $(#[$doc])*
@@ -13,7 +13,7 @@ macro_rules! id {
                 self.0 as usize
             }
 
-            /// The id of slice position `index`; positions beyond `u32::MAX` saturate and so match nothing.
+            /// The id of slice position `index`. Positions beyond `u32::MAX` saturate and match nothing.
             pub const fn from_index(index: usize) -> Self {
                 if index > u32::MAX as usize { Self(u32::MAX) } else { Self(index as u32) }
             }
@@ -38,7 +38,7 @@ id!(
     TxQueueId, "queue"
 );
 id!(
-    /// A receive queue of a NIC, as receive-side scaling and receive rules choose it.
+    /// A receive queue of a NIC, chosen by receive-side scaling and receive rules.
     RxQueueId, "queue"
 );
 id!(
@@ -46,11 +46,11 @@ id!(
     RingId, "ring"
 );
 id!(
-    /// A flow as the engine knows it: one FIFO of descriptors, or one descriptor ring of a port.
+    /// A flow of the engine: one FIFO of descriptors, or one descriptor ring of a port.
     FlowId, "flow"
 );
 id!(
-    /// A flow of a departure log: its place in the log's list of five-tuples.
+    /// A flow of a departure log, as an index into the log's list of five-tuples.
     LoggedFlowId, "flow"
 );
 id!(
@@ -58,7 +58,7 @@ id!(
     NodeId, "node"
 );
 id!(
-    /// A leaf of the policy tree: where packets of one or more classes wait.
+    /// A leaf of the policy tree, which queues packets of one or more classes.
     LeafId, "leaf"
 );
 id!(
@@ -66,10 +66,10 @@ id!(
     LimitId, "limit"
 );
 id!(
-    /// A lane: the traffic of one class that passes the same rate limits. Lanes are what the shaping queue holds.
+    /// A lane: the traffic of one class that passes the same rate limits. The shaping queue holds lanes.
     LaneId, "lane"
 );
 id!(
-    /// A traffic class as the policy names it; what reports and counters speak of.
+    /// A traffic class, as named by the policy, in reports and by counters.
     ClassId, "class"
 );

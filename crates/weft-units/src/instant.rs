@@ -1,22 +1,22 @@
-//! Points in time, apart from spans of time.
+//! Points in time, distinct from spans of time.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
 use crate::Nanos;
 
-/// A point in time: whole nanoseconds since an epoch that its context names. On a host the epoch is that of the kernel's
-/// `CLOCK_MONOTONIC`; in a replay or a simulation it is the beginning of the run. Nothing in the engine reads a clock.
+/// A point in time: whole nanoseconds since an epoch that depends on the context. On a host the epoch is that of the kernel's
+/// `CLOCK_MONOTONIC`; in a replay or a simulation it is the start of the run. The engine reads no clock.
 ///
-/// Spans are [`Nanos`]. Arithmetic saturates at both ends, as that of the quantities does: a time that overflowed must not
-/// become an early one. Arithmetic without a meaning does not compile. Two points have no sum:
+/// Spans are [`Nanos`]. Arithmetic saturates at both ends, like that of the quantities: an overflowed time must not
+/// become an early one. Meaningless arithmetic does not compile. Two points have no sum:
 ///
 /// ```compile_fail,E0308
 /// use weft_units::Instant;
 /// let _ = Instant::from_secs(1) + Instant::from_secs(2);
 /// ```
 ///
-/// A span is no point, so it cannot be passed for one:
+/// A span is not a point, so it cannot be passed for one:
 ///
 /// ```compile_fail,E0308
 /// use weft_units::{Instant, Nanos};
@@ -24,7 +24,7 @@ use crate::Nanos;
 /// wake(Nanos::from_secs(1));
 /// ```
 ///
-/// The rest:
+/// Valid arithmetic:
 ///
 /// ```
 /// use weft_units::{Instant, Nanos};
@@ -39,9 +39,9 @@ use crate::Nanos;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The epoch, before which nothing lies; as a time to act it means "at once".
+    /// The epoch, the earliest point; as a time to act it means "at once".
     pub const ZERO: Self = Self(0);
-    /// The last point; as a time to act it means "never".
+    /// The latest point; as a time to act it means "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// The point `ns` nanoseconds after the epoch.
@@ -83,13 +83,13 @@ impl Instant {
         Nanos(self.0)
     }
 
-    /// The span from `earlier` to this point, or zero when `earlier` is later.
+    /// The span from `earlier` to this point; zero if `earlier` is later.
     #[inline]
     pub const fn saturating_since(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The point `span` before this one, or the epoch when that would be before it.
+    /// The point `span` before this one, but not before the epoch.
     #[inline]
     pub const fn saturating_sub(self, span: Nanos) -> Self {
         Self(self.0.saturating_sub(span.get()))

@@ -1,8 +1,9 @@
-//! Units and identities shared by every floor of weftline.
+//! Units and identities shared by all floors of weftline.
 //!
-//! A quantity that crosses a boundary has a type that says what it is: [`Bytes`], [`BitsPerSec`], [`Packets`]; a point in
-//! time is an [`Instant`], a span of time is [`Nanos`]. An identity is a dense index with a type of its own ([`TxQueueId`], [`RxQueueId`], [`FlowId`], ...),
-//! so that the number of a queue can never be taken for that of a flow, nor a transmit queue for a receive queue. The formulas that join them stand here, once.
+//! A quantity that crosses a boundary has its own type: [`Bytes`], [`BitsPerSec`], [`Packets`]. A point in time is an
+//! [`Instant`], a span of time is [`Nanos`]. An identity is a dense index with its own type ([`TxQueueId`], [`RxQueueId`],
+//! [`FlowId`], ...), so that a queue's number cannot be mistaken for a flow's, nor a transmit queue for a receive queue. The formulas
+//! that join quantities are defined here, once.
 #![forbid(unsafe_code)]
 
 mod exact_rate;

@@ -1,4 +1,4 @@
-//! What is known of a packet without its payload.
+//! A packet's metadata, without its payload.
 
 use core::net::IpAddr;
 
@@ -19,7 +19,7 @@ impl Protocol {
     pub const SCTP: Self = Self(132);
 }
 
-/// The five-tuple that names a flow. Ports are 0 where the protocol has none or the fragment does not carry them.
+/// The five-tuple that identifies a flow. Ports are 0 for protocols without ports and for fragments that lack them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
     /// Source address.
@@ -34,16 +34,16 @@ pub struct FlowKey {
     pub protocol: Protocol,
 }
 
-/// The metadata by which a packet is classified: what Loom's OS/NIC interface passes in line (section 4.3).
+/// The metadata by which a packet is classified, as Loom's OS/NIC interface passes it in line (section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketMeta {
-    /// The five-tuple; `None` for what is not IP (ARP, LLDP, ...).
+    /// The five-tuple; `None` for packets other than IP (ARP, LLDP, ...).
     pub key: Option<FlowKey>,
     /// The socket buffer's mark (`SO_MARK`).
     pub mark: u32,
     /// The socket buffer's priority (`SO_PRIORITY`).
     pub priority: u32,
-    /// Bit i is set when the sender's cgroup is, or lies below, the policy's cgroup number i. Zero where it is unknown,
-    /// as in a capture.
+    /// Bit i is set if the sender's cgroup is the policy's cgroup number i or below it. Zero if unknown, as in a
+    /// capture.
     pub cgroups: u64,
 }

@@ -8,7 +8,7 @@ use core::str::FromStr;
 /// Nanoseconds in a second.
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// Declares a counted quantity with saturating arithmetic: a counter that overflowed must not wrap into a small one.
+/// Declares a quantity with saturating arithmetic: a counter that overflows must not wrap to a small value.
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -17,9 +17,9 @@ macro_rules! quantity {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: Self = Self(0);
-            /// The largest value; used as "never" or "without bound".
+            /// The largest value; means "never" or "unlimited".
             pub const MAX: Self = Self(u64::MAX);
 
             /// The bare number, for formatting and for foreign interfaces.
@@ -28,7 +28,7 @@ macro_rules! quantity {
                 self.0
             }
 
-            /// `self - other`, or zero when `other` is larger.
+            /// `self - other`, or zero if `other` is larger.
             #[inline]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -83,7 +83,7 @@ quantity!(
     Packets
 );
 quantity!(
-    /// A rate in bits per second, decimal prefixes as networks count them.
+    /// A rate in bits per second, with decimal prefixes as usual in networks.
     BitsPerSec
 );
 
@@ -95,7 +95,7 @@ impl Weight {
     /// Weight 1.
     pub const ONE: Self = Self(core::num::NonZeroU32::MIN);
 
-    /// The weight `value`, or `None` for zero: a share of nothing would starve its owner silently.
+    /// The weight `value`; `None` for zero, which would silently starve its owner.
     pub const fn new(value: u32) -> Option<Self> {
         match core::num::NonZeroU32::new(value) {
             Some(v) => Some(Self(v)),
@@ -141,7 +141,7 @@ impl From<Nanos> for core::time::Duration {
 }
 
 impl BitsPerSec {
-    /// How long `bytes` occupy a link of this rate, rounded up: `bytes * 8 / rate`. A rate of zero takes forever.
+    /// The transmission time of `bytes` at this rate, rounded up: `bytes * 8 / rate`. `Nanos::MAX` for a rate of zero.
     pub fn time_for(self, bytes: Bytes) -> Nanos {
         if self.0 == 0 {
             return Nanos::MAX;
@@ -150,13 +150,13 @@ impl BitsPerSec {
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many whole bytes this rate carries in `span`: `rate * span / 8`, rounded down.
+    /// The whole bytes that this rate carries in `span`: `rate * span / 8`, rounded down.
     pub fn bytes_in(self, span: Nanos) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(span.0) / 8 / NANOS_PER_SEC;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// The rate that carries `bytes` in `span`; zero when `span` is zero.
+    /// The rate that carries `bytes` in `span`; zero if `span` is zero.
     pub fn from_bytes_over(bytes: Bytes, span: Nanos) -> Self {
         if span.0 == 0 {
             return Self::ZERO;
@@ -166,12 +166,12 @@ impl BitsPerSec {
     }
 }
 
-/// Why a quantity could not be read.
+/// The error for a quantity that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseUnitError {
-    /// What was given.
+    /// The text that was given.
     pub given: String,
-    /// What would be right.
+    /// A description of valid texts.
     pub expected: &'static str,
 }
 
@@ -183,7 +183,7 @@ impl fmt::Display for ParseUnitError {
 
 impl core::error::Error for ParseUnitError {}
 
-/// Reads `<number><suffix>` where the number may have a fraction, scaled by the suffix's factor.
+/// Parses `<number><suffix>`. The number may have a fraction, and is scaled by the suffix's factor.
 fn scaled(text: &str, suffixes: &[(&str, u64)], expected: &'static str) -> Result<u64, ParseUnitError> {
     let error = || ParseUnitError { given: text.to_owned(), expected };
     let trimmed = text.trim();
@@ -207,8 +207,8 @@ fn scaled(text: &str, suffixes: &[(&str, u64)], expected: &'static str) -> Resul
 impl FromStr for BitsPerSec {
     type Err = ParseUnitError;
 
-    /// Reads `500mbps`, `2.5gbps`, `64kbps`, `1000bps` (also `Mbit/s`-style `mbit` as tc writes it). A bare number is
-    /// refused: whether it means bits or megabits is a guess.
+    /// Parses `500mbps`, `2.5gbps`, `64kbps`, `1000bps`, and `mbit` as tc writes it. A bare number is refused, since its
+    /// unit would be a guess.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         const SUFFIXES: [(&str, u64); 10] = [
             ("bps", 1),
@@ -229,7 +229,7 @@ impl FromStr for BitsPerSec {
 impl FromStr for Nanos {
     type Err = ParseUnitError;
 
-    /// Reads `10s`, `250ms`, `50us`, `900ns`; a bare number is seconds.
+    /// Parses `10s`, `250ms`, `50us`, `900ns`; a bare number is in seconds.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         const SUFFIXES: [(&str, u64); 6] = [
             ("", 1_000_000_000),
@@ -246,7 +246,7 @@ impl FromStr for Nanos {
 impl FromStr for Bytes {
     type Err = ParseUnitError;
 
-    /// Reads `1500`, `1500b`, `16kb` (1000), `16kib` (1024), `4mb`, `4mib`.
+    /// Parses `1500`, `1500b`, `16kb` (1000), `16kib` (1024), `4mb`, `4mib`.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         const SUFFIXES: [(&str, u64); 8] = [
             ("", 1),
@@ -262,7 +262,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// Writes `value` in the largest unit that leaves at least 1, with at most three significant decimals.
+/// Writes `value` in the largest unit in which it is at least 1, with at most three significant decimals.
 fn human(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
     let (factor, unit) = units.iter().find(|(factor, _)| value >= *factor).unwrap_or(&units[units.len() - 1]);
     let scaled = value as f64 / *factor as f64;

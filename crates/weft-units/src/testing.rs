@@ -1,19 +1,19 @@
-//! How a test says that it is skipped: one way for all crates, so that skips are seen and counted.
+//! The single way in which tests of all crates report that they are skipped, so that skips are seen and counted.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// The environment variable that names a file to which [`skip`] appends its lines: cargo hides what a passing test
-/// prints, and `make test` lists them.
+/// The environment variable with the name of a file to which [`skip`] appends its lines. cargo hides the output of passing
+/// tests, so `make test` lists the file.
 pub const SKIPPED_LOG: &str = "WEFT_SKIPPED_LOG";
 
-/// Says in one line that a test is skipped, `skipped: NAME: why`, on standard output and in the file that
-/// [`SKIPPED_LOG`] names. The test then returns.
+/// Reports in one line that a test is skipped, `skipped: NAME: why`, on standard output and in the file that
+/// [`SKIPPED_LOG`] names. The test must then return.
 ///
 /// # Panics
-/// If that file cannot be written: a test must not be skipped unseen.
+/// If the file cannot be written: a test must not be skipped unseen.
 pub fn skip(test_name: &str, why: impl Display) {
     let line = skip_line(test_name, why);
     print!("{line}");
@@ -26,7 +26,7 @@ fn skip_line(test_name: &str, why: impl Display) -> String {
     format!("skipped: {test_name}: {}\n", why.to_string().replace('\n', " "))
 }
 
-/// One write, so that lines of tests that run at the same time do not mix.
+/// Appends a line in one write, so that lines of concurrent tests do not mix.
 fn append(path: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().append(true).create(true).open(path)?.write_all(line.as_bytes())
 }

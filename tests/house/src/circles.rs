@@ -1,19 +1,19 @@
-//! Circles between the modules of a crate: of two top-level modules only one may use the other, whatever is between.
+//! Circles between the modules of a crate: of two top-level modules, only one may use the other, directly or indirectly.
 
 use crate::mask::{Keep, mask, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which top-level modules of a crate each of them uses.
+/// The top-level modules that each top-level module of a crate uses.
 pub type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// The top-level module that a file of `crates/NAME/src` belongs to; none for the crate's root.
+/// The top-level module of a file of `crates/NAME/src`; `None` for the crate's root.
 pub fn module_of(path: &str) -> Option<&str> {
     let inside = path.split_once("/src/")?.1;
     let first = inside.split('/').next()?.trim_end_matches(".rs");
     (first != "lib" && first != "main").then_some(first)
 }
 
-/// The top-level modules that `source` names after `crate::`, its tests not counted. Only those of `known` are modules.
+/// The top-level modules that `source` names after `crate::`, outside its tests. Names that are not in `known` are skipped.
 pub fn used(source: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let code = mask(&without_tests(source), Keep::Code);
     let mut found = BTreeSet::new();
@@ -31,7 +31,7 @@ fn word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// The first word of each member of a group, up to the group's end.
+/// The first word of each member of a group.
 fn first_names(group: &str) -> Vec<&str> {
     let (mut depth, mut names, mut begin) = (0_usize, Vec::new(), 0);
     for (at, c) in group.char_indices() {
@@ -52,7 +52,7 @@ fn first_names(group: &str) -> Vec<&str> {
     names
 }
 
-/// A circle for each module that reaches itself, as the shortest way back.
+/// A circle for each module that reaches itself, as the shortest path back.
 pub fn circles(uses: &Uses) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = Vec::new();
     for start in uses.keys() {
@@ -63,7 +63,7 @@ pub fn circles(uses: &Uses) -> Vec<Vec<String>> {
             for way in &ways {
                 for next in uses.get(&way[way.len() - 1]).into_iter().flatten() {
                     if next == start {
-                        // Told once, by the first of its modules.
+                        // Each circle is reported once, from the first of its modules.
                         if way.iter().min() == Some(start) {
                             found.push(way.clone());
                         }

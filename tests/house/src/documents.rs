@@ -1,21 +1,21 @@
-//! Documents: the paths that they mention.
+//! The paths that documents mention.
 
 /// A path that a document mentions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mention {
     /// The line, from 1.
     pub line: usize,
-    /// The path as written, without what follows `#`.
+    /// The path as written, without the part after `#`.
     pub path: String,
-    /// Whether it counts from the document's folder, as a link does, or from the root.
+    /// Whether it is relative to the document's folder, as in a link, or to the root.
     pub relative: bool,
 }
 
-/// Folders of the repository: a word in code marks that begins with one of them is a path.
+/// Folders of the repository: a word in code marks that begins with one is a path.
 const FOLDERS: [&str; 9] =
     ["bpf/", "crates/", "docs/", "experiments/", "fuzz/", "policies/", "scripts/", "tests/", ".ci/"];
 
-/// The targets of links, and the words in code marks that are paths of the repository.
+/// The targets of links, and words in code marks that are paths of the repository.
 pub fn mentions(markdown: &str) -> Vec<Mention> {
     let mut found = Vec::new();
     for (index, line) in markdown.lines().enumerate() {

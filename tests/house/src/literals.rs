@@ -1,12 +1,12 @@
-//! Addresses of some machine in the code: IPv4, MAC and PCI.
+//! Addresses of particular machines in the code: IPv4, MAC and PCI.
 
 use crate::Finding;
 use crate::mask::{Keep, mask, without_tests};
 
-/// Networks that are nobody's and may stand in examples (RFC 5737).
+/// Networks reserved for examples (RFC 5737).
 const FOR_EXAMPLES: [&str; 3] = ["192.0.2.", "198.51.100.", "203.0.113."];
 
-/// Address literals outside comments and tests: an address belongs in a policy, an option or a testbed.
+/// Address literals outside comments and tests. An address belongs in a policy, an option or a testbed.
 pub fn addresses(source: &str) -> Vec<Finding> {
     let code = without_tests_but_strings(source);
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ pub fn addresses(source: &str) -> Vec<Finding> {
     found
 }
 
-/// Tests are found in code without strings, since strings may hold braces; and then blanked in code with strings.
+/// Finds tests in code without strings, since strings may contain braces, and then blanks them in code with strings.
 fn without_tests_but_strings(source: &str) -> String {
     let code = mask(source, Keep::Code);
     let kept = without_tests(&code);

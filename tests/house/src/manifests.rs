@@ -1,10 +1,10 @@
-//! Manifests: which crate depends on which, on what, and under which licence.
+//! Manifests: the dependencies of each crate, and its licence.
 
 use crate::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Table;
 
-/// The floors of the house, bottom up. A crate may use those of the floors below and no others.
+/// The floors of the house, bottom up. A crate may use crates of lower floors only.
 pub const FLOORS: [&[&str]; 8] = [
     &["weft-units"],
     &["weft-packet", "weft-sched", "weft-report", "weft-text"],
@@ -16,7 +16,7 @@ pub const FLOORS: [&[&str]; 8] = [
     &["weft"],
 ];
 
-/// Crates that know no operating system: state machines, whose time and input are arguments.
+/// Crates without an operating system: state machines that receive time and input as arguments.
 pub const PURE: [&str; 8] = [
     "weft-units",
     "weft-packet",
@@ -28,7 +28,7 @@ pub const PURE: [&str; 8] = [
     "weft-sim",
 ];
 
-/// Crates that ask the operating system for more than files.
+/// Crates that use the operating system for more than files.
 pub const OS_CRATES: [&str; 9] = [
     "libbpf-rs",
     "libc",
@@ -44,9 +44,9 @@ pub const OS_CRATES: [&str; 9] = [
 /// The direct dependencies of a crate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dependencies {
-    /// What it is built with: normal and build dependencies, of all targets.
+    /// Normal and build dependencies, for all targets.
     pub built: BTreeSet<String>,
-    /// What only its tests, benchmarks and examples use.
+    /// Dependencies of its tests, benchmarks and examples only.
     pub dev: BTreeSet<String>,
 }
 
@@ -72,7 +72,7 @@ fn floor(name: &str) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.contains(&name))
 }
 
-/// Dependencies of `name` on crates of its own floor or of one above, tests included.
+/// Dependencies of `name` on crates of its own floor or a higher one, including those of tests.
 pub fn above(name: &str, dependencies: &Dependencies) -> Vec<Finding> {
     let Some(own) = floor(name) else {
         return vec![Finding::at(0, format!("{name} stands on no floor; see manifests.rs"))];
@@ -84,7 +84,7 @@ pub fn above(name: &str, dependencies: &Dependencies) -> Vec<Finding> {
         .collect()
 }
 
-/// Operating-system crates among the dependencies of a crate that must know none; its tests may use them.
+/// Operating-system crates among the dependencies of a pure crate. Its tests may use them.
 pub fn impure(name: &str, dependencies: &Dependencies) -> Vec<Finding> {
     if !PURE.contains(&name) {
         return Vec::new();
@@ -102,7 +102,7 @@ pub fn allowed(list: &Table, key: &str) -> Allowed {
     lines.map(|(name, reason)| (name.clone(), reason.as_str().unwrap_or_default().to_owned())).collect()
 }
 
-/// Dependencies that are not allowed, and lines of the list that allow what is not used or give no reason.
+/// Dependencies that are not allowed, and entries of the list that are unused or lack a reason.
 pub fn not_allowed(key: &str, used: &BTreeSet<String>, allowed: &Allowed) -> Vec<Finding> {
     let outside = used.iter().filter(|name| !name.starts_with("weft-"));
     let missing = outside.filter(|name| !allowed.contains_key(*name));
@@ -114,7 +114,7 @@ pub fn not_allowed(key: &str, used: &BTreeSet<String>, allowed: &Allowed) -> Vec
     missing.chain(unused).chain(bare).map(|what| Finding::at(0, what)).collect()
 }
 
-/// A manifest whose licence is not the workspace's. `workspace` is the workspace's own, `MIT OR Apache-2.0`.
+/// A manifest whose licence differs from the workspace's, `MIT OR Apache-2.0`.
 pub fn licence(manifest: &Table) -> Option<Finding> {
     let package = manifest.get("package").or_else(|| manifest.get("workspace")?.get("package"));
     let licence = package.and_then(|p| p.get("license"));

@@ -1,15 +1,15 @@
-//! Rust source with comments, strings or tests blanked out. Lines and columns stay, so findings can name them.
+//! Rust source with comments, strings or tests blanked out. Lines and columns are kept for findings.
 
-/// What to keep of a source.
+/// The parts of a source to keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// Code only: neither comments nor what strings and characters hold.
+    /// Code only, without comments and the contents of strings and characters.
     Code,
     /// Code and strings.
     Strings,
 }
 
-/// Blanks what `keep` does not name.
+/// Blanks everything that `keep` excludes.
 pub fn mask(source: &str, keep: Keep) -> String {
     Masker { rest: source, out: String::with_capacity(source.len()), keep }.run()
 }
@@ -42,7 +42,7 @@ impl Masker<'_> {
         self.out
     }
 
-    /// Whether the last character belongs to a word: then an `r` or `b` that follows is a part of it.
+    /// Whether the last character is part of a word; an `r` or `b` after it is then part of that word.
     fn after_word(&self) -> bool {
         self.out.ends_with(|c: char| c.is_alphanumeric() || c == '_')
     }
@@ -56,7 +56,7 @@ impl Masker<'_> {
     }
 }
 
-/// Where the block comment ends that `text` begins with; they nest.
+/// The end of the block comment at the start of `text`. Block comments nest.
 fn block_comment(text: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < text.len() {
@@ -77,7 +77,7 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// Where the string ends that `text` begins with, with its prefix: `"`, `b"`, `c"`, `r#"`, `br"` and so on.
+/// The end of the string at the start of `text`, with its prefix: `"`, `b"`, `c"`, `r#"`, `br"` and so on.
 fn string(text: &str) -> Option<usize> {
     let prefix = text.find(|c| !matches!(c, 'b' | 'c' | 'r'))?;
     if prefix > 2 {
@@ -105,7 +105,7 @@ fn string(text: &str) -> Option<usize> {
     Some(text.len())
 }
 
-/// Where the character literal ends that `text` begins with. A lifetime is none.
+/// The end of the character literal at the start of `text`; `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('\'')?;
     let mut chars = inside.char_indices();
@@ -118,7 +118,7 @@ fn character(text: &str) -> Option<usize> {
     (second == '\'').then_some(at + 2)
 }
 
-/// Blanks the items that are only built for tests: what follows `#[cfg(test)]` and the like. Takes masked source.
+/// Blanks items that are built for tests only, after `#[cfg(test)]` and similar attributes. Takes masked source.
 pub fn without_tests(code: &str) -> String {
     let mut out = code.to_owned();
     let mut from = 0;
@@ -142,7 +142,7 @@ pub fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect()
 }
 
-/// Where the item ends that begins at `from`: at its `;`, or at the brace that closes its first one.
+/// The end of the item that begins at `from`: its `;`, or the brace that closes its first one.
 pub fn end_of_item(code: &str, from: usize) -> usize {
     let (mut braces, mut others) = (0_usize, 0_usize);
     for (at, c) in code[from..].char_indices() {

@@ -1,8 +1,8 @@
-//! First lines of documentation: a noun phrase or a third-person verb, as rustdoc's lists of items want them.
+//! First lines of documentation: a noun phrase or a third-person verb, as in rustdoc's lists of items.
 
 use crate::Finding;
 
-/// Words that begin a clause and not a phrase: `What a flow costs` is said as `The cost of a flow`.
+/// Words that begin a clause and not a phrase: `What a flow costs` becomes `The cost of a flow`.
 const CLAUSES: [&str; 6] = ["What", "How", "Why", "Who", "Whose", "That"];
 
 /// Documentation comments whose first line begins with a clause.

@@ -1,16 +1,16 @@
-//! Tests that are skipped in a way of their own, unseen by the count of `make test`.
+//! Tests that skip without `skip`, so that `make test` does not count them.
 
 use crate::Finding;
 use crate::mask::{Keep, mask};
 
-/// Words of a line that prints.
+/// Calls that print.
 const PRINTS: [&str; 4] = ["println!(", "print!(", "eprintln!(", "eprint!("];
-/// What tells that something is missing, so that what follows may be a test's early end.
+/// Calls that find out that something is missing, after which a test may end early.
 const MISSING: [&str; 2] = ["programs::find(", "Command::new("];
-/// How many lines an early end may be away from what was missing.
+/// The most lines between such a call and an early end.
 const NEAR: usize = 4;
 
-/// Lines of a test's source that print that something is skipped, and early ends after a program was not found, without a call of
+/// Lines of a test's source that print a skip, and early ends after a missing program, without a call of
 /// `skip`.
 pub fn ad_hoc(source: &str) -> Vec<Finding> {
     let (code, strings) = (mask(source, Keep::Code), mask(source, Keep::Strings));
@@ -39,7 +39,7 @@ pub fn ad_hoc(source: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line leaves a test or goes on with its next case.
+/// Whether a line ends a test or continues with its next case.
 fn ends_early(line: &str) -> bool {
     let line = line.trim();
     ["return;", "return };", "{ return }", "continue;", "continue };"].iter().any(|end| line.ends_with(end))

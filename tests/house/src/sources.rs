@@ -1,14 +1,14 @@
-//! Form of the sources: module comments, lengths, marks of unfinished work.
+//! The form of sources: module comments, lengths, marks of unfinished work.
 
 use crate::Finding;
 use crate::mask::{Keep, end_of_item, mask, without_tests};
 
-/// Most lines of a function.
+/// The most lines of a function.
 pub const FUNCTION_LINES_MAX: usize = 70;
-/// Most lines of a source file, its tests not counted.
+/// The most lines of a source file without its tests.
 pub const FILE_LINES_MAX: usize = 500;
 
-/// A module begins with a `//!` comment that says what it is.
+/// Reports a file that does not begin with a `//!` comment.
 pub fn module_comment(source: &str) -> Option<Finding> {
     let first = source.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
     match first {
@@ -17,7 +17,7 @@ pub fn module_comment(source: &str) -> Option<Finding> {
     }
 }
 
-/// A function: its name, its first line and how many it has.
+/// A function: its name, its first line and its length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
     /// Its name.
@@ -28,7 +28,7 @@ pub struct Function {
     pub lines: usize,
 }
 
-/// The functions with a body, tests left out.
+/// The functions with a body, without tests.
 pub fn functions(source: &str) -> Vec<Function> {
     let code = without_tests(&mask(source, Keep::Code));
     let mut found = Vec::new();
@@ -49,7 +49,7 @@ pub fn functions(source: &str) -> Vec<Function> {
     found
 }
 
-/// Functions longer than [`FUNCTION_LINES_MAX`] that are not named in `excepted`.
+/// Functions longer than [`FUNCTION_LINES_MAX`] that `excepted` does not name.
 pub fn long_functions(source: &str, excepted: &[&str]) -> Vec<Finding> {
     let long = |f: &Function| f.lines > FUNCTION_LINES_MAX && !excepted.contains(&f.name.as_str());
     let what = |f: Function| {
@@ -59,9 +59,9 @@ pub fn long_functions(source: &str, excepted: &[&str]) -> Vec<Finding> {
     functions(source).into_iter().filter(long).map(what).collect()
 }
 
-/// A file longer than [`FILE_LINES_MAX`], its tests not counted.
+/// Reports a file longer than [`FILE_LINES_MAX`] without its tests.
 pub fn long_file(source: &str) -> Option<Finding> {
-    // Blanked tests leave empty lines; comments count, so they are not blanked first.
+    // Blanked tests leave empty lines. Comments count, so they are not blanked first.
     let code = mask(source, Keep::Code);
     let kept = without_tests(&code);
     let in_tests = code.lines().zip(kept.lines()).filter(|(before, after)| before != after).count();
@@ -70,11 +70,11 @@ pub fn long_file(source: &str) -> Option<Finding> {
         .then(|| Finding::at(0, format!("has {lines} lines without its tests; at most {FILE_LINES_MAX}")))
 }
 
-/// What a finished text does not hold. In two halves, so that this file does not hold them either.
+/// Marks that finished text does not contain. Each is in two halves, so that this file does not contain them either.
 const MARKS: [[&str; 2]; 5] =
     [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["unimple", "mented!"], ["to", "do!"]];
 
-/// Marks of unfinished work, as words of their own.
+/// Marks of unfinished work, as whole words.
 pub fn unfinished(text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for mark in MARKS.map(|halves| halves.concat()) {

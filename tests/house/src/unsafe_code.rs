@@ -1,19 +1,19 @@
-//! Unsafe code: only in listed files, and each use with its reason beside it.
+//! Unsafe code: only in listed files, with a reason at each use.
 
 use crate::Finding;
 use crate::mask::{Keep, mask};
 
-/// How many lines above an `unsafe` its reason may begin.
+/// The most lines between the start of a reason and its `unsafe`.
 const REASON_LINES_MAX: usize = 8;
 
-/// The lines with an `unsafe`, from 1.
+/// The lines that contain `unsafe`, from 1.
 pub fn uses(source: &str) -> Vec<usize> {
     let code = mask(source, Keep::Code);
     let word = |line: &str| crate::mask::words(line).contains(&"unsafe");
     code.lines().enumerate().filter(|(_, line)| word(line)).map(|(index, _)| index + 1).collect()
 }
 
-/// Uses without a `SAFETY:` comment, or `# Safety` in the documentation, in the lines above or the same line.
+/// Uses without a `SAFETY:` comment or a `# Safety` section on the same line or in the lines above.
 pub fn unexplained(source: &str) -> Vec<Finding> {
     let lines: Vec<&str> = source.lines().collect();
     let explained = |line: usize| {

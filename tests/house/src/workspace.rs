@@ -8,11 +8,11 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// Folders that hold no sources of ours.
+/// Folders without sources of the workspace.
 const SKIPPED: [&str; 4] = ["target", ".git", "corpus", "artifacts"];
 
-/// All files below `folder` of the root whose name ends in `ending`, as paths from the root, sorted. None if there is no
-/// such folder.
+/// All files below `folder` whose names end in `ending`, as sorted paths from the root. Empty if the folder does not
+/// exist.
 pub fn files(folder: &str, ending: &str) -> Vec<String> {
     let (root, mut found) = (root(), Vec::new());
     let mut folders = vec![root.join(folder)];
@@ -31,15 +31,15 @@ pub fn files(folder: &str, ending: &str) -> Vec<String> {
     found
 }
 
-/// The text of a file, named from the root.
+/// The text of a file, at a path from the root.
 ///
 /// # Panics
-/// If there is no such file.
+/// If the file does not exist.
 pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Whether a source is built for tests only: a file of `tests`, `benches` or `examples`, or one named so.
+/// Whether a source is built for tests only: a file below `tests`, `benches` or `examples`, or with such a name.
 pub fn is_for_tests(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     parts
@@ -47,7 +47,7 @@ pub fn is_for_tests(path: &str) -> bool {
         .any(|part| ["tests", "benches", "examples", "tests.rs", "testing.rs", "testbed.rs"].contains(part))
 }
 
-/// The files of the modules that the source at `path` declares for tests only: `#[cfg(test)] mod NAME;`.
+/// The files of modules that the source at `path` declares for tests only: `#[cfg(test)] mod NAME;`.
 pub fn test_modules(path: &str, source: &str) -> Vec<String> {
     let code = mask(source, Keep::Code);
     let folder = path.trim_end_matches("/mod.rs").trim_end_matches("/lib.rs").trim_end_matches(".rs");

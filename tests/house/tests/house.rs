@@ -1,5 +1,5 @@
-//! The rules of the house, over all files of the repository. `exceptions.toml` and `allowed.toml` beside this crate's
-//! manifest say what may differ, each with its reason.
+//! The rules of the house, applied to all files of the repository. `exceptions.toml` and `allowed.toml`, beside this crate's
+//! manifest, list the exceptions, each with its reason.
 
 use house::circles::{Uses, circles, module_of, used};
 use house::documents::mentions;
@@ -32,7 +32,7 @@ fn table(path: &str) -> Table {
     read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A list of `exceptions.toml`: what is excepted, with the reason.
+/// A list of `exceptions.toml`: each exception with its reason.
 fn exceptions(list: &str) -> BTreeMap<String, String> {
     let reasons = manifests::allowed(&table("tests/house/exceptions.toml"), list);
     for (name, reason) in &reasons {
@@ -63,7 +63,7 @@ fn all_sources() -> Vec<String> {
     found
 }
 
-/// Sources that the command is built from.
+/// The sources from which the command is built.
 fn product_sources() -> Vec<String> {
     let mut product = all_sources();
     product.retain(|path| path.starts_with("crates/") && !is_for_tests(path));
@@ -82,7 +82,7 @@ fn each_crate_uses_only_floors_below() {
     none("floors of the house (docs/architecture.md)", findings.collect());
 }
 
-/// All crates of the workspace that `name` is built with.
+/// All crates of the workspace on which `name` depends.
 fn built_with(name: &str) -> BTreeSet<String> {
     let crates: BTreeMap<_, _> = crates().into_iter().collect();
     let (mut found, mut next) = (BTreeSet::new(), vec![name.to_owned()]);
@@ -249,7 +249,7 @@ fn skipped_tests_are_counted() {
     none("skips", each(&tests, |_, source| skips::ad_hoc(source)));
 }
 
-/// What the scripts build is what `Cargo.lock` says.
+/// Scripts build with the versions in `Cargo.lock`.
 #[test]
 fn cargo_is_locked_wherever_it_builds() {
     let files = [files("scripts", ""), files(".ci", ""), vec!["Makefile".to_owned()]].concat();
@@ -274,13 +274,13 @@ fn cargo_is_locked_wherever_it_builds() {
 fn the_toolchain_file_agrees_with_the_manifest() {
     let file = table("rust-toolchain.toml");
     let toolchain = &file["toolchain"];
-    // A fixed release would be fetched where a later one is installed.
+    // A fixed release would be downloaded even if a later one is installed.
     assert_eq!(toolchain["channel"].as_str(), Some("stable"));
     let components = toolchain["components"].as_array().expect("components");
     assert!(["rustfmt", "clippy"].iter().all(|name| components.iter().any(|c| c.as_str() == Some(name))));
 }
 
-/// `make audit` runs cargo-deny over it; here it is only read.
+/// `make audit` runs cargo-deny with these rules; this test only parses them.
 #[test]
 fn the_rules_for_dependencies_can_be_read() {
     let deny = table("deny.toml");
@@ -296,8 +296,8 @@ fn the_rules_for_dependencies_can_be_read() {
     assert_eq!(deny["advisories"]["yanked"].as_str(), Some("deny"));
 }
 
-/// The fuzz targets are outside the workspace, and a nightly compiler builds them. That what they call exists is checked
-/// here: by the compiler, and by the text of each target.
+/// The fuzz targets are outside the workspace and need a nightly compiler. This test checks that the functions that they call
+/// exist: by the compiler, and by the text of each target.
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));

@@ -1,15 +1,15 @@
-//! The layout of the structures that programs and this process share, by the object's own type information (BTF): what tests hold both
-//! languages together with.
+//! The layout of structures that programs and this process share, read from the object's type information (BTF). Tests
+//! compare it with the Rust types.
 
 use super::{BpfError, failed};
 use libbpf_rs::btf::types::{MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, HasSize};
 use std::collections::BTreeMap;
 
-/// A structure: its size and where its fields begin, in bytes.
+/// A structure: its size and the offsets of its fields, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StructLayout {
-    /// Bytes of the whole.
+    /// The size of the structure.
     pub size: usize,
     /// The offset of each named field.
     pub offsets: BTreeMap<String, usize>,
@@ -19,7 +19,7 @@ impl StructLayout {
     /// The structure `name` of the object `image`, a compiled eBPF file.
     ///
     /// # Errors
-    /// When the object has no type information, or no such structure.
+    /// If the object has no type information, or no such structure.
     pub fn of(image: &[u8], name: &str) -> Result<Self, BpfError> {
         let missing = || BpfError::Absent { what: "structure", name: name.to_owned() };
         let types = Btf::from_raw("layout", image).map_err(|e| failed("read types of", name, e))?;
@@ -36,7 +36,7 @@ impl StructLayout {
         Ok(Self { size: found.size(), offsets: found.iter().filter_map(field).collect() })
     }
 
-    /// Where a field begins.
+    /// The offset of a field; `None` if it does not exist.
     pub fn offset(&self, field: &str) -> Option<usize> {
         self.offsets.get(field).copied()
     }

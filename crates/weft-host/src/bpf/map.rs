@@ -1,4 +1,4 @@
-//! Maps of any process: by number or where they are pinned.
+//! Maps of any process, opened by id or by the path at which they are pinned.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -17,49 +17,49 @@ pub struct MapFd {
 }
 
 impl MapFd {
-    /// `object` names the map in errors.
+    /// A handle under the name `object`, which errors use.
     pub(super) fn new(handle: MapHandle, object: &str) -> Result<Self, BpfError> {
         let info = MapInfo::new(handle.as_fd()).map_err(|e| refused("look at map", object, e))?.info;
         Ok(Self { handle, id: info.id, kind: info.type_, flags: info.map_flags })
     }
 
-    /// The map that the kernel numbers `id`, whoever made it (`BPF_MAP_GET_FD_BY_ID`).
+    /// The map with kernel id `id`, from any process (`BPF_MAP_GET_FD_BY_ID`).
     ///
     /// # Errors
-    /// When there is no such map, or rights are missing (CAP_SYS_ADMIN).
+    /// If there is no such map, or CAP_SYS_ADMIN is missing.
     pub fn by_id(id: u32) -> Result<Self, BpfError> {
         let object = id.to_string();
         let handle = MapHandle::from_map_id(id).map_err(|e| refused("open map number", &object, e))?;
         Self::new(handle, &object)
     }
 
-    /// The map that is pinned at `path`.
+    /// The map pinned at `path`.
     ///
     /// # Errors
-    /// When nothing is pinned there, or something that is no map.
+    /// If nothing is pinned there, or the pinned object is not a map.
     pub fn pinned(path: &Path) -> Result<Self, BpfError> {
         let object = path.display().to_string();
         let fd = super::program::open_pinned("map", path)?;
         let info = MapInfo::new(fd.as_fd()).map_err(|e| refused("look at map", &object, e))?.info;
-        // A handle is made from a number or a path only; the number is that of the map just opened, which is held.
+        // libbpf makes a handle from an id or a path only. The id stays valid, since the map is held open.
         let handle = MapHandle::from_map_id(info.id).map_err(|e| refused("open map number", &object, e))?;
         Self::new(handle, &object)
     }
 
-    /// Pins the map at `path` in a bpf file system: it outlives this process, until the file is removed.
+    /// Pins the map at `path` in a bpf file system. It outlives this process until the file is removed.
     ///
     /// # Errors
-    /// When the file exists, is in no bpf file system, or rights are missing.
+    /// If the file exists, the path is not in a bpf file system, or capabilities are missing.
     pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
         super::program::pin("pin map at", self.handle.as_fd(), path)
     }
 
-    /// The number by which the kernel knows the map.
+    /// The kernel's id of the map.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Its name, as the kernel keeps it: at most 15 bytes.
+    /// Its name as the kernel stores it: at most 15 bytes.
     pub fn name(&self) -> String {
         self.handle.name().to_string_lossy().into_owned()
     }
@@ -84,15 +84,15 @@ impl MapFd {
         self.handle.value_size()
     }
 
-    /// How many elements it can have.
+    /// The most elements that it can have.
     pub fn max_entries(&self) -> u32 {
         self.handle.max_entries()
     }
 
-    /// The map's value as shared memory: of an mmapable array, or the global variables of an object.
+    /// The map's value as shared memory: an mmapable array, or the global variables of an object.
     ///
     /// # Errors
-    /// When its value is not as large as `T`, or it cannot be mapped.
+    /// If its value differs in size from `T`, or it cannot be mapped.
     pub fn shared<T: SharedLayout>(&self) -> Result<SharedValue<T>, BpfError> {
         if self.value_size() as usize != size_of::<T>() {
             return Err(BpfError::Absent { what: "map", name: self.name() });
@@ -100,10 +100,10 @@ impl MapFd {
         SharedValue::map(&self.name(), self.handle.as_fd())
     }
 
-    /// The value of an element, if there is one.
+    /// The value of an element, if the element exists.
     ///
     /// # Errors
-    /// When the key has another size or the kernel refuses.
+    /// If the key has the wrong size or the kernel refuses the lookup.
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, BpfError> {
         self.handle.lookup(key, MapFlags::ANY).map_err(|e| refused("read map", &self.name(), e))
     }
@@ -111,15 +111,15 @@ impl MapFd {
     /// Writes an element.
     ///
     /// # Errors
-    /// When key or value have another size, the map is full, or the kernel refuses.
+    /// If key or value have the wrong size, the map is full, or the kernel refuses the update.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
         self.handle.update(key, value, MapFlags::ANY).map_err(|e| refused("write map", &self.name(), e))
     }
 
-    /// A second handle, with which a hash map is tidied.
+    /// A second handle, through which entries of a hash map are expired.
     ///
     /// # Errors
-    /// When its descriptor cannot be duplicated.
+    /// If its descriptor cannot be duplicated.
     pub fn table(&self) -> Result<Table, BpfError> {
         let handle =
             MapHandle::try_from(&self.handle).map_err(|e| refused("duplicate map", &self.name(), e))?;

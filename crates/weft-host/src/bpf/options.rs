@@ -1,21 +1,21 @@
-//! Loading an object with maps of others in the place of its own, and without some of its programs.
+//! Loading an object with other maps in place of its own, and without some of its programs.
 
 use libbpf_rs::{MapType, ObjectBuilder, OpenMapMut, OpenObject};
 
 use super::{BpfError, MapFd, Object, failed, quiet, refused};
 
-/// How an object is loaded.
+/// Options for loading an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectOptions<'a> {
-    /// What errors call the object.
+    /// The object's name in errors.
     pub name: &'a str,
-    /// Its read-only data, from the beginning; none leaves it as it was compiled.
+    /// Its read-only data; `None` keeps the compiled values.
     pub rodata: Option<&'a [u8]>,
-    /// Maps to use in place of the object's own maps of these names.
+    /// Maps that replace the object's own maps of these names.
     pub reuse: &'a [(&'a str, &'a MapFd)],
-    /// Programs that are not loaded: the kernel need not be able to run them.
+    /// Programs that are not loaded; the kernel need not support them.
     pub skip: &'a [&'a str],
-    /// Sizes, in elements, to give to maps of these names.
+    /// New sizes, in elements, of the maps of these names.
     pub sizes: &'a [(&'a str, u32)],
 }
 
@@ -23,9 +23,8 @@ impl Object {
     /// Loads an object file's image.
     ///
     /// # Errors
-    /// When the kernel refuses the object (no rights, too old), the image has no read-only data of that size or no such map or
-    /// program as the options name, or a map to be used in place of its own differs from it in type, key size, value size
-    /// or flags.
+    /// If the kernel refuses the object (missing capabilities, kernel too old), the image lacks read-only data of that size or
+    /// a map or program that the options name, or a replacement map differs in type, key size, value size or flags.
     pub fn load_with(image: &[u8], options: &ObjectOptions<'_>) -> Result<Self, BpfError> {
         quiet();
         let name = options.name;
@@ -76,7 +75,8 @@ fn find_map<'o>(open: &'o mut OpenObject, name: &str) -> Result<OpenMapMut<'o>, 
         .ok_or_else(|| BpfError::Absent { what: "map", name: name.to_owned() })
 }
 
-/// `bpf_map__reuse_fd` takes whatever map it is given; the program would then read values of another layout.
+/// Checks a replacement map and uses it. `bpf_map__reuse_fd` accepts any map, and the program would then read values of another
+/// layout.
 fn reuse(mut map: OpenMapMut<'_>, name: &str, with: &MapFd) -> Result<(), BpfError> {
     let differs = |what, found, expected| -> Result<(), BpfError> {
         if found == expected {
@@ -91,7 +91,7 @@ fn reuse(mut map: OpenMapMut<'_>, name: &str, with: &MapFd) -> Result<(), BpfErr
     map.reuse_fd(with.as_fd()).map_err(|e| refused("use another map in place of", name, e))
 }
 
-/// The type of an open map, which `libbpf_rs` has no reader for.
+/// The type of an open map. `libbpf_rs` has no accessor for it.
 fn map_type(map: &OpenMapMut<'_>) -> u32 {
     use libbpf_rs::AsRawLibbpf;
     // SAFETY: the pointer is that of an open object's map, which `map` borrows.

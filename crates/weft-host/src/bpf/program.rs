@@ -1,4 +1,4 @@
-//! Programs of any process: what the kernel says of them, which maps they use, pinning.
+//! Programs of any process: the kernel's information about them, their maps, and pinning.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -26,38 +26,38 @@ impl ProgramFd {
         Ok(Self { fd, id })
     }
 
-    /// The program that the kernel numbers `id`, whoever loaded it (`BPF_PROG_GET_FD_BY_ID`).
+    /// The program with kernel id `id`, from any process (`BPF_PROG_GET_FD_BY_ID`).
     ///
     /// # Errors
-    /// When there is no such program, or rights are missing (CAP_SYS_ADMIN).
+    /// If there is no such program, or CAP_SYS_ADMIN is missing.
     pub fn by_id(id: u32) -> Result<Self, BpfError> {
         let fd = libbpf_rs::Program::fd_from_id(id)
             .map_err(|e| refused("open program number", &id.to_string(), e))?;
         Ok(Self { fd, id })
     }
 
-    /// The program that is pinned at `path`.
+    /// The program pinned at `path`.
     ///
     /// # Errors
-    /// When nothing is pinned there, or something that is no program.
+    /// If nothing is pinned there, or the pinned object is not a program.
     pub fn pinned(path: &Path) -> Result<Self, BpfError> {
         let object = path.display().to_string();
         let fd = open_pinned("program", path)?;
         Self::of(fd.as_fd(), &object)
     }
 
-    /// Pins the program at `path` in a bpf file system: it outlives this process, until the file is removed.
+    /// Pins the program at `path` in a bpf file system. It outlives this process until the file is removed.
     ///
     /// # Errors
-    /// When the file exists, is in no bpf file system, or rights are missing.
+    /// If the file exists, the path is not in a bpf file system, or capabilities are missing.
     pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
         pin("pin program at", self.fd.as_fd(), path)
     }
 
-    /// Runs the program once, in the calling thread, on `context`, which it may change: a program of type `syscall`.
+    /// Runs a program of type `syscall` once in the calling thread. The program may change `context`.
     ///
     /// # Errors
-    /// When it is of another type, or the kernel refuses to run it.
+    /// If it has another type, or the kernel refuses to run it.
     pub fn run(&self, context: &mut [u8]) -> Result<u32, BpfError> {
         let mut options = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
@@ -75,7 +75,7 @@ impl ProgramFd {
         Ok(options.retval)
     }
 
-    /// The number by which the kernel knows the program.
+    /// The kernel's id of the program.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -86,25 +86,25 @@ impl ProgramFd {
     }
 }
 
-/// What the kernel says of a program.
+/// The kernel's information about a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// Its name, as the kernel keeps it: at most 15 bytes.
+    /// Its name as the kernel stores it: at most 15 bytes.
     pub name: String,
     /// The hash of its instructions.
     pub tag: [u8; 8],
-    /// Its runs and the time that they took; zeros while statistics are off (`kernel.bpf_stats_enabled`).
+    /// The number and time of its runs; zero while statistics are off (`kernel.bpf_stats_enabled`).
     pub stats: RunStats,
-    /// How often it was not run because it was running on the same CPU already (tracing programs only).
+    /// Runs that were skipped because the program was already running on the same CPU (tracing programs only).
     pub recursion_misses: u64,
 }
 
-/// What the kernel says of the program that it numbers `id`.
+/// The kernel's information about the program with id `id`.
 ///
 /// # Errors
-/// When there is no such program, or rights are missing (CAP_SYS_ADMIN).
+/// If there is no such program, or CAP_SYS_ADMIN is missing.
 pub fn program_info(id: u32) -> Result<ProgramInfo, BpfError> {
     let program = ProgramFd::by_id(id)?;
     let info = info(&program, &mut [])?;
@@ -118,28 +118,28 @@ pub fn program_info(id: u32) -> Result<ProgramInfo, BpfError> {
     })
 }
 
-/// The numbers of the loaded programs, whoever loaded them, that the kernel knows by `name` (at most 15 bytes of it). None
-/// without the right to ask (CAP_SYS_ADMIN).
+/// The ids of the loaded programs with the kernel name `name` (its first 15 bytes), from any process. Empty without
+/// CAP_SYS_ADMIN.
 pub fn programs_named(name: &str) -> Vec<u32> {
     let named = |info: &libbpf_rs::query::ProgramInfo| info.name == name;
     ProgInfoIter::default().filter(named).map(|info| info.id).collect()
 }
 
-/// The maps that the program numbered `id` uses: their numbers, for [`MapFd::by_id`], and their names.
+/// The maps of the program with id `id`: their ids, for [`MapFd::by_id`], and their names.
 ///
 /// # Errors
-/// When there is no such program, or rights are missing (CAP_SYS_ADMIN).
+/// If there is no such program, or CAP_SYS_ADMIN is missing.
 pub fn program_maps(id: u32) -> Result<Vec<(u32, String)>, BpfError> {
     let program = ProgramFd::by_id(id)?;
     let count = info(&program, &mut [])?.nr_map_ids as usize;
-    // A program's maps are fixed once it is loaded.
+    // The maps of a program do not change once it is loaded.
     let mut ids = vec![0; count];
     let written = info(&program, &mut ids)?.nr_map_ids as usize;
     ids.truncate(written);
     ids.into_iter().map(|map| Ok((map, MapFd::by_id(map)?.name()))).collect()
 }
 
-/// Reads `struct bpf_prog_info`; the maps' numbers are written to `maps`.
+/// Reads `struct bpf_prog_info`, and writes the ids of the maps to `maps`.
 fn info(program: &ProgramFd, maps: &mut [u32]) -> Result<bpf_prog_info, BpfError> {
     let mut info = bpf_prog_info {
         nr_map_ids: maps.len() as u32,
@@ -172,20 +172,20 @@ pub(super) fn pin(step: &'static str, fd: BorrowedFd<'_>, path: &Path) -> Result
     }
 }
 
-/// Opens what is pinned at `path` if it is a `what`: "map", "program" or "link". The kernel opens whatever is there and
-/// answers questions about one kind as if they were about the other; which kind it is only the descriptor's own name says
+/// Opens the object pinned at `path` if it is a `what`: "map", "program" or "link". The kernel opens an object of any kind,
+/// and answers queries for another kind with wrong data. Only the descriptor's own name tells the kind
 /// (`anon_inode_getfd` in kernel/bpf/syscall.c).
 pub(super) fn open_pinned(what: &'static str, path: &Path) -> Result<OwnedFd, BpfError> {
     let (name, object) = (file_name(path)?, path.display().to_string());
     // SAFETY: the path is a zero-terminated string that is live for the call.
     let fd = unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) };
     if fd < 0 {
-        return Err(refused("open what is pinned at", &object, std::io::Error::last_os_error().into()));
+        return Err(refused("open the object pinned at", &object, std::io::Error::last_os_error().into()));
     }
     // SAFETY: the call has just returned this new descriptor, which nobody else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let kind = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-        .map_err(|e| refused("look at what is pinned at", &object, e.into()))?;
+        .map_err(|e| refused("query the object pinned at", &object, e.into()))?;
     let expected = match what {
         "map" => "anon_inode:bpf-map",
         "program" => "anon_inode:bpf-prog",

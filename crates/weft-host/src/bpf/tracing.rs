@@ -1,4 +1,4 @@
-//! Programs inside the kernel's own functions (fentry, BTF tracepoints), and iterators over what the kernel keeps.
+//! Programs attached to functions of the kernel (fentry, BTF tracepoints), and iterators over kernel objects.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -8,47 +8,47 @@ use libbpf_rs::{Iter, Link};
 
 use super::{BpfError, MapFd, Object, failed, refused};
 
-/// A program attached inside the kernel. It is detached when the value is dropped, unless it is pinned.
+/// A program attached inside the kernel. It is detached on drop, unless it is pinned.
 #[derive(Debug)]
 pub struct TracingLink {
     link: Link,
 }
 
 impl TracingLink {
-    /// The link that is pinned at `path`.
+    /// The link pinned at `path`.
     ///
     /// # Errors
-    /// When nothing is pinned there, or something that is no link.
+    /// If nothing is pinned there, or the pinned object is not a link.
     pub fn pinned(path: &Path) -> Result<Self, BpfError> {
         drop(super::program::open_pinned("link", path)?);
         let link = Link::open(path)
-            .map_err(|e| refused("open what is pinned at", &path.display().to_string(), e))?;
+            .map_err(|e| refused("open the object pinned at", &path.display().to_string(), e))?;
         Ok(Self { link })
     }
 
-    /// Pins the link at `path` in a bpf file system: the program stays attached when this process ends, until the file is
+    /// Pins the link at `path` in a bpf file system. The program stays attached after this process ends, until the file is
     /// removed.
     ///
     /// # Errors
-    /// When the file exists, is in no bpf file system, or rights are missing.
+    /// If the file exists, the path is not in a bpf file system, or capabilities are missing.
     pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
         super::program::pin("pin link at", self.link.as_fd(), path)
     }
 
-    /// The number of the program that is attached, for [`program_info`](super::program_info).
+    /// The id of the attached program, for [`program_info`](super::program_info).
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses the query.
     pub fn program_id(&self) -> Result<u32, BpfError> {
         self.link.info().map(|info| info.prog_id).map_err(|e| refused("query link of", "a program", e))
     }
 }
 
 impl Object {
-    /// Attaches the tracing program `name` (sections `tp_btf/...`, `fentry/...`, `fexit/...`) to what its section names.
+    /// Attaches the tracing program `name` (sections `tp_btf/...`, `fentry/...`, `fexit/...`) to the target that its section names.
     ///
     /// # Errors
-    /// When there is no such program, it is of another type, or the kernel refuses it.
+    /// If the program is missing, has another type, or the kernel refuses it.
     pub fn attach_tracing(&self, name: &str) -> Result<TracingLink, BpfError> {
         let link = self
             .programs_mut(name)?
@@ -57,11 +57,11 @@ impl Object {
         Ok(TracingLink { link })
     }
 
-    /// Runs the iterator program `name` (a section such as `iter/bpf_sk_storage_map`) over all elements of `map`; returns what
-    /// it wrote with `bpf_seq_write`.
+    /// Runs the iterator program `name` (a section such as `iter/bpf_sk_storage_map`) over all elements of `map`. Returns its
+    /// output from `bpf_seq_write`.
     ///
     /// # Errors
-    /// When there is no such program, it iterates over something else, or the kernel refuses it.
+    /// If the program is missing, iterates over other objects, or the kernel refuses it.
     pub fn iterate(&self, name: &str, map: &MapFd) -> Result<Vec<u8>, BpfError> {
         let link = self
             .programs_mut(name)?
@@ -79,8 +79,8 @@ impl Object {
     }
 }
 
-/// Reads to the end. `bpf_seq_read` (kernel/bpf/bpf_iter.c) answers EAGAIN when it has passed over very many elements without
-/// output; the next read goes on from there.
+/// Reads to the end. `bpf_seq_read` (kernel/bpf/bpf_iter.c) returns EAGAIN after many elements without output; the next read
+/// continues there.
 fn read_all(mut from: impl Read) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     let mut buffer = vec![0; 64 << 10];

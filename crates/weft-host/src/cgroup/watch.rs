@@ -1,4 +1,4 @@
-//! Cgroups that come, go and come again under the same path, as those of services do.
+//! Cgroups that are removed and made again under the same path, as those of services are.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::{Hierarchy, Place};
 
-/// Where the cgroups of a list of paths are, kept up to date: the directories above them are watched, and all paths are looked
-/// up again at every [`look`](Watch::look), whatever the watch has said.
+/// The places of the cgroups at a list of paths, kept current. inotify watches the directories above them; each
+/// [`look`](Watch::look) reads all paths again, independent of the events.
 ///
 /// ```no_run
 /// use core::time::Duration;
@@ -27,12 +27,12 @@ pub struct Watch {
     hierarchy: Option<Hierarchy>,
     paths: Vec<String>,
     places: Vec<Option<Place>>,
-    /// An inotify descriptor; without one, only the regular look finds changes.
+    /// An inotify descriptor; without it, only the periodic reads find changes.
     events: Option<OwnedFd>,
 }
 
 impl Watch {
-    /// Watches `paths`, which count from the root of the hierarchy whether or not they begin with a slash, and looks them up.
+    /// Watches `paths`, which start at the root of the hierarchy with or without a leading slash, and reads their places.
     pub fn new(paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let paths: Vec<String> =
             paths.into_iter().map(|path| path.into().trim_start_matches('/').to_owned()).collect();
@@ -43,17 +43,17 @@ impl Watch {
         watch
     }
 
-    /// Where the cgroups are, in the order of the paths; `None` for one that does not exist.
+    /// The places of the cgroups, in the order of the paths; `None` for a missing one.
     pub fn places(&self) -> &[Option<Place>] {
         &self.places
     }
 
-    /// Whether there is a hierarchy at all.
+    /// Whether the host has a cgroup2 hierarchy.
     pub fn has_hierarchy(&self) -> bool {
         self.hierarchy.is_some()
     }
 
-    /// Looks all paths up again; returns the numbers of those that are elsewhere now.
+    /// Reads all paths again; returns the indices of those whose place has changed.
     pub fn look(&mut self) -> Vec<usize> {
         if self.paths.is_empty() {
             return Vec::new();
@@ -65,7 +65,7 @@ impl Watch {
         let Some(hierarchy) = &self.hierarchy else { return Vec::new() };
         if let Some(events) = &self.events {
             drain(events);
-            // Before the look: what is made between the two is told of.
+            // Before the paths are read, so that a change in between causes an event.
             self.paths.iter().for_each(|path| watch_above(events, hierarchy, path));
         }
         let mut changed = Vec::new();
@@ -92,13 +92,13 @@ impl Watch {
     }
 }
 
-/// Takes the events away: that there were some is all that counts.
+/// Discards the events: only their existence matters.
 fn drain(events: &OwnedFd) {
     let mut buffer = [0_u8; 4096];
     while rustix::io::read(events, &mut buffer).is_ok_and(|n| n > 0) {}
 }
 
-/// Watches the directories above `path` as far as they exist. One that is watched already stays so.
+/// Watches the existing directories above `path`. Watching one again has no effect.
 fn watch_above(events: &OwnedFd, hierarchy: &Hierarchy, path: &str) {
     let mut at: PathBuf = hierarchy.mount_point().to_owned();
     let flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR;
@@ -159,7 +159,7 @@ mod tests {
         let root = std::fs::metadata(hierarchy.mount_point()).expect("root");
         let seen = std::os::unix::fs::MetadataExt::ino(&root) == super::super::ROOT_INODE;
         assert_eq!(inner.place().expect("place").level, seen.then_some(2));
-        // Seen from below, as a cgroup namespace shows it, the depth is not known.
+        // In a cgroup namespace, the depth is unknown.
         let below = Hierarchy { mount: outer.path().to_owned() };
         let place = below.place("inner").expect("there");
         assert_eq!((place.id, place.level), (inner.id().expect("id"), None));

@@ -8,7 +8,7 @@ use crate::cgroup::Hierarchy;
 use crate::sysctl::release;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// The type that the kernel makes for qdiscs written in eBPF; it is in BTF exactly if CONFIG_NET_SCH_BPF is set.
+/// The type that the kernel creates for eBPF qdiscs; present in BTF if and only if CONFIG_NET_SCH_BPF is set.
 const BPF_QDISC_TYPE: &[u8] = b"\0bpf_struct_ops_Qdisc_ops\0";
 
 pub(super) fn survey() -> Vec<Facility> {

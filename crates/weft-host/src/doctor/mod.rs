@@ -1,7 +1,7 @@
-//! What this host offers, what is missing, and what each thing would bring.
+//! A survey of the host: available features, missing features, and the use of each.
 //!
-//! Everything is found out by looking or by trying, in a scratch namespace that is gone afterwards. It works without
-//! any rights too: what could then not be tried is reported missing, with the reason.
+//! Each feature is found by reading the system or by trying it, in a scratch namespace that is removed afterwards. The survey
+//! also works without capabilities: features that cannot be tried are then reported missing, with the reason.
 
 mod kernel;
 mod network;
@@ -12,37 +12,37 @@ use crate::programs;
 use crate::rights;
 use rustix::thread::CapabilitySet;
 
-/// Something of the host that weftline can use.
+/// A feature of the host that weftline can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facility {
     /// A stable name, for scripts: "macvtap", "program.iperf3".
     pub id: &'static str,
-    /// What it is, for people.
+    /// Its title, for people.
     pub title: &'static str,
-    /// Whether it is there.
+    /// Whether it is available.
     pub state: State,
-    /// What it brings, or would bring.
+    /// Its use.
     pub brings: &'static str,
-    /// How to get it where it is missing.
+    /// The way to enable it if it is missing.
     pub remedy: &'static str,
 }
 
-/// Whether a facility is there.
+/// The availability of a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is there and worked where it was tried; a text says more, or is empty.
+    /// It is available, and worked where it was tried. The text has details and may be empty.
     Present(String),
-    /// It is there, but not all of it.
+    /// It is available in part.
     Limited(String),
-    /// It is not there, or could not be tried, for this reason.
+    /// It is missing or could not be tried, for this reason.
     Missing(String),
 }
 
 impl State {
-    /// Present, with nothing more to say.
+    /// Available, without details.
     pub const PRESENT: State = State::Present(String::new());
 
-    /// True unless it is missing.
+    /// Whether it is at least partly available.
     pub fn usable(&self) -> bool {
         !matches!(self, State::Missing(_))
     }
@@ -66,7 +66,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Looks at everything. Takes a few tens of milliseconds and never fails.
+/// Surveys the host. Takes a few tens of milliseconds and never fails.
 pub fn survey() -> Vec<Facility> {
     let mut facilities = kernel::survey();
     facilities.extend(survey_rights());
@@ -78,7 +78,7 @@ pub fn survey() -> Vec<Facility> {
 fn survey_rights() -> Vec<Facility> {
     let held = rights::effective();
     let state = |capability: CapabilitySet| {
-        // Before Linux 5.8, and still, CAP_SYS_ADMIN implies CAP_BPF.
+        // CAP_SYS_ADMIN implies CAP_BPF, as before Linux 5.8.
         let implied = capability == CapabilitySet::BPF && held.contains(CapabilitySet::SYS_ADMIN);
         match held.contains(capability) || implied {
             true => State::PRESENT,
@@ -95,7 +95,7 @@ fn survey_rights() -> Vec<Facility> {
     ]
 }
 
-/// The programs worth reporting: id, title, what they bring, remedy. The name is the id without "program.".
+/// The programs in the survey: id, title, use, remedy. The program's name is the id without "program.".
 const PROGRAMS: [(&str, &str, &str, &str); 12] = [
     ("program.iperf3", "iperf3", "bulk TCP and UDP traffic for measurements", "apt-get install iperf3"),
     ("program.sockperf", "sockperf", "latency of small messages", "apt-get install sockperf"),

@@ -14,7 +14,7 @@ use crate::sysctl;
 use crate::tap;
 use crate::tc::{self, Attributes, Place};
 
-/// A scratch namespace with a veth pair in it, or why there is none.
+/// A scratch namespace with a veth pair, or the reason why it could not be made.
 struct Bench {
     ns: Result<NetNs, String>,
     veth: Result<(), String>,
@@ -29,12 +29,12 @@ impl Bench {
         Bench { ns, veth }
     }
 
-    /// Tries something in the namespace.
+    /// Tries an operation in the namespace.
     fn in_ns<T>(&self, attempt: impl FnOnce(&NetNs) -> Result<T, String>) -> Result<T, String> {
         self.ns.as_ref().map_err(|why| format!("could not be tried: {why}")).and_then(attempt)
     }
 
-    /// Tries something that needs the veth pair.
+    /// Tries an operation that needs the veth pair.
     fn on_veth<T>(&self, attempt: impl FnOnce(&NetNs) -> Result<T, String>) -> Result<T, String> {
         self.veth.as_ref().map_err(|why| format!("could not be tried: {why}"))?;
         self.in_ns(attempt)

@@ -1,4 +1,4 @@
-//! Rules as bytes: `struct ethtool_rxnfc` with its `struct ethtool_rx_flow_spec`. Pure functions.
+//! The binary form of rules: `struct ethtool_rxnfc` with its `struct ethtool_rx_flow_spec`. Pure functions.
 
 use std::num::NonZeroU8;
 
@@ -24,33 +24,33 @@ const ETHER: u32 = 0x12;
 /// `RX_CLS_FLOW_DISC` and `RX_CLS_FLOW_WAKE`.
 const COOKIE_DROP: u64 = u64::MAX;
 const COOKIE_WAKE: u64 = u64::MAX - 1;
-/// `ETHTOOL_RX_FLOW_SPEC_RING_VF_OFF`: the queue is below it, the virtual function above.
+/// `ETHTOOL_RX_FLOW_SPEC_RING_VF_OFF`: the queue is in the bits below it, the virtual function in those above.
 const COOKIE_FUNCTION_SHIFT: u32 = 32;
 
-/// `RX_CLS_LOC_SPECIAL`: set in what is no location. `RX_CLS_LOC_ANY`, `_FIRST`, `_LAST`.
+/// `RX_CLS_LOC_SPECIAL`: set in special values, which are not locations. `RX_CLS_LOC_ANY`, `_FIRST`, `_LAST`.
 pub(crate) const LOC_SPECIAL: u32 = 0x8000_0000;
 const LOC_ANY: u32 = 0xffff_ffff;
 const LOC_FIRST: u32 = 0xffff_fffe;
 const LOC_LAST: u32 = 0xffff_fffd;
 
-/// `ETH_RX_NFC_IP4`, which `ip_ver` of an IPv4 rule must be.
+/// `ETH_RX_NFC_IP4`, the required `ip_ver` of an IPv4 rule.
 const NFC_IP4: u8 = 1;
 
-/// Bytes that are no rule.
+/// The reason why bytes are not a valid rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Too few bytes.
     #[error("a rule has {RULE_LEN} bytes, not {0}")]
     Short(usize),
-    /// A location with the special bit that means neither any, first nor last.
-    #[error("{0:#x} is no location of a rule")]
+    /// A location with the special bit that is none of any, first and last.
+    #[error("{0:#x} is not a valid rule location")]
     Location(u32),
-    /// A ring cookie that names neither queue nor action.
-    #[error("{0:#x} is no ring cookie of a rule")]
+    /// A ring cookie without a valid queue or action.
+    #[error("{0:#x} is not a valid ring cookie")]
     Cookie(u64),
 }
 
-/// The rule as `struct ethtool_rxnfc`, whose `cmd` is left zero.
+/// The rule as `struct ethtool_rxnfc`, with `cmd` left zero.
 ///
 /// ```
 /// use weft_host::ethtool::{Action, Flow, L4, Masked, Ports, RxRule, decode_rule, encode_rule};
@@ -89,10 +89,10 @@ pub fn encode_rule(rule: &RxRule) -> [u8; RULE_LEN] {
     bytes
 }
 
-/// The rule in `struct ethtool_rxnfc`. Bytes behind it are not looked at.
+/// The rule in `struct ethtool_rxnfc`. Bytes after the structure are ignored.
 ///
 /// # Errors
-/// If there are too few bytes, or location or ring cookie have no meaning.
+/// If there are too few bytes, or location or ring cookie are invalid.
 pub fn decode_rule(bytes: &[u8]) -> Result<RxRule, DecodeError> {
     let bytes = bytes.get(..RULE_LEN).ok_or(DecodeError::Short(bytes.len()))?;
     let flow_type = u32_at(bytes, rxnfc::FS_FLOW_TYPE);
@@ -105,7 +105,7 @@ pub fn decode_rule(bytes: &[u8]) -> Result<RxRule, DecodeError> {
     })
 }
 
-/// What must hold of any bytes: they are refused, or the rule that they are survives being written and read.
+/// The fuzz target: any bytes are either refused, or give a rule that survives encoding and decoding.
 pub fn fuzz_rule(data: &[u8]) {
     if let Ok(rule) = decode_rule(data) {
         assert_eq!(decode_rule(&encode_rule(&rule)), Ok(rule), "{rule}");
@@ -113,7 +113,7 @@ pub fn fuzz_rule(data: &[u8]) {
     }
 }
 
-/// Where values and their masks are.
+/// The positions of values and their masks.
 struct Place {
     value: usize,
     mask: usize,
@@ -134,7 +134,7 @@ impl Place {
     }
 }
 
-/// Where the fields of an IP flow are in the union: behind the two addresses, of `size` bytes each.
+/// The positions of an IP flow's fields in the union, after the two addresses of `size` bytes each.
 struct IpPlaces {
     destination: usize,
     /// `psrc`, or `l4_4_bytes`.

@@ -1,11 +1,11 @@
-//! What can go wrong with a NIC's receive steering.
+//! Errors of a NIC's receive steering.
 
 use super::codec::DecodeError;
 use crate::error::OsError;
 use crate::link::LinkError;
 use crate::netns::NetNsError;
 
-/// What can go wrong with a NIC's receive steering. Every text names the device and what to do.
+/// An error of a NIC's receive steering. Every text names the device and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum EthtoolError {
     /// The kernel refused a call.
@@ -17,10 +17,10 @@ pub enum EthtoolError {
     /// The name or the link is wrong.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The driver does not hash what it receives, or does not show how (EOPNOTSUPP).
+    /// The driver has no receive hash, or does not show it (EOPNOTSUPP).
     #[error(
         "{device}: the driver {driver} has no receive hash table (Operation not supported); \
-         take a NIC with receive-side scaling"
+         use a NIC with receive-side scaling"
     )]
     NoHashTable {
         /// The device.
@@ -39,7 +39,7 @@ pub enum EthtoolError {
         /// Its driver.
         driver: String,
     },
-    /// There is no such context (ENOENT).
+    /// No such context exists (ENOENT).
     #[error("{device}: there is no RSS context {context}; `ethtool -x {device}` shows those that exist")]
     NoSuchContext {
         /// The device.
@@ -63,7 +63,7 @@ pub enum EthtoolError {
         /// The device.
         device: String,
     },
-    /// A table of another length than the NIC's.
+    /// A table with another length than the NIC's.
     #[error(
         "{device}: the receive hash table has {table} entries, not {given}; give one queue for each entry"
     )]
@@ -75,9 +75,9 @@ pub enum EthtoolError {
         /// The entries given.
         given: usize,
     },
-    /// A table that names a queue which is not there.
+    /// A table that names a missing receive queue.
     #[error(
-        "{device}: there is no receive queue {queue}, it has {queues}; more may be had by: ethtool -L {device}"
+        "{device}: there is no receive queue {queue}, it has {queues}; add more with: ethtool -L {device}"
     )]
     NoSuchQueue {
         /// The device.
@@ -87,7 +87,7 @@ pub enum EthtoolError {
         /// The number of its queues.
         queues: u32,
     },
-    /// The driver does not say how many receive queues there are (EOPNOTSUPP).
+    /// The driver does not report the number of receive queues (EOPNOTSUPP).
     #[error(
         "{device}: the driver {driver} does not say how many receive queues there are (Operation not supported); \
          see /sys/class/net/{device}/queues"
@@ -98,10 +98,10 @@ pub enum EthtoolError {
         /// Its driver.
         driver: String,
     },
-    /// The driver takes no receive rules (EOPNOTSUPP).
+    /// The driver supports no receive rules (EOPNOTSUPP).
     #[error(
         "{device}: the driver {driver} takes no receive rules (Operation not supported, ntuple is off and fixed); \
-         steer by the receive hash table, or take another NIC"
+         steer by the receive hash table, or use another NIC"
     )]
     NoRules {
         /// The device.
@@ -111,27 +111,27 @@ pub enum EthtoolError {
     },
     /// Receive rules are turned off.
     #[error(
-        "{device}: {action}: {errno}: receive rules are turned off; turn them on by: ethtool -K {device} ntuple on"
+        "{device}: {action}: {errno}: receive rules are turned off; turn them on with: ethtool -K {device} ntuple on"
     )]
     NtupleOff {
         /// The device.
         device: String,
-        /// What was tried.
+        /// The action that failed.
         action: String,
         /// The kernel's answer.
         errno: String,
     },
-    /// No more rules fit (ENOSPC).
-    #[error("{device}: no place for another receive rule (No space left on device), {rules} of {} are there; delete some", or_unknown(.capacity))]
+    /// The rule table is full (ENOSPC).
+    #[error("{device}: the table of receive rules is full (No space left on device): {rules} of {} are in use; delete some", or_unknown(.capacity))]
     Full {
         /// The device.
         device: String,
-        /// The rules that are there.
+        /// The rules in the table.
         rules: u32,
-        /// The table's size, if the driver says it.
+        /// The table's size, if the driver reports it.
         capacity: Option<u32>,
     },
-    /// There is no rule at this location (ENOENT, of some drivers EINVAL).
+    /// No rule exists at this location (ENOENT, from some drivers EINVAL).
     #[error(
         "{device}: there is no receive rule at location {location}; `ethtool -n {device}` shows those that exist"
     )]
@@ -141,24 +141,24 @@ pub enum EthtoolError {
         /// The location.
         location: u32,
     },
-    /// The driver's answer is no rule.
-    #[error("{device}: the driver {driver} shows a receive rule that is none: {source}")]
+    /// The driver's answer is not a valid rule.
+    #[error("{device}: the driver {driver} returned an invalid receive rule: {source}")]
     BadRule {
         /// The device.
         device: String,
         /// Its driver.
         driver: String,
-        /// Why.
+        /// The reason.
         source: DecodeError,
     },
-    /// An answer without what was asked for.
+    /// An answer that lacks the requested data.
     #[error(
         "{device}: {action}: the kernel's answer is not complete; this is an error of the kernel or of weftline, please report it"
     )]
     Answer {
         /// The device.
         device: String,
-        /// What was tried.
+        /// The action that failed.
         action: String,
     },
 }

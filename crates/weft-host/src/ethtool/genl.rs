@@ -7,9 +7,9 @@ use super::transport::{Ask, Refused};
 use crate::netlink::{Netlink, Refusal, attributes, exchange, u16_at, u32_at};
 use crate::tc::Attributes;
 
-/// `NLA_F_NESTED`: set in the type of an attribute that holds attributes. ethtool's requests must have it.
+/// `NLA_F_NESTED`: set in the type of an attribute that contains attributes. ethtool requires it in requests.
 pub(crate) const NESTED: u16 = 0x8000;
-/// The bits of an attribute's type that are the type.
+/// The mask of an attribute's type, without its flags.
 pub(crate) const TYPE_MASK: u16 = 0x3fff;
 
 /// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY` and the attributes of its answer: `include/uapi/linux/genetlink.h`.
@@ -31,7 +31,7 @@ const HEADER_LEN: usize = 16;
 /// `struct genlmsghdr`.
 const GENL_HEADER_LEN: usize = 4;
 
-/// A family, and what this kernel's edition of it can do.
+/// A family, and the commands that this kernel supports.
 pub(crate) struct Family {
     socket: Socket,
     sequence: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Asks for the family in the namespace of the calling thread; none if the kernel has none of this name.
+    /// Looks the family up in the namespace of the calling thread; `None` if the kernel lacks it.
     pub(crate) fn open(name: &str) -> Result<Option<Family>, Refused> {
         let mut family = Family {
             socket: Netlink::socket(protocols::NETLINK_GENERIC)?,
@@ -65,7 +65,7 @@ impl Family {
         Ok(Some(family))
     }
 
-    /// Whether this kernel has the command, asked so.
+    /// Whether this kernel supports the command in the form `ask`.
     pub(crate) fn has(&self, command: u8, ask: Ask) -> bool {
         let need = match ask {
             Ask::Request => CAN_DO,
@@ -76,7 +76,7 @@ impl Family {
 
     /// Sends a request; returns the attributes of each answer.
     pub(crate) fn request(&mut self, command: u8, body: &[u8], ask: Ask) -> Result<Vec<Vec<u8>>, Refused> {
-        /// The version of both families: `ETHTOOL_GENL_VERSION`, and the controller does not look at it.
+        /// The version of both families: `ETHTOOL_GENL_VERSION`. The controller ignores it.
         const VERSION: u8 = 1;
         self.sequence += 1;
         let length = (HEADER_LEN + GENL_HEADER_LEN + body.len()) as u32;
@@ -101,7 +101,7 @@ impl Family {
     }
 }
 
-/// The array of commands: each element holds a number and flags.
+/// The commands in an array attribute: each element has a number and flags.
 fn commands(array: &[u8]) -> Vec<(u8, u32)> {
     attributes(array)
         .map(|(_, element)| {

@@ -1,4 +1,4 @@
-//! Which fields of a packet the receive hash covers, by kind of packet: `ethtool -n DEVICE rx-flow-hash KIND`.
+//! The packet fields that the receive hash covers, by kind of packet: `ethtool -n DEVICE rx-flow-hash KIND`.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -59,7 +59,7 @@ impl HashFields {
     pub const SOURCE_PORT: HashFields = HashFields(1 << 6);
     /// The destination port, `n`.
     pub const DESTINATION_PORT: HashFields = HashFields(1 << 7);
-    /// Such packets are dropped, `r`.
+    /// Drops such packets, `r`.
     pub const DROP: HashFields = HashFields(1 << 31);
     /// Addresses and ports, `sdfn`.
     pub const FOUR_TUPLE: HashFields = HashFields(0xf << 4);
@@ -80,7 +80,7 @@ impl BitOr for HashFields {
 
 impl fmt::Display for HashFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// From the lowest bit.
+        /// From the lowest bit up.
         const LETTERS: [(u32, char); 8] =
             [(1, 'm'), (2, 'v'), (3, 't'), (4, 's'), (5, 'd'), (6, 'f'), (7, 'n'), (31, 'r')];
         for (bit, letter) in LETTERS {
@@ -96,7 +96,7 @@ impl<T: Transport> Nic<T> {
     /// The fields that the hash of a context covers in packets of this kind.
     ///
     /// # Errors
-    /// [`EthtoolError::NoHashTable`] if the driver does not say it; the kernel's refusal.
+    /// [`EthtoolError::NoHashTable`] if the driver does not report them; otherwise the kernel's refusal.
     pub fn hash_fields(&mut self, flow: HashFlow, context: ContextId) -> Result<HashFields> {
         let mut buffer = request(layout::GRXFH, flow, context);
         self.transport
@@ -108,7 +108,7 @@ impl<T: Transport> Nic<T> {
     /// Sets the fields that the hash of a context covers in packets of this kind.
     ///
     /// # Errors
-    /// As [`Nic::hash_fields`]; EINVAL if the NIC cannot hash these together.
+    /// As [`Nic::hash_fields`]; EINVAL if the NIC cannot hash this combination.
     pub fn set_hash_fields(&mut self, flow: HashFlow, context: ContextId, fields: HashFields) -> Result<()> {
         let mut buffer = request(layout::SRXFH, flow, context);
         put_u64(&mut buffer, rxnfc::DATA, u64::from(fields.0));

@@ -1,7 +1,7 @@
 //! Numbers and byte positions of the kernel's ethtool interface: `include/uapi/linux/ethtool.h`.
 //!
-//! Positions are those of a 64-bit little- or big-endian machine; the test below holds them against the system's header
-//! with the C compiler. Multi-byte numbers are in the machine's order unless a field is one of a packet.
+//! Positions are those of 64-bit machines of either byte order; the test below compares them with the system's header using
+//! the C compiler. Multi-byte numbers are in host order unless they are packet fields.
 
 /// `ETHTOOL_GDRVINFO`: `struct ethtool_drvinfo`.
 pub(crate) const GDRVINFO: u32 = 0x03;
@@ -42,11 +42,11 @@ pub(crate) const DRVINFO_LEN: usize = 196;
 /// `sizeof(struct ethtool_channels)`.
 pub(crate) const CHANNELS_LEN: usize = 36;
 
-/// `struct ethtool_rxnfc`: its size, and where its fields and those of its `struct ethtool_rx_flow_spec` are.
+/// `struct ethtool_rxnfc`: its size, and the positions of its fields and of those of its `struct ethtool_rx_flow_spec`.
 pub(crate) mod rxnfc {
     /// `sizeof(struct ethtool_rxnfc)`, without the locations that may follow.
     pub(crate) const LEN: usize = 192;
-    /// `flow_type`, of the commands that have no `fs`.
+    /// `flow_type`, for commands without `fs`.
     pub(crate) const FLOW_TYPE: usize = 4;
     /// `data`.
     pub(crate) const DATA: usize = 8;
@@ -64,9 +64,9 @@ pub(crate) mod rxnfc {
     pub(crate) const COOKIE: usize = 168;
     /// `fs.location`.
     pub(crate) const LOCATION: usize = 176;
-    /// `rule_cnt`, of the commands that count rules.
+    /// `rule_cnt`, for commands that count rules.
     pub(crate) const RULE_CNT: usize = 184;
-    /// `rss_context`, of those that name one: the same place.
+    /// `rss_context`, for commands that name a context: the same position.
     pub(crate) const RSS_CONTEXT: usize = 184;
     /// `rule_locs`.
     pub(crate) const RULE_LOCS: usize = 188;
@@ -90,21 +90,21 @@ pub(crate) mod rxfh {
     pub(crate) const CONFIG: usize = 24;
     /// `ETH_RXFH_CONTEXT_ALLOC`: make a context.
     pub(crate) const CONTEXT_ALLOC: u32 = 0xffff_ffff;
-    /// `ETH_RXFH_INDIR_NO_CHANGE`: leave the table as it is.
+    /// `ETH_RXFH_INDIR_NO_CHANGE`: keep the table.
     pub(crate) const INDIR_NO_CHANGE: u32 = 0xffff_ffff;
 }
 
-/// Writes a number in the machine's order. Positions are constants of this file, within buffers of its lengths.
+/// Writes a number in host order. Positions are constants of this file, within buffers of its lengths.
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     put(bytes, at, &value.to_ne_bytes());
 }
 
-/// Writes a number in the machine's order.
+/// Writes a number in host order.
 pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     put(bytes, at, &value.to_ne_bytes());
 }
 
-/// Copies `from` to position `at`; what does not fit is left out.
+/// Copies `from` to position `at`, truncated to the buffer.
 pub(crate) fn put(bytes: &mut [u8], at: usize, from: &[u8]) {
     if let Some(place) = bytes.get_mut(at..at + from.len()) {
         place.copy_from_slice(from);

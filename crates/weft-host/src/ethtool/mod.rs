@@ -1,7 +1,7 @@
 //! A NIC's receive steering: queues, the hash with its tables, and rules, as `ethtool` shows and sets them.
 //!
-//! [`Nic`] is a device in a namespace. It reaches the kernel by a [`Transport`], in whose place a test puts a device
-//! of its own. What a rule is, is in [`RxRule`]; [`encode_rule`] and [`decode_rule`] are its form in the kernel's interface.
+//! [`Nic`] is a device in a namespace. It reaches the kernel through a [`Transport`], which tests replace with an
+//! emulated device. [`RxRule`] is a receive rule; [`encode_rule`] and [`decode_rule`] convert it to and from the kernel's form.
 
 mod codec;
 mod error;

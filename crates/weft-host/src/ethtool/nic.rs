@@ -25,51 +25,51 @@ const BIT_VALUE: u16 = 3;
 /// `netdev_features_strings` of `net/ethtool/common.c` for `NETIF_F_NTUPLE_BIT`.
 const NTUPLE: &str = "rx-ntuple-filter";
 
-/// A driver, as `ethtool -i` shows it.
+/// A driver, as reported by `ethtool -i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
-    /// Its name; of links without hardware their kind. "(unnamed)" if it gives none.
+    /// Its name; for links without hardware, their kind. "(unnamed)" if it reports none.
     pub name: String,
-    /// Its version, of most drivers the kernel's.
+    /// Its version; for most drivers, that of the kernel.
     pub version: String,
     /// The firmware's version.
     pub firmware: String,
-    /// Where the device is, such as a PCI address.
+    /// The device's address on its bus, such as a PCI address.
     pub bus: String,
 }
 
-/// Numbers of channels, as `ethtool -l` shows them. A channel is an interrupt with its queues.
+/// Numbers of channels, as reported by `ethtool -l`. A channel is an interrupt with its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
-    /// Channels that only receive: how many there are and how many there can be.
+    /// Receive-only channels.
     pub rx: Limited,
-    /// Channels that only send.
+    /// Transmit-only channels.
     pub tx: Limited,
     /// Channels for other purposes.
     pub other: Limited,
-    /// Channels that do both.
+    /// Channels that receive and transmit.
     pub combined: Limited,
 }
 
-/// A number and its highest value.
+/// A number and its maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limited {
-    /// How many there are.
+    /// The current number.
     pub count: u32,
-    /// How many there can be.
+    /// The maximum.
     pub max: u32,
 }
 
-/// A switch of a device.
+/// A feature flag of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
     /// Whether it is on.
     pub active: bool,
-    /// Whether it can be changed; none if the kernel does not say (before 5.7).
+    /// Whether it can be changed; `None` if the kernel does not report it (before 5.7).
     pub changeable: Option<bool>,
 }
 
-/// A NIC in a namespace, by way of the kernel or of what a test puts in its place.
+/// A NIC in a namespace, reached through the kernel or an emulation in tests.
 pub struct Nic<T = Kernel> {
     pub(super) transport: T,
     pub(super) device: String,
@@ -80,7 +80,7 @@ impl Nic<Kernel> {
     /// The device of this name in the namespace.
     ///
     /// # Errors
-    /// If there is none, or the namespace cannot be entered.
+    /// If it does not exist, or the namespace cannot be entered.
     pub fn open(ns: &NetNs, device: &str) -> Result<Nic<Kernel>> {
         link::show(ns, device)?;
         Nic::over(Kernel::open(ns)?, device)
@@ -88,10 +88,10 @@ impl Nic<Kernel> {
 }
 
 impl<T: Transport> Nic<T> {
-    /// The device of this name behind a transport.
+    /// The device of this name on a transport.
     ///
     /// # Errors
-    /// If the driver cannot be asked for.
+    /// If the driver cannot be queried.
     pub fn over(transport: T, device: &str) -> Result<Nic<T>> {
         let mut nic = Nic { transport, device: device.to_string(), driver: Driver::default() };
         nic.driver = nic.read_driver()?;
@@ -108,15 +108,15 @@ impl<T: Transport> Nic<T> {
         &self.driver
     }
 
-    /// What was put in the kernel's place.
+    /// The transport.
     pub fn transport(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// The number of receive queues that the hash can spread over.
+    /// The number of receive queues over which the hash can spread packets.
     ///
     /// # Errors
-    /// [`EthtoolError::NoQueueCount`] if the driver does not say it.
+    /// [`EthtoolError::NoQueueCount`] if the driver does not report it.
     pub fn rx_queues(&mut self) -> Result<u32> {
         let mut buffer = command::<{ rxnfc::LEN }>(layout::GRXRINGS);
         match self.transport.ioctl(&self.device, &mut buffer) {
@@ -132,7 +132,7 @@ impl<T: Transport> Nic<T> {
         }
     }
 
-    /// The numbers of channels; none if the driver does not say.
+    /// The numbers of channels; `None` if the driver does not report them.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -148,7 +148,7 @@ impl<T: Transport> Nic<T> {
     /// Sets the number of combined channels, as `ethtool -L DEVICE combined N`. Most drivers restart the link.
     ///
     /// # Errors
-    /// The kernel's refusal; it refuses less channels than tables and rules use.
+    /// The kernel's refusal. It refuses fewer channels than tables and rules use.
     pub fn set_combined_channels(&mut self, count: u32) -> Result<()> {
         let mut buffer = command::<{ layout::CHANNELS_LEN }>(layout::GCHANNELS);
         let action = format!("set the number of combined channels to {count}");
@@ -164,7 +164,7 @@ impl<T: Transport> Nic<T> {
         Ok(())
     }
 
-    /// The switch for receive rules, `ethtool -k` calls it ntuple-filters.
+    /// The feature flag of receive rules, called ntuple-filters by `ethtool -k`.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -197,7 +197,7 @@ impl<T: Transport> Nic<T> {
         let mut buffer = command::<8>(layout::SFLAGS);
         put_u32(&mut buffer, 4, flags ^ layout::FLAG_NTUPLE);
         self.transport.ioctl(&self.device, &mut buffer).map_err(|e| self.failed(action, e))?;
-        // The kernel takes a wish; what the driver made of it must be looked at (netdev_update_features).
+        // The kernel accepts the request; the driver's decision must be read back (netdev_update_features).
         if self.ntuple()?.active == on { Ok(()) } else { Err(self.no_rules()) }
     }
 
@@ -260,7 +260,7 @@ pub(super) fn unsupported(error: &io::Error) -> bool {
     is(error, Errno::OPNOTSUPP)
 }
 
-/// One of the texts of 32 bytes in `struct ethtool_drvinfo`.
+/// A 32-byte text in `struct ethtool_drvinfo`.
 fn text(buffer: &[u8], at: usize) -> String {
     c_string(buffer.get(at..at + 32).unwrap_or_default())
 }
@@ -270,7 +270,7 @@ fn read_channels(buffer: &[u8]) -> Channels {
     Channels { rx: limited(0), tx: limited(1), other: limited(2), combined: limited(3) }
 }
 
-/// The switch for rules in an answer to FEATURES_GET, whose bit sets are lists of names.
+/// The flag of receive rules in an answer to FEATURES_GET, whose bit sets are lists of names.
 fn ntuple_of(answer: &[u8]) -> Feature {
     let (mut hardware, mut active, mut fixed) = (false, false, false);
     for (kind, set) in attributes(answer) {
@@ -284,7 +284,7 @@ fn ntuple_of(answer: &[u8]) -> Feature {
     Feature { active, changeable: Some(hardware && !fixed) }
 }
 
-/// Whether a bit is set. A set without a mask lists the bits that are set; with one, each bit says it by itself.
+/// Whether a bit is set. A set without a mask lists the bits that are set; with a mask, each bit has its own value.
 fn bitset_has(set: &[u8], name: &str) -> bool {
     let no_mask = attributes(set).any(|(kind, _)| kind & TYPE_MASK == BITSET_NOMASK);
     attributes(set)

@@ -1,6 +1,6 @@
-//! Receive hashing: the table that the hash indexes (its entries are queues), key, function, and further such tables.
+//! Receive hashing: the indirection table of queues, the key, the hash function, and RSS contexts with tables of their own.
 //!
-//! Netlink is used where the kernel has the command for it, because it explains its refusals; the older ioctl otherwise.
+//! Netlink is used if the kernel has the command, because it explains its refusals; otherwise the older ioctl.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ const A_SYMMETRY: u16 = 6;
 pub struct ContextId(pub u32);
 
 impl ContextId {
-    /// The device's own table, through which everything goes that no rule sends elsewhere.
+    /// The device's own table, used by all packets that no rule sends elsewhere.
     pub const MAIN: ContextId = ContextId(0);
 }
 
@@ -78,23 +78,23 @@ impl HashFunction {
     }
 }
 
-/// What a table and its hash are.
+/// A table and its hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rss {
     /// The queue of each entry; a packet takes the entry of its hash modulo their number.
     pub table: Vec<RxQueueId>,
-    /// The hash's key; empty if the driver does not show it, or contexts share that of the device.
+    /// The hash's key; empty if the driver does not report it, or contexts share the device's key.
     pub key: Vec<u8>,
     /// The hash function, if the driver names it.
     pub function: Option<HashFunction>,
-    /// `RXH_XFRM_*`: how source and destination are joined before the hash; 0 leaves them as they are. Zero before Linux 6.8.
+    /// `RXH_XFRM_*`: the combination of source and destination before the hash; 0 for none, and before Linux 6.8.
     pub symmetry: u8,
 }
 
-/// What to change; what is none stays as it is.
+/// The changes to a table and its hash; `None` keeps a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RssChange {
-    /// The queue of each entry, as many as the table has.
+    /// The queue of each entry; its length must be that of the current table.
     pub table: Option<Vec<RxQueueId>>,
     /// The key.
     pub key: Option<Vec<u8>>,
@@ -109,13 +109,13 @@ impl RssChange {
     }
 }
 
-/// A table that goes round the first `queues` queues, as `ethtool -X DEVICE equal QUEUES` makes it.
+/// A table that cycles through the first `queues` queues, like that of `ethtool -X DEVICE equal QUEUES`.
 pub fn equal_table(entries: usize, queues: u32) -> Vec<RxQueueId> {
     (0..entries).map(|entry| RxQueueId((entry % queues.max(1) as usize) as u32)).collect()
 }
 
-/// A table in which queues have entries in proportion to their weights, as `ethtool -X DEVICE weight W...` makes it: one after
-/// the other, each up to its share of the sum, rounded down. Empty without any queue.
+/// A table in which each queue has entries in proportion to its weight, like that of `ethtool -X DEVICE weight W...`. Queues
+/// follow each other; each takes its share of the sum, rounded down. Empty if there are no queues.
 pub fn weighted_table(entries: usize, weights: &[(RxQueueId, Weight)]) -> Vec<RxQueueId> {
     let sum: u64 = weights.iter().map(|(_, weight)| u64::from(weight.get())).sum();
     let mut table = Vec::with_capacity(entries);
@@ -147,17 +147,17 @@ impl<T: Transport> Nic<T> {
             let buffer = self.get_by_ioctl(context, &action)?;
             parse_ioctl(&buffer)
         };
-        // A driver without a table answers all the same when it has a key (rss_prepare_get).
+        // A driver without a table still answers if it has a key (rss_prepare_get).
         if rss.table.is_empty() { Err(self.no_hash_table()) } else { Ok(rss) }
     }
 
     /// All tables: the device's own first, then its contexts.
     ///
     /// # Errors
-    /// [`EthtoolError::ContextsUnlisted`] on kernels that cannot tell, else as [`Nic::rss`].
+    /// [`EthtoolError::ContextsUnlisted`] on kernels that cannot list contexts; otherwise as [`Nic::rss`].
     pub fn contexts(&mut self) -> Result<Vec<(ContextId, Rss)>> {
         if !self.transport.has(RSS_GET, Ask::Dump) {
-            // What has no table has no contexts either, and that is the better answer.
+            // A NIC without a table has no contexts either; that error is more useful.
             self.rss(ContextId::MAIN)?;
             return Err(EthtoolError::ContextsUnlisted { device: self.device.clone() });
         }
@@ -172,7 +172,7 @@ impl<T: Transport> Nic<T> {
     /// Changes a table and its hash.
     ///
     /// # Errors
-    /// As [`Nic::rss`]; [`EthtoolError::TableSize`] and [`EthtoolError::NoSuchQueue`] before the kernel is asked.
+    /// As [`Nic::rss`]; [`EthtoolError::TableSize`] and [`EthtoolError::NoSuchQueue`] without a request to the kernel.
     pub fn set_rss(&mut self, context: ContextId, change: &RssChange) -> Result<()> {
         let action = format!("set the receive hash{}", of_context(context));
         let now = self.rss(context)?;
@@ -190,7 +190,7 @@ impl<T: Transport> Nic<T> {
         result.map_err(|e| self.set_refused(&action, context, e))
     }
 
-    /// Makes a context. Without a table it gets one that goes round all queues.
+    /// Makes a context. Without a table, it gets one that cycles through all queues.
     ///
     /// # Errors
     /// [`EthtoolError::NoContexts`] if the driver has none; as [`Nic::set_rss`].
@@ -232,14 +232,14 @@ impl<T: Transport> Nic<T> {
             let body = context_attribute(context).bytes();
             self.transport.netlink(&self.device, RSS_DELETE, &body, Ask::Request).map(drop)
         } else {
-            // A table of no entries deletes a context (ethtool_set_rxfh).
+            // A table without entries deletes a context (ethtool_set_rxfh).
             let mut buffer = ioctl_buffer(layout::SRSSH, context.0, 0, 0);
             self.transport.ioctl(&self.device, &mut buffer).map_err(Refused::from)
         };
         result.map_err(|e| self.rss_refused(&action, context, e))
     }
 
-    /// Refuses what the kernel would refuse less clearly: a table of another length, queues that are not there.
+    /// Refuses changes that the kernel would refuse with a less clear error: wrong table length, missing queues.
     fn check(&mut self, change: &RssChange, now: &Rss) -> Result<()> {
         let Some(table) = &change.table else { return Ok(()) };
         let device = self.device.clone();
@@ -255,14 +255,14 @@ impl<T: Transport> Nic<T> {
         }
     }
 
-    /// Asks for the sizes, then for the contents. The answer has the sizes of the second call's buffer.
+    /// Reads the sizes first, then the contents. The answer has the sizes of the second call's buffer.
     fn get_by_ioctl(&mut self, context: ContextId, action: &str) -> Result<Vec<u8>> {
         let mut sizes = ioctl_buffer(layout::GRSSH, context.0, 0, 0);
         self.transport
             .ioctl(&self.device, &mut sizes)
             .map_err(|e| self.rss_refused(action, context, e.into()))?;
         let (entries, key) = (u32_at(&sizes, rxfh::INDIR_SIZE), u32_at(&sizes, rxfh::KEY_SIZE));
-        // No NIC has tables of a million entries; a size like that is a driver's mistake.
+        // No NIC has a table of a million entries; such a size is a driver's error.
         if entries > 1 << 20 || key > 1 << 16 {
             return Err(self.incomplete(action));
         }
@@ -277,7 +277,7 @@ impl<T: Transport> Nic<T> {
         EthtoolError::NoHashTable { device: self.device.clone(), driver: self.driver_name() }
     }
 
-    /// The error of a refused reading or deletion.
+    /// The error of a refused read or deletion.
     fn rss_refused(&self, action: &str, context: ContextId, refused: Refused) -> EthtoolError {
         let device = self.device.clone();
         match Errno::from_io_error(&refused.error) {
@@ -289,7 +289,7 @@ impl<T: Transport> Nic<T> {
         }
     }
 
-    /// The error of a refused change of a table that could be read: what is not supported is a part of the change.
+    /// The error of a refused change. The table could be read, so an unsupported operation is part of the change.
     fn set_refused(&self, action: &str, context: ContextId, refused: Refused) -> EthtoolError {
         if unsupported(&refused.error) || is(&refused.error, Errno::INVAL) {
             let remedy = format!(
@@ -322,7 +322,7 @@ fn read_action(context: ContextId) -> String {
     format!("read the receive hash table{}", of_context(context))
 }
 
-/// The attribute that names a context; the device's own table is named by none.
+/// The attribute that names a context; absent for the device's own table.
 fn context_attribute(context: ContextId) -> Attributes {
     let attributes = Attributes::default();
     if context == ContextId::MAIN { attributes } else { attributes.with(A_CONTEXT, &context.0.to_ne_bytes()) }
@@ -376,8 +376,8 @@ fn ioctl_buffer(command: u32, context: u32, entries: u32, key: u32) -> Vec<u8> {
     buffer
 }
 
-/// The `struct ethtool_rxfh` of a change. The symmetry is written as it was read: there is no value for "as it is" that all
-/// kernels know.
+/// The `struct ethtool_rxfh` of a change. The symmetry is written as it was read, because no value for "unchanged" exists on all
+/// kernels.
 fn change_buffer(context: u32, change: &RssChange, now: &Rss) -> Vec<u8> {
     let entries = change.table.as_ref().map_or(rxfh::INDIR_NO_CHANGE, |table| table.len() as u32);
     let (table, key) =

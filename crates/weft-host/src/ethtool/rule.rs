@@ -1,4 +1,4 @@
-//! Receive rules ("ntuple", "flow director"): which packets go to which queue.
+//! Receive rules ("ntuple", "flow director"), which assign packets to queues.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,28 +9,28 @@ use weft_units::RxQueueId;
 use super::rss::ContextId;
 use crate::link::Mac;
 
-/// A field of a packet as a rule compares it: the bits that are set in `mask` must be those of `value`.
+/// A packet field in a rule: the bits set in `mask` must equal those of `value`.
 ///
-/// The kernel hands value and mask to the driver as they are; bits of `value` outside `mask` mean nothing.
+/// The kernel passes value and mask to the driver unchanged; bits of `value` outside `mask` have no meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Masked<T> {
-    /// What is compared with.
+    /// The value to compare with.
     pub value: T,
     /// The bits that are compared.
     pub mask: T,
 }
 
-/// A type that a rule can compare: a number of 8, 16, 32 or 128 bits in a packet, or a hardware address.
+/// A type that a rule can compare: a packet field of 8, 16, 32 or 128 bits, or a hardware address.
 pub trait Field: Copy + Default + PartialEq + sealed::Wire {}
 
 pub(crate) mod sealed {
-    /// How a field stands in a packet: big-endian.
+    /// A field's form in a packet: big-endian.
     pub trait Wire: Sized {
         /// All bits set.
         const ONES: Self;
         /// Its length in bytes.
         const LEN: usize;
-        /// Reads it from exactly `LEN` bytes; zero from fewer.
+        /// Reads it from exactly `LEN` bytes; zero for a shorter slice.
         fn read(bytes: &[u8]) -> Self;
         /// Writes it to position `at`.
         fn write(self, bytes: &mut [u8], at: usize);
@@ -71,23 +71,23 @@ impl sealed::Wire for Mac {
 }
 
 impl<T: Field> Masked<T> {
-    /// Takes every value.
+    /// Matches every value.
     pub fn any() -> Self {
         Masked::default()
     }
 
-    /// Takes this value only.
+    /// Matches this value only.
     pub fn exact(value: T) -> Self {
         Masked { value, mask: T::ONES }
     }
 
-    /// Whether every value is taken.
+    /// Whether every value matches.
     pub fn is_any(&self) -> bool {
         self.mask == T::default()
     }
 }
 
-/// A transport protocol with ports whose packets a rule can name.
+/// A transport protocol with ports that a rule can match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum L4 {
     /// TCP.
@@ -98,8 +98,8 @@ pub enum L4 {
     Sctp,
 }
 
-/// Addresses and ports; `A` is `u32` for IPv4 and `u128` for IPv6, both as numbers whose highest byte comes first in
-/// the packet. `struct ethtool_tcpip4_spec` and `struct ethtool_tcpip6_spec`.
+/// Addresses and ports; `A` is `u32` for IPv4 and `u128` for IPv6, both numbers with the first byte of the packet as the
+/// highest. `struct ethtool_tcpip4_spec` and `struct ethtool_tcpip6_spec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ports<A> {
     /// The protocol; always compared.
@@ -130,14 +130,14 @@ impl<A: Field> Ports<A> {
     }
 }
 
-/// Addresses and the first four bytes behind the IP header. `struct ethtool_usrip4_spec` and `ethtool_usrip6_spec`.
+/// Addresses and the first four bytes after the IP header. `struct ethtool_usrip4_spec` and `ethtool_usrip6_spec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ip<A> {
     /// The source address.
     pub source: Masked<A>,
     /// The destination address.
     pub destination: Masked<A>,
-    /// The first four bytes behind the IP header.
+    /// The first four bytes after the IP header.
     pub l4_bytes: Masked<u32>,
     /// Type of service, or traffic class.
     pub tos: Masked<u8>,
@@ -145,7 +145,7 @@ pub struct Ip<A> {
     pub protocol: Masked<u8>,
 }
 
-/// The packets that a rule takes.
+/// The packets that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
     /// IPv4 with ports (`TCP_V4_FLOW`, `UDP_V4_FLOW`, `SCTP_V4_FLOW`).
@@ -165,7 +165,7 @@ pub enum Flow {
         /// The type field.
         ethertype: Masked<u16>,
     },
-    /// A type that is not taken apart here (AH, ESP and those to come), kept so that a rule read can be written back.
+    /// A type that is not decoded here (AH, ESP and future ones), kept so that a rule can be written back.
     Other {
         /// The kernel's `flow_type`, without its flags.
         kind: u32,
@@ -176,7 +176,7 @@ pub enum Flow {
     },
 }
 
-/// What `struct ethtool_flow_ext` compares when `FLOW_EXT` is set.
+/// The fields of `struct ethtool_flow_ext`, compared if `FLOW_EXT` is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extension {
     /// The VLAN tag's protocol.
@@ -187,66 +187,66 @@ pub struct Extension {
     pub user: [Masked<u32>; 2],
 }
 
-/// Where in the table a rule stands. On most drivers lower locations come first.
+/// A rule's location in the table. On most drivers lower locations are tested first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Location {
-    /// This place; what stands there is replaced.
+    /// This location; replaces a rule there.
     At(u32),
-    /// Any free place (`RX_CLS_LOC_ANY`).
+    /// Any free location (`RX_CLS_LOC_ANY`).
     Any,
-    /// The first fitting place (`RX_CLS_LOC_FIRST`).
+    /// The first suitable location (`RX_CLS_LOC_FIRST`).
     First,
-    /// The last fitting place (`RX_CLS_LOC_LAST`).
+    /// The last suitable location (`RX_CLS_LOC_LAST`).
     Last,
 }
 
-/// What happens to the packets of a rule.
+/// The treatment of packets that match a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// They go to a receive queue.
+    /// Delivery to a receive queue.
     Queue(RxQueueId),
-    /// They go to a receive queue of a virtual function (1 is the first one).
+    /// Delivery to a receive queue of a virtual function (the first is 1).
     Function {
         /// The virtual function, from 1.
         function: NonZeroU8,
         /// Its queue.
         queue: RxQueueId,
     },
-    /// They are hashed into the table of an RSS context.
+    /// Hashing into the table of an RSS context.
     Context {
         /// The context.
         context: ContextId,
-        /// Added to the table's entries.
+        /// The number added to the table's entries.
         first: RxQueueId,
     },
-    /// They are dropped (`RX_CLS_FLOW_DISC`).
+    /// Drop (`RX_CLS_FLOW_DISC`).
     Drop,
-    /// They wake the machine up (`RX_CLS_FLOW_WAKE`).
+    /// Wake-up of the machine (`RX_CLS_FLOW_WAKE`).
     Wake,
 }
 
-/// A rule. `Display` writes it as the arguments of `ethtool -N DEVICE`.
+/// A rule. `Display` writes it as arguments of `ethtool -N DEVICE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RxRule {
-    /// Where it stands.
+    /// Its location.
     pub location: Location,
-    /// Which packets it takes.
+    /// The packets that it matches.
     pub flow: Flow,
-    /// What else it compares, if anything (`FLOW_EXT`).
+    /// Additional fields, if any (`FLOW_EXT`).
     pub extension: Option<Extension>,
-    /// The destination hardware address, if compared beside an IP flow (`FLOW_MAC_EXT`).
+    /// The destination hardware address, if matched together with an IP flow (`FLOW_MAC_EXT`).
     pub mac: Option<Masked<Mac>>,
-    /// What it does.
+    /// The treatment of matching packets.
     pub action: Action,
 }
 
 impl RxRule {
-    /// A rule at any free place.
+    /// A rule at any free location.
     pub fn new(flow: Flow, action: Action) -> RxRule {
         RxRule { location: Location::Any, flow, extension: None, mac: None, action }
     }
 
-    /// The same rule at this place.
+    /// The same rule at this location.
     #[must_use]
     pub fn at(mut self, location: u32) -> RxRule {
         self.location = Location::At(location);
@@ -254,7 +254,7 @@ impl RxRule {
     }
 }
 
-/// Writes ` NAME VALUE`, with ` m BITS` if not all bits are compared; ethtool's masks name the bits that are ignored.
+/// Writes ` NAME VALUE`, and ` m BITS` for a partial mask. In ethtool's masks, set bits are ignored.
 fn show<T: Field + std::ops::Not<Output = T>>(
     f: &mut fmt::Formatter<'_>,
     name: &str,
@@ -292,7 +292,7 @@ fn v6(address: u128) -> String {
     Ipv6Addr::from_bits(address).to_string()
 }
 
-/// How the fields of one family are named and written.
+/// The names and formats of one family's fields.
 struct Words<A> {
     version: u8,
     tos: &'static str,

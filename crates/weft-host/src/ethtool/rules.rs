@@ -14,15 +14,15 @@ use super::transport::Transport;
 use crate::error::errno_text;
 use crate::netlink::{u32_at, u64_at};
 
-/// How often the list of locations is asked for again when rules were added meanwhile.
+/// The most attempts at reading the list of locations while rules are being added.
 const LIST_TRIES: usize = 4;
 
 /// The rules of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleTable {
-    /// How many rules there can be, if the driver says it.
+    /// The most rules that fit, if the driver reports it.
     pub capacity: Option<u32>,
-    /// Whether the driver itself finds places for [`Location::Any`], `First` and `Last` (`RX_CLS_LOC_SPECIAL`).
+    /// Whether the driver itself chooses locations for [`Location::Any`], `First` and `Last` (`RX_CLS_LOC_SPECIAL`).
     pub finds_places: bool,
     /// The rules, by location.
     pub rules: Vec<RxRule>,
@@ -36,17 +36,17 @@ struct Count {
 }
 
 impl<T: Transport> Nic<T> {
-    /// All rules. A driver without rules gives an error even when none was ever inserted.
+    /// All rules. A driver that does not support rules returns an error even if none was ever inserted.
     ///
     /// # Errors
-    /// [`EthtoolError::NoRules`] if the driver has none; [`EthtoolError::BadRule`] if one cannot be read.
+    /// [`EthtoolError::NoRules`] if the driver does not support them; [`EthtoolError::BadRule`] if one cannot be decoded.
     pub fn rules(&mut self) -> Result<RuleTable> {
         let count = self.count_rules("read the receive rules")?;
         let mut rules = Vec::new();
         for location in self.locations(count.rules)? {
             match self.rule(location) {
                 Ok(rule) => rules.push(rule),
-                // Gone since the list was made.
+                // Deleted since the list was read.
                 Err(EthtoolError::NoSuchRule { .. }) => {}
                 Err(other) => return Err(other),
             }
@@ -57,7 +57,7 @@ impl<T: Transport> Nic<T> {
     /// The rule at a location.
     ///
     /// # Errors
-    /// [`EthtoolError::NoSuchRule`] if there is none; else as [`Nic::rules`].
+    /// [`EthtoolError::NoSuchRule`] if none exists; otherwise as [`Nic::rules`].
     pub fn rule(&mut self, location: u32) -> Result<RxRule> {
         let mut buffer = command::<{ rxnfc::LEN }>(layout::GRXCLSRULE);
         put_u32(&mut buffer, rxnfc::LOCATION, location);
@@ -71,14 +71,14 @@ impl<T: Transport> Nic<T> {
         })
     }
 
-    /// Inserts a rule and returns its location. What stands at a location that the rule names is replaced.
+    /// Inserts a rule and returns its location. A rule at a location that the new rule names is replaced.
     ///
-    /// If the driver finds no places itself, `Any` and `Last` take the highest free location and `First` the lowest, as
-    /// ethtool does.
+    /// If the driver chooses no locations itself, `Any` and `Last` take the highest free location and `First` the lowest, as
+    /// in ethtool.
     ///
     /// # Errors
-    /// [`EthtoolError::NoRules`] or [`EthtoolError::NtupleOff`] if rules are not to be had, [`EthtoolError::Full`], and
-    /// the driver's refusal: drivers take certain fields and masks only, and do not say which.
+    /// [`EthtoolError::NoRules`] or [`EthtoolError::NtupleOff`] if rules are unavailable, [`EthtoolError::Full`], and the
+    /// driver's refusal: drivers accept certain fields and masks only, and do not say which.
     pub fn insert_rule(&mut self, rule: &RxRule) -> Result<u32> {
         let action = format!("insert the receive rule \"{rule}\"");
         let mut rule = *rule;
@@ -99,7 +99,7 @@ impl<T: Transport> Nic<T> {
     /// Deletes the rule at a location.
     ///
     /// # Errors
-    /// [`EthtoolError::NoSuchRule`] if there is none.
+    /// [`EthtoolError::NoSuchRule`] if none exists.
     pub fn delete_rule(&mut self, location: u32) -> Result<()> {
         let mut buffer = command::<{ rxnfc::LEN }>(layout::SRXCLSRLDEL);
         put_u32(&mut buffer, rxnfc::LOCATION, location);
@@ -122,7 +122,7 @@ impl<T: Transport> Nic<T> {
     /// The locations of all rules, ascending.
     fn locations(&mut self, expected: u32) -> Result<BTreeSet<u32>> {
         let action = "list the receive rules";
-        // No NIC has that many; a number like that is a driver's mistake.
+        // No NIC has that many; such a number is a driver's error.
         let mut room = expected.min(1 << 20);
         for _ in 0..LIST_TRIES {
             let mut buffer = vec![0; rxnfc::LEN.max(rxnfc::RULE_LOCS + 4 * room as usize)];
@@ -133,7 +133,7 @@ impl<T: Transport> Nic<T> {
                     let there = u32_at(&buffer, rxnfc::RULE_CNT).min(room) as usize;
                     return Ok((0..there).map(|n| u32_at(&buffer, rxnfc::RULE_LOCS + 4 * n)).collect());
                 }
-                // More rules than room.
+                // There are more rules than the buffer holds.
                 Err(e) if is(&e, Errno::MSGSIZE) => room += 16,
                 Err(e) => return Err(self.rules_refused(action, e)),
             }
@@ -156,7 +156,7 @@ impl<T: Transport> Nic<T> {
         free.ok_or(full)
     }
 
-    /// The error of a refused reading or deletion of one rule.
+    /// The error of a refused read or deletion of one rule.
     fn rule_refused(&mut self, action: &str, location: u32, error: io::Error) -> EthtoolError {
         match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::INVAL) => {
@@ -166,7 +166,7 @@ impl<T: Transport> Nic<T> {
         }
     }
 
-    /// The error of a refused call about rules: whether there are any, and whether they are turned on.
+    /// The error of a refused call for rules: unsupported, turned off, or another reason.
     fn rules_refused(&mut self, action: &str, error: io::Error) -> EthtoolError {
         let off = is(&error, Errno::OPNOTSUPP) || is(&error, Errno::INVAL);
         match self.ntuple() {
@@ -200,7 +200,7 @@ impl<T: Transport> Nic<T> {
                  NICs compare the same fields and bits in all rules); compare with: ethtool -n {device}"
             ),
             Some(Errno::OPNOTSUPP) => format!("the driver {driver} does not take rules of this kind"),
-            Some(Errno::EXIST) => format!("the same rule is there already; see: ethtool -n {device}"),
+            Some(Errno::EXIST) => format!("the same rule exists already; see: ethtool -n {device}"),
             Some(Errno::BUSY) => {
                 format!("something else of {device} uses its rules, such as tc, ADQ or aRFS")
             }

@@ -1,4 +1,4 @@
-//! How a request reaches the kernel: an ioctl on a socket, or generic netlink. Tests put a made-up device in its place.
+//! The transport of requests to the kernel: an ioctl on a socket, or generic netlink. Tests replace it with an emulated device.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,12 +15,12 @@ use crate::netns::{NetNs, NetNsError};
 /// `SIOCETHTOOL` of `include/uapi/linux/sockios.h`.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
-/// A refusal by netlink: the error, and the kernel's sentence if it gave one.
+/// A refusal by netlink: the error, and the kernel's explanation if it gave one.
 #[derive(Debug)]
 pub struct Refused {
     /// The error.
     pub error: io::Error,
-    /// The sentence with which the kernel explained itself.
+    /// The kernel's explanation.
     pub says: Option<String>,
 }
 
@@ -30,29 +30,29 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// How a command of generic netlink is asked.
+/// The form of a generic netlink command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// As a request, for one object.
+    /// A request for one object.
     Request,
-    /// As a dump, for all objects.
+    /// A dump of all objects.
     Dump,
 }
 
-/// What carries requests to a device.
+/// A carrier of requests to a device.
 pub trait Transport {
-    /// One ethtool ioctl on the device: `buffer` begins with the command's number and has the layout of the structure
-    /// that belongs to it; the kernel writes its answer there.
+    /// Makes one ethtool ioctl on the device. `buffer` begins with the command's number and has the layout of the command's
+    /// structure; the kernel writes its answer there.
     ///
     /// # Errors
-    /// The kernel's refusal; `InvalidInput` if the command is not one of this module or the buffer is too short for it.
+    /// The kernel's refusal; `InvalidInput` for a command unknown to this module or a buffer too short for it.
     fn ioctl(&mut self, device: &str, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Whether the kernel has this command of the generic netlink family "ethtool", asked so.
+    /// Whether the kernel supports this command of the generic netlink family "ethtool" in the form `ask`.
     fn has(&self, command: u8, ask: Ask) -> bool;
 
-    /// One request to that family; returns the attributes of each answer. `attributes` come without the header
-    /// that names the device, which goes first and has the number 1 in every command.
+    /// Sends one request to that family; returns the attributes of each answer. `attributes` excludes the header that names the
+    /// device, which is attribute 1 of every command.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -65,17 +65,17 @@ pub trait Transport {
     ) -> Result<Vec<Vec<u8>>, Refused>;
 }
 
-/// The kernel, in one network namespace.
+/// The kernel, seen from one network namespace.
 pub struct Kernel {
     socket: OwnedFd,
     family: Option<Family>,
 }
 
 impl Kernel {
-    /// Opens the sockets in the namespace; they stay there.
+    /// Opens the sockets in the namespace; they remain there.
     ///
     /// # Errors
-    /// If the namespace cannot be entered or no socket can be made.
+    /// If the namespace cannot be entered or a socket cannot be made.
     pub fn open(ns: &NetNs) -> Result<Kernel, NetNsError> {
         let (socket, family) = ns.run(|| {
             let socket =
@@ -90,7 +90,7 @@ impl Kernel {
     }
 }
 
-/// `struct ifreq` as far as SIOCETHTOOL looks at it.
+/// The fields of `struct ifreq` that SIOCETHTOOL uses.
 #[repr(C)]
 struct IfReq {
     name: [u8; 16],
@@ -98,8 +98,8 @@ struct IfReq {
     padding: [u8; 16],
 }
 
-/// How many bytes the kernel may read and write for the command in the buffer, from the sizes that the buffer itself
-/// states; none for a command that this module does not use.
+/// The number of bytes that the kernel may read and write for the command in the buffer, computed from the sizes in the
+/// buffer; `None` for a command that this module does not use.
 fn required_len(buffer: &[u8]) -> Option<usize> {
     let entries = |at: usize| match u32_at(buffer, at) {
         rxfh::INDIR_NO_CHANGE => 0,

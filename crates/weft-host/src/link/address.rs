@@ -14,8 +14,8 @@ use super::{Mac, Result, query::index_by};
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
 
-/// Gives the link an address; the network of `prefix_len` bits becomes reachable through it. An IPv6 address is
-/// usable at once: duplicates are not looked for.
+/// Adds an address to the link; the network of `prefix_len` bits becomes reachable through it. An IPv6 address is usable at
+/// once, without duplicate address detection.
 pub fn add_address(ns: &NetNs, link: &str, address: IpAddr, prefix_len: u8) -> Result<()> {
     let mut netlink = Netlink::open(ns)?;
     let mut message = AddressMessage::default();
@@ -32,16 +32,16 @@ pub fn add_address(ns: &NetNs, link: &str, address: IpAddr, prefix_len: u8) -> R
     Ok(())
 }
 
-/// Where packets to a network go.
+/// A route to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<'a> {
     /// The network's address; unspecified with length 0 for the default route.
     pub destination: IpAddr,
     /// The length of the network's prefix in bits.
     pub prefix_len: u8,
-    /// The link to send through; `None` lets the gateway decide.
+    /// The link to send through; `None` to derive it from the gateway.
     pub link: Option<&'a str>,
-    /// The next hop; `None` for a network that is reached directly.
+    /// The next hop; `None` for a directly reachable network.
     pub gateway: Option<IpAddr>,
 }
 
@@ -68,8 +68,8 @@ pub fn add_route(ns: &NetNs, route: &Route<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Enters a permanent neighbour, so that no ARP or neighbour discovery ever runs for it: a measured path stays free
-/// of resolution traffic. An entry that is there already is replaced.
+/// Adds a permanent neighbour, so that ARP and neighbour discovery never run for it and a measured path is free of
+/// resolution traffic. Replaces an existing entry.
 pub fn add_neighbor(ns: &NetNs, link: &str, address: IpAddr, mac: Mac) -> Result<()> {
     let mut netlink = Netlink::open(ns)?;
     let mut message = NeighbourMessage::default();

@@ -1,6 +1,6 @@
-//! Network links (interfaces) of a namespace: make, configure, look at, delete.
+//! Network links (interfaces) of a namespace: make, configure, query, delete.
 //!
-//! Every function names the namespace it works in. Nothing here touches a link that it was not told to.
+//! Every function takes the namespace in which it works, and changes no other link than the one named.
 
 mod address;
 mod gso;
@@ -25,10 +25,10 @@ pub use numbered::Numbered;
 pub use query::{Link, LinkStats, alias, exists, get_mac, index, kind, list, show, stats, wait_running};
 pub use veth::{VethOptions, create_veth};
 
-/// The longest name of a link, in bytes: the kernel's IFNAMSIZ less the terminating zero.
+/// The longest name of a link, in bytes: the kernel's IFNAMSIZ minus the terminating zero.
 pub const MAX_NAME: usize = 15;
 
-/// What can go wrong with a link.
+/// An error of a link operation.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The kernel refused a call.
@@ -37,20 +37,20 @@ pub enum LinkError {
     /// The namespace could not be entered.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
-    /// The kernel would not take this name.
+    /// The kernel does not accept this name.
     #[error("link name {0:?} must be 1 to {MAX_NAME} bytes without '/', ':' or white space")]
     BadName(String),
-    /// There is no link of this name in this namespace.
+    /// The namespace has no link of this name.
     #[error("there is no link {link} in network namespace {ns}{}", known(.there))]
     NotFound {
         /// The name asked for.
         link: String,
-        /// The namespace looked in.
+        /// The namespace searched.
         ns: String,
-        /// The links that are there.
+        /// The existing links.
         there: Vec<String>,
     },
-    /// A link of this name is there already.
+    /// A link of this name exists already.
     #[error("link {link} exists already in network namespace {ns}")]
     Exists {
         /// The name asked for.
@@ -58,14 +58,14 @@ pub enum LinkError {
         /// The namespace.
         ns: String,
     },
-    /// Packets could not be sent through the link in time.
+    /// The link did not become able to send packets in time.
     #[error("link {link} of {ns} is not running after {waited:?}; set it, its peer and its parent up")]
     NotRunning {
         /// The link.
         link: String,
         /// Its namespace.
         ns: String,
-        /// How long was waited.
+        /// The time waited.
         waited: std::time::Duration,
     },
     /// The kernel cannot make this kind of link.
@@ -94,7 +94,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets the link up. Before packets are sent, see [`wait_running`].
+/// Sets the link up. Call [`wait_running`] before sending packets.
 pub fn set_up(ns: &NetNs, link: &str) -> Result<()> {
     set_flag(ns, link, LinkFlags::Up, "up")
 }
@@ -104,8 +104,8 @@ pub fn set_down(ns: &NetNs, link: &str) -> Result<()> {
     set_flag(ns, link, LinkFlags::empty(), "down")
 }
 
-/// Lets the link receive all multicast packets. A macvtap otherwise takes only those to groups that its own namespace has
-/// joined, and whoever reads it misses neighbour discovery.
+/// Makes the link receive all multicast packets. Otherwise a macvtap receives only groups that its own namespace has
+/// joined, and its reader misses neighbour discovery.
 pub fn set_all_multicast(ns: &NetNs, link: &str) -> Result<()> {
     let mut message = LinkMessage::default();
     message.header.flags = LinkFlags::Allmulti;
@@ -130,40 +130,40 @@ pub fn set_mtu(ns: &NetNs, link: &str, mtu: u32) -> Result<()> {
     set(ns, link, LinkAttribute::Mtu(mtu), &format!("MTU to {mtu}"))
 }
 
-/// Sets the largest segment that the stack hands to the link to be cut there, in bytes.
+/// Sets the largest segment that the stack passes to the link for segmentation, in bytes.
 pub fn set_gso_max_size(ns: &NetNs, link: &str, size: u32) -> Result<()> {
     set(ns, link, LinkAttribute::GsoMaxSize(size), &format!("gso_max_size to {size}"))
 }
 
-/// Sets the number of packets that a segment which the stack hands to the link may be cut into. With 1, TCP hands over single
+/// Sets the most packets into which a segment passed to the link may be cut. With 1, TCP passes single
 /// packets.
 pub fn set_gso_max_segs(ns: &NetNs, link: &str, segments: u32) -> Result<()> {
     set(ns, link, LinkAttribute::GsoMaxSegs(segments), &format!("gso_max_segs to {segments}"))
 }
 
-/// Sets the length of the transmit queue in packets; of a TAP or macvtap, that of each queue's ring.
+/// Sets the length of the transmit queue in packets; for a TAP or macvtap, the length of each queue's ring.
 pub fn set_txqueuelen(ns: &NetNs, link: &str, packets: u32) -> Result<()> {
     set(ns, link, LinkAttribute::TxQueueLen(packets), &format!("txqueuelen to {packets}"))
 }
 
-/// Gives the link another name. Kernels before 6.2 refuse that for a link that is up.
+/// Renames the link. Kernels before 6.2 refuse this for a link that is up.
 pub fn rename(ns: &NetNs, link: &str, name: &str) -> Result<()> {
     check_name(name)?;
     set(ns, link, LinkAttribute::IfName(name.to_string()), &format!("name to {name}"))
 }
 
-/// Sets the alias: a free text, shown by `ip link`.
+/// Sets the alias: arbitrary text, shown by `ip link`.
 pub fn set_alias(ns: &NetNs, link: &str, alias: &str) -> Result<()> {
     set(ns, link, LinkAttribute::IfAlias(alias.to_string()), &format!("alias to {alias:?}"))
 }
 
-/// Moves the link to another namespace. It arrives there down and without addresses.
+/// Moves the link to another namespace, where it is down and has no addresses.
 pub fn move_to(ns: &NetNs, link: &str, target: &NetNs) -> Result<()> {
     let attribute = LinkAttribute::NetNsFd(target.fd().as_raw_fd());
     set(ns, link, attribute, &format!("namespace to {target}"))
 }
 
-/// Deletes the link. The other end of a veth and what stands on the link go with it.
+/// Deletes the link, together with the other end of a veth and the links on top of it.
 pub fn delete(ns: &NetNs, link: &str) -> Result<()> {
     let mut netlink = Netlink::open(ns)?;
     let mut message = LinkMessage::default();
@@ -191,7 +191,7 @@ fn change(
     change_by(&mut netlink, ns, message, action)
 }
 
-/// Changes the link whose number the message says.
+/// Changes the link whose number is in the message.
 fn change_by(
     netlink: &mut Netlink,
     ns: &NetNs,
@@ -202,7 +202,7 @@ fn change_by(
     Ok(())
 }
 
-/// Turns the refusal of a new link into the error that says why.
+/// Converts the refusal of a new link into a specific error.
 pub(crate) fn refused_new(
     refusal: Refusal,
     ns: &NetNs,

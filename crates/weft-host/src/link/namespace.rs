@@ -1,4 +1,4 @@
-//! New network namespaces: with their `lo` up.
+//! New network namespaces, with `lo` set up.
 
 use super::{LinkError, set_up};
 use crate::error::OsError;
@@ -9,15 +9,15 @@ impl NetNs {
     /// Makes a new namespace, mounts it at `/run/netns/NAME` and sets its `lo` up.
     ///
     /// # Errors
-    /// When the name is taken or the kernel refuses.
+    /// If the name is taken or the kernel refuses.
     pub fn create(name: &str) -> Result<Self> {
         loopback_up(Self::named_and_down(name)?)
     }
 
-    /// Makes a new namespace without a name: it is gone when the value and all that runs in it are gone.
+    /// Makes a new namespace without a name. It exists as long as the value or a process in it.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub fn anonymous() -> Result<Self> {
         loopback_up(Self::unnamed_and_down()?)
     }

@@ -1,4 +1,4 @@
-//! A link by its number, which a new name does not change.
+//! Links identified by number, which renaming does not change.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use super::{GsoSizes, LinkError, Result, change_by, gso};
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
 
-/// A link that was found by its name once and is known by its number since. Numbers are given anew only after 2^31 links, so
-/// a number whose link is gone, or has moved to another namespace, is not found.
+/// A link that was found by name once and is identified by its number from then on. Numbers repeat only after 2^31 links, so the
+/// number of a link that was deleted or moved to another namespace is not found.
 pub struct Numbered {
     ns: NetNs,
     name: String,
     index: u32,
-    /// Kept open: what is asked for ten times a second should not enter the namespace each time.
+    /// Kept open: frequent queries should not enter the namespace each time.
     netlink: Mutex<Netlink>,
 }
 
@@ -32,10 +32,10 @@ impl fmt::Debug for Numbered {
 }
 
 impl Numbered {
-    /// The link that is called `name` now.
+    /// The link that currently has this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// If it does not exist.
     pub fn named(ns: &NetNs, name: &str) -> Result<Self> {
         let mut netlink = Netlink::open(ns)?;
         let index = query::index_by(&mut netlink, ns, name)?;
@@ -52,15 +52,15 @@ impl Numbered {
         self.index
     }
 
-    /// What it was called when it was found.
+    /// Its name at the time when it was found.
     pub fn first_name(&self) -> &str {
         &self.name
     }
 
-    /// The link as it is now.
+    /// The current state of the link.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the link no longer exists.
     pub fn show(&self) -> Result<Link> {
         query::show_number(&mut self.netlink(), &self.ns, self.index, &self.name)
     }
@@ -68,7 +68,7 @@ impl Numbered {
     /// Sets it up.
     ///
     /// # Errors
-    /// When it is gone, or the kernel refuses.
+    /// If the link no longer exists, or the kernel refuses.
     pub fn set_up(&self) -> Result<()> {
         self.set_flags(LinkFlags::Up, LinkFlags::Up, "up")
     }
@@ -76,7 +76,7 @@ impl Numbered {
     /// Sets it down.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the link no longer exists.
     pub fn set_down(&self) -> Result<()> {
         self.set_flags(LinkFlags::empty(), LinkFlags::Up, "down")
     }
@@ -84,17 +84,17 @@ impl Numbered {
     /// Sets the largest packet, without the Ethernet header, in bytes.
     ///
     /// # Errors
-    /// When it is gone, or cannot have packets of that size.
+    /// If the link no longer exists, or does not support packets of that size.
     pub fn set_mtu(&self, mtu: u32) -> Result<()> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Mtu(mtu));
         self.change(message, &format!("MTU to {mtu}"))
     }
 
-    /// Lets no segment be larger than `size` bytes; a smaller limit stays. Returns whether there was a larger one.
+    /// Caps the segment size at `size` bytes; a smaller limit is kept. Returns whether the limit was lowered.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the link no longer exists.
     pub fn limit_gso_size(&self, size: u32) -> Result<bool> {
         let link = self.show()?;
         let before = GsoSizes { max: link.gso_max_size, ipv4_max: link.gso_ipv4_max_size };
@@ -106,10 +106,10 @@ impl Numbered {
         Ok(true)
     }
 
-    /// Deletes it. The other end of a veth and what stands on the link go with it.
+    /// Deletes it, together with the other end of a veth and the links on top of it.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the link no longer exists.
     pub fn delete(&self) -> Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = self.index;
@@ -122,7 +122,7 @@ impl Numbered {
     /// As [`wait_running`](super::wait_running).
     ///
     /// # Errors
-    /// When it is gone, or not running in time.
+    /// If the link no longer exists, or is not running in time.
     pub fn wait_running(&self, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         while !self.show()?.running {

@@ -1,4 +1,4 @@
-//! Looking at links.
+//! Queries of links.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use weft_units::{Bytes, Packets};
 const RTM_NEWLINK: u16 = 16;
 const IFINFOMSG_LEN: usize = 16;
 const IFF_UP: u32 = 1;
-/// The kernel's notice of an operational link: `IF_OPER_UP`, or `IF_OPER_UNKNOWN` where a driver never says.
+/// The kernel's operational states: `IF_OPER_UP`, or `IF_OPER_UNKNOWN` if the driver does not report one.
 const OPERATIONAL: [u8; 2] = [6, 0];
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -30,35 +30,35 @@ const IFLA_GSO_MAX_SIZE: u16 = 41;
 /// Linux 6.3 and later.
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 const IFLA_INFO_KIND: u16 = 1;
-/// Set in the type of an attribute that holds attributes.
+/// Set in the type of an attribute that contains attributes.
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
-/// A link, as it was when it was looked at.
+/// A snapshot of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its name.
     pub name: String,
     /// Its number in its namespace.
     pub index: u32,
-    /// What made it ("veth", "macvtap", ...); none for hardware and `lo`.
+    /// Its kind ("veth", "macvtap", ...); `None` for hardware and `lo`.
     pub kind: Option<String>,
-    /// The text that `set_alias` wrote.
+    /// The alias, from `set_alias`.
     pub alias: Option<String>,
     /// Its hardware address, if it has one of six bytes.
     pub mac: Option<Mac>,
     /// The largest packet in bytes.
     pub mtu: u32,
-    /// The largest segment that the stack hands to it to be cut there, in bytes.
+    /// The largest segment that the stack passes to it for segmentation, in bytes.
     pub gso_max_size: u32,
-    /// The same of IPv4, where the kernel keeps one (Linux 6.3 and later).
+    /// The same limit for IPv4, if the kernel has a separate one (Linux 6.3 and later).
     pub gso_ipv4_max_size: Option<u32>,
     /// The length of its transmit queue in packets.
     pub txqueuelen: u32,
     /// The number of its transmit queues.
     pub tx_queues: u32,
-    /// Whether it was set up.
+    /// Whether it is administratively up.
     pub up: bool,
-    /// Whether packets can be sent through it: up, with a carrier, and the kernel has taken notice of that.
+    /// Whether packets can be sent through it: up, with a carrier, and known to the kernel as operational.
     pub running: bool,
     /// Its counters.
     pub stats: LinkStats,
@@ -77,11 +77,11 @@ pub struct LinkStats {
     pub tx_bytes: Bytes,
     /// Packets received with an error.
     pub rx_errors: Packets,
-    /// Packets that could not be sent because of an error.
+    /// Packets not sent because of an error.
     pub tx_errors: Packets,
-    /// Packets received and dropped for want of space or of a taker.
+    /// Packets received and dropped because of a full buffer or a missing receiver.
     pub rx_dropped: Packets,
-    /// Packets dropped on the way out; of a macvtap or TAP, those that found the ring full.
+    /// Packets dropped on transmit; for a macvtap or TAP, because the ring was full.
     pub tx_dropped: Packets,
 }
 
@@ -90,7 +90,7 @@ pub fn list(ns: &NetNs) -> Result<Vec<Link>> {
     list_by(&mut Netlink::open(ns)?, ns)
 }
 
-/// The link `name`, with everything known about it.
+/// The link `name` with all its properties.
 pub fn show(ns: &NetNs, name: &str) -> Result<Link> {
     show_by(&mut Netlink::open(ns)?, ns, name)
 }
@@ -119,10 +119,10 @@ pub fn get_mac(ns: &NetNs, name: &str) -> Result<Option<Mac>> {
     Ok(show(ns, name)?.mac)
 }
 
-/// What made the link ("veth", "tun", "dummy", ...); none for hardware and `lo`.
+/// The link's kind ("veth", "tun", "dummy", ...); `None` for hardware and `lo`.
 ///
 /// # Errors
-/// When there is no such link.
+/// If the link does not exist.
 pub fn kind(ns: &NetNs, name: &str) -> Result<Option<String>> {
     Ok(show(ns, name)?.kind)
 }
@@ -132,11 +132,11 @@ pub fn alias(ns: &NetNs, name: &str) -> Result<Option<String>> {
     Ok(show(ns, name)?.alias)
 }
 
-/// Waits until packets can be sent through the link, but no longer than `timeout`.
+/// Waits until packets can be sent through the link, at most `timeout`.
 ///
-/// Of a veth pair the end that is set up first gets its carrier when the other follows, and the kernel takes notice of
-/// that a little later, from a work queue. What is sent in between is dropped without a word. (From Linux 6.8 on, asking
-/// for the link makes the kernel take notice at once.)
+/// The first end of a veth pair that is set up gets its carrier when the second follows. The kernel marks it operational
+/// slightly later, from a work queue, and silently drops packets sent in between. (From Linux 6.8 on, a query of
+/// the link updates the state at once.)
 pub fn wait_running(ns: &NetNs, name: &str, timeout: Duration) -> Result<()> {
     let deadline = Instant::now() + timeout;
     let mut netlink = Netlink::open(ns)?;
@@ -164,7 +164,7 @@ fn show_by(netlink: &mut Netlink, ns: &NetNs, name: &str) -> Result<Link> {
     ask(netlink, ns, message, name)
 }
 
-/// The link of number `index`; `name` is what an error calls it.
+/// The link of number `index`; `name` is for errors.
 pub(super) fn show_number(netlink: &mut Netlink, ns: &NetNs, index: u32, name: &str) -> Result<Link> {
     let mut message = LinkMessage::default();
     message.header.index = index;

@@ -10,14 +10,14 @@ use super::{Mac, Result, check_name, refused_new};
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
 
-/// How a veth pair is made. What is `None` is left to the kernel. All but the addresses holds for both ends.
+/// Options for a veth pair; `None` leaves a value to the kernel. All but the addresses apply to both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VethOptions {
     /// The hardware addresses of the first and of the second end.
     pub macs: [Option<Mac>; 2],
     /// The largest packet in bytes.
     pub mtu: Option<u32>,
-    /// The largest segment that the stack hands to the link to be cut there, in bytes.
+    /// The largest segment that the stack passes to the link for segmentation, in bytes.
     pub gso_max_size: Option<u32>,
     /// The length of the transmit queue in packets.
     pub txqueuelen: Option<u32>,
@@ -25,7 +25,7 @@ pub struct VethOptions {
     pub queues: Option<u32>,
 }
 
-/// Makes a veth pair with its first end in `a`'s namespace and its second end in `b`'s. Both ends are down.
+/// Makes a veth pair with one end in each of the two given namespaces. Both ends are down.
 pub fn create_veth(a: (&NetNs, &str), b: (&NetNs, &str), options: &VethOptions) -> Result<()> {
     check_name(a.1)?;
     check_name(b.1)?;

@@ -1,4 +1,4 @@
-//! The attributes of the generic netlink family "net-shaper": `include/uapi/linux/net_shaper.h`, whose source is
+//! The attributes of the generic netlink family "net-shaper": `include/uapi/linux/net_shaper.h`, generated from
 //! Documentation/netlink/specs/net_shaper.yaml.
 
 use weft_units::{BitsPerSec, TxQueueId, Weight};
@@ -52,7 +52,7 @@ fn scope(number: u32) -> Option<Scope> {
     [Scope::Device, Scope::Queue, Scope::Node].into_iter().find(|scope| scope_number(*scope) == number)
 }
 
-/// A handle; without a number it asks for a new node (`net_shaper_parse_handle`), or names the one of the device.
+/// A handle. Without a number, it requests a new node (`net_shaper_parse_handle`) or names the device's shaper.
 fn handle(scope: Scope, id: Option<u32>) -> Vec<u8> {
     let handle = Attributes::default().with(A_HANDLE_SCOPE, &scope_number(scope).to_ne_bytes());
     match id {
@@ -61,7 +61,7 @@ fn handle(scope: Scope, id: Option<u32>) -> Vec<u8> {
     }
 }
 
-/// What a request about the shapers of a device begins with.
+/// The first attribute of a request about a device's shapers.
 pub(super) fn device(ifindex: u32) -> Vec<u8> {
     Attributes::default().with(A_IFINDEX, &ifindex.to_ne_bytes()).bytes()
 }
@@ -83,8 +83,9 @@ pub(super) fn capabilities(ifindex: u32, scope: Scope) -> Vec<u8> {
         .bytes()
 }
 
-/// A request that puts the queues with their weights under one node below the device's own shaper: the node `node`, or a new
-/// one. The parent is named since leaves that come from different parents leave it open (`net_shaper_parent_from_leaves`).
+/// A request that groups the queues with their weights under one node below the device's shaper: the node `node`, or a new
+/// one. The parent is given because the kernel cannot derive it if the leaves have different parents
+/// (`net_shaper_parent_from_leaves`).
 pub(super) fn group(ifindex: u32, node: Option<u32>, weights: &[(TxQueueId, Weight)]) -> Vec<u8> {
     let mut request = Attributes::default()
         .with(A_IFINDEX, &ifindex.to_ne_bytes())
@@ -100,7 +101,7 @@ pub(super) fn group(ifindex: u32, node: Option<u32>, weights: &[(TxQueueId, Weig
     request.bytes()
 }
 
-/// Reads one shaper of an answer, without the generic header; none if it has no handle that we know.
+/// Reads one shaper of an answer, without the generic header; `None` if it has no known handle.
 pub(super) fn shaper(answer: &[u8]) -> Option<ShaperInfo> {
     let mut info = ShaperInfo {
         handle: Handle { scope: Scope::Device, id: 0 },
@@ -138,12 +139,12 @@ fn read_handle(nested: &[u8]) -> Option<Handle> {
     kind.map(|scope| Handle { scope, id })
 }
 
-/// `NLA_UINT`: four bytes, or eight if the number needs them.
+/// `NLA_UINT`: four bytes, or eight for larger numbers.
 fn uint(value: &[u8]) -> u64 {
     if value.len() >= 8 { u64_at(value, 0) } else { u32_at(value, 0).into() }
 }
 
-/// Reads the capabilities of an answer: flags, which are there or not.
+/// Reads the capabilities in an answer, which are flag attributes.
 pub(super) fn read_capabilities(answer: &[u8]) -> Capabilities {
     let mut caps = Capabilities::default();
     for (kind, _) in attributes(answer) {
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        // What `net_shaper_fill_one` writes: device, parent, handle, metric, bw-max, weight.
+        // The output of `net_shaper_fill_one`: device, parent, handle, metric, bw-max, weight.
         #[rustfmt::skip]
         let answer = [
             8, 0, 8, 0, 3, 0, 0, 0,
@@ -228,7 +229,7 @@ mod tests {
             bw_max: Some(BitsPerSec(10_000_000_000)),
         };
         assert_eq!(shaper(&answer), Some(expected));
-        // The device's own shaper: no number, a small rate in four bytes, packets for each second.
+        // The device's shaper: no number, a small rate in four bytes, packets per second.
         let netdev = [12, 0, 1, 0x80, 8, 0, 1, 0, 1, 0, 0, 0, 8, 0, 4, 0, 100, 0, 0, 0];
         let read = shaper(&netdev).expect("a shaper");
         assert_eq!((read.handle.scope, read.bw_max), (Scope::Device, Some(BitsPerSec(100))));

@@ -1,8 +1,8 @@
-//! A NIC's own transmit scheduler, by the generic netlink family "net-shaper" (Linux 6.13 and later): weights of queues.
+//! A NIC's transmit scheduler through the generic netlink family "net-shaper" (Linux 6.13 and later): weights of queues.
 //!
-//! The kernel keeps a tree of shapers for each device: leaves are queues, a node joins leaves, the root is the device
-//! (Documentation/netlink/specs/net_shaper.yaml, net/shaper/shaper.c). [`Shaper::set_weights`] keeps one node of ours with
-//! the weighted queues under it; the NIC divides the node's rate among queues that have packets, in proportion to weights.
+//! The kernel has a tree of shapers for each device: leaves are queues, nodes group leaves, and the root is the device
+//! (Documentation/netlink/specs/net_shaper.yaml, net/shaper/shaper.c). [`Shaper::set_weights`] maintains one node with the
+//! weighted queues below it. The NIC divides the node's rate among backlogged queues in proportion to their weights.
 
 mod codec;
 
@@ -21,7 +21,7 @@ use crate::netns::{NetNs, NetNsError};
 /// The family's name: `NET_SHAPER_FAMILY_NAME`.
 const FAMILY: &str = "net-shaper";
 
-/// What can go wrong with a NIC's scheduler.
+/// An error of a NIC's scheduler.
 #[derive(Debug, thiserror::Error)]
 pub enum ShaperError {
     /// The kernel refused a call.
@@ -33,30 +33,30 @@ pub enum ShaperError {
     /// The kernel lacks the family.
     #[error(
         "this kernel has no netlink family net-shaper (release {}): Linux 6.13 or later has it, if a driver that uses it is \
-         configured (CONFIG_NET_SHAPER); set the weights of queues elsewhere",
+         configured (CONFIG_NET_SHAPER); upgrade the kernel to set queue weights",
         crate::sysctl::release()
     )]
     NoFamily,
-    /// The driver cannot do this (EOPNOTSUPP).
+    /// The driver does not support this (EOPNOTSUPP).
     #[error(
-        "the driver of interface {ifindex} cannot {what} (Operation not supported{}); take another NIC, or leave its \
-         queues alike", .says.as_ref().map(|says| format!(": {says}")).unwrap_or_default()
+        "the driver of interface {ifindex} cannot {what} (Operation not supported{}); use another NIC, or leave its \
+         queues with equal weights", .says.as_ref().map(|says| format!(": {says}")).unwrap_or_default()
     )]
     NotSupported {
         /// The device's number.
         ifindex: u32,
-        /// What was asked of it.
+        /// The unsupported operation.
         what: &'static str,
-        /// The kernel's sentence.
+        /// The kernel's explanation.
         says: Option<String>,
     },
     /// No queues were given.
-    #[error("interface {ifindex}: no queues to weigh were given; to take weights away use delete")]
+    #[error("interface {ifindex}: no queues were given; to remove weights, use delete")]
     NoQueues {
         /// The device's number.
         ifindex: u32,
     },
-    /// A queue was given twice.
+    /// A queue was given more than once.
     #[error("interface {ifindex}: queue {queue} has two weights; give each queue one")]
     Twice {
         /// The device's number.
@@ -64,7 +64,7 @@ pub enum ShaperError {
         /// The queue.
         queue: u32,
     },
-    /// An answer without what was asked for.
+    /// An answer that lacks the requested data.
     #[error(
         "interface {ifindex}: the kernel's answer names no shaper; this is an error of the kernel or of weftline, please \
          report it"
@@ -78,40 +78,40 @@ pub enum ShaperError {
 /// The result of an operation on a NIC's scheduler.
 pub type Result<T> = std::result::Result<T, ShaperError>;
 
-/// Which kind of place in the tree (`enum net_shaper_scope`).
+/// The kind of a shaper's place in the tree (`enum net_shaper_scope`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The whole device (`NET_SHAPER_SCOPE_NETDEV`).
     Device,
     /// A transmit queue.
     Queue,
-    /// A node between.
+    /// An inner node.
     Node,
 }
 
-/// The name of a shaper: for queues the number is the queue's, for the device it is zero.
+/// The identity of a shaper. The number of a queue is the queue's, that of the device is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle {
     /// The kind of place.
     pub scope: Scope,
-    /// Its number among those of its kind.
+    /// Its number among shapers of the same kind.
     pub id: u32,
 }
 
-/// What shapers of a kind can do at a device.
+/// The capabilities of a kind of shaper at a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Rates in bits for each second.
+    /// Rates in bits per second.
     pub metric_bps: bool,
-    /// Rates in packets for each second.
+    /// Rates in packets per second.
     pub metric_pps: bool,
-    /// Being put under a node.
+    /// Grouping under a node.
     pub nesting: bool,
     /// A guaranteed rate.
     pub bw_min: bool,
-    /// A highest rate.
+    /// A maximum rate.
     pub bw_max: bool,
-    /// A burst above the highest rate.
+    /// A burst above the maximum rate.
     pub burst: bool,
     /// Strict priorities.
     pub priority: bool,
@@ -119,18 +119,18 @@ pub struct Capabilities {
     pub weight: bool,
 }
 
-/// A shaper, as it was when it was looked at.
+/// A snapshot of a shaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperInfo {
-    /// Its name.
+    /// Its identity.
     pub handle: Handle,
-    /// What it is under.
+    /// Its parent.
     pub parent: Option<Handle>,
     /// Its weight, if one was set.
     pub weight: Option<Weight>,
     /// Its strict priority.
     pub priority: u32,
-    /// Its highest rate, if one was set in bits for each second.
+    /// Its maximum rate, if one is set in bits per second.
     pub bw_max: Option<BitsPerSec>,
 }
 
@@ -138,15 +138,15 @@ pub struct ShaperInfo {
 pub struct Shaper {
     family: Family,
     ns: String,
-    /// For each device the number of the node of ours.
+    /// The number of weftline's node at each device.
     nodes: BTreeMap<u32, u32>,
 }
 
 impl Shaper {
-    /// Opens a socket in the namespace; it stays there.
+    /// Opens a socket in the namespace, where it remains.
     ///
     /// # Errors
-    /// [`ShaperError::NoFamily`] if the kernel lacks the family; else when no socket can be made.
+    /// [`ShaperError::NoFamily`] if the kernel lacks the family; otherwise if no socket can be made.
     pub fn open(ns: &NetNs) -> Result<Shaper> {
         let family = ns.run(|| Family::open(FAMILY))?.map_err(|e| {
             OsError::new(format!("ask for the netlink family {FAMILY} in namespace {ns}"), e.error)
@@ -156,10 +156,10 @@ impl Shaper {
         Ok(Shaper { family, ns: ns.to_string(), nodes: BTreeMap::new() })
     }
 
-    /// What shapers of the kind can do at the device.
+    /// The capabilities of this kind of shaper at the device.
     ///
     /// # Errors
-    /// [`ShaperError::NotSupported`] if the driver has no shapers of the kind.
+    /// [`ShaperError::NotSupported`] if the driver has no shapers of this kind.
     pub fn capabilities(&mut self, ifindex: u32, scope: Scope) -> Result<Capabilities> {
         let answers = self
             .family
@@ -169,12 +169,12 @@ impl Shaper {
         Ok(codec::read_capabilities(answer))
     }
 
-    /// Gives queues of the device these weights, and takes away those of other queues that had one from this value. The first
-    /// call makes a node, later calls change it; they need not name the same queues.
+    /// Sets the weights of these queues of the device, and removes those that this value gave to other queues. The first call makes a
+    /// node, later calls change it; they need not name the same queues.
     ///
     /// # Errors
-    /// [`ShaperError::NotSupported`] if the driver has no weights of queues, and what the kernel says, such as of a queue that
-    /// is not there (ENOENT). The weights are then as they were.
+    /// [`ShaperError::NotSupported`] if the driver has no queue weights; otherwise the kernel's error, such as ENOENT for a missing
+    /// queue. The weights are then unchanged.
     pub fn set_weights(&mut self, ifindex: u32, weights: &[(TxQueueId, Weight)]) -> Result<()> {
         let mut queues = BTreeSet::new();
         if let Some((twice, _)) = weights.iter().find(|(queue, _)| !queues.insert(queue.0)) {
@@ -183,7 +183,7 @@ impl Shaper {
         if weights.is_empty() {
             return Err(ShaperError::NoQueues { ifindex });
         }
-        // A node goes when its last queue does, for instance because the device has fewer queues now.
+        // A node is deleted with its last queue, for example because the device now has fewer queues.
         let known = self.nodes.get(&ifindex).copied();
         let node = match known {
             Some(id) if self.get(ifindex, Handle { scope: Scope::Node, id })?.is_some() => Some(id),
@@ -196,7 +196,7 @@ impl Shaper {
         let made = answers.iter().find_map(|answer| codec::shaper(answer));
         let made = made.filter(|m| m.handle.scope == Scope::Node).ok_or(ShaperError::Answer { ifindex })?;
         self.nodes.insert(ifindex, made.handle.id);
-        // Queues that were under the node and are not named stay there with their old weights.
+        // Queues under the node that are not named would keep their old weights.
         for leaf in self.leaves(ifindex, made.handle)? {
             if !queues.contains(&leaf.id) {
                 self.delete(ifindex, leaf)?;
@@ -205,24 +205,24 @@ impl Shaper {
         Ok(())
     }
 
-    /// The number of the node that holds the device's weighted queues, for [`adopt`](Self::adopt) by a later process.
+    /// The number of the node with the device's weighted queues, for [`adopt`](Self::adopt) by a later process.
     pub fn node(&self, ifindex: u32) -> Option<u32> {
         self.nodes.get(&ifindex).copied()
     }
 
-    /// Takes over the node that an earlier process made at the device.
+    /// Adopts the node that an earlier process made at the device.
     pub fn adopt(&mut self, ifindex: u32, node: u32) {
         self.nodes.insert(ifindex, node);
     }
 
-    /// Takes away all weights that [`set_weights`](Self::set_weights) gave, and the node with them. No weights are no error.
+    /// Removes all weights of [`set_weights`](Self::set_weights) together with their node. Does nothing if there are none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn delete_weights(&mut self, ifindex: u32) -> Result<()> {
         let Some(id) = self.nodes.get(&ifindex).copied() else { return Ok(()) };
-        // The kernel deletes a node with its last leaf (`__net_shaper_delete`). A node that is deleted first leaves its leaves
-        // to the device, which would then have weights of nobody.
+        // The kernel deletes a node with its last leaf (`__net_shaper_delete`). Deleting the node first would leave its leaves
+        // with the device, as weights without an owner.
         for leaf in self.leaves(ifindex, Handle { scope: Scope::Node, id })? {
             self.delete(ifindex, leaf)?;
         }
@@ -239,26 +239,26 @@ impl Shaper {
             .collect())
     }
 
-    /// A shaper, if it is there.
+    /// A shaper, if it exists.
     ///
     /// # Errors
-    /// [`ShaperError::NotSupported`] if the driver has no shapers; else what the kernel says.
+    /// [`ShaperError::NotSupported`] if the driver has no shapers; otherwise the kernel's error.
     pub fn get(&mut self, ifindex: u32, handle: Handle) -> Result<Option<ShaperInfo>> {
         match self.family.request(codec::CMD_GET, &codec::one(ifindex, handle), Ask::Request) {
             Ok(answers) => {
                 let found = answers.iter().find_map(|answer| codec::shaper(answer));
                 found.map(Some).ok_or(ShaperError::Answer { ifindex })
             }
-            // ENOENT of a device that is not there looks the same; `list` of it fails too.
+            // A missing device also gives ENOENT; `list` fails for it too.
             Err(e) if Errno::from_io_error(&e.error) == Some(Errno::NOENT) => Ok(None),
             Err(e) => Err(self.refused(e, ifindex, "schedule its queues by net-shaper")),
         }
     }
 
-    /// Everybody's shapers at the device.
+    /// All shapers at the device, from any process.
     ///
     /// # Errors
-    /// [`ShaperError::NotSupported`] if the driver has no shapers; else what the kernel says.
+    /// [`ShaperError::NotSupported`] if the driver has no shapers; otherwise the kernel's error.
     pub fn list(&mut self, ifindex: u32) -> Result<Vec<ShaperInfo>> {
         let answers = self
             .family
@@ -270,7 +270,7 @@ impl Shaper {
     /// Deletes one shaper.
     ///
     /// # Errors
-    /// What the kernel says: ENOENT if it is not there.
+    /// The kernel's error: ENOENT if it does not exist.
     pub fn delete(&mut self, ifindex: u32, handle: Handle) -> Result<()> {
         self.family
             .request(codec::CMD_DELETE, &codec::one(ifindex, handle), Ask::Request)
@@ -301,7 +301,7 @@ mod tests {
     use crate::link;
     use crate::testing;
 
-    /// A kernel without the family says so; one with it says that `lo` has no scheduler.
+    /// A kernel without the family reports that; one with it reports that `lo` has no scheduler.
     #[test]
     fn what_the_kernel_lacks_is_said() {
         if !testing::privileged("what_the_kernel_lacks_is_said") {

@@ -1,4 +1,4 @@
-//! Where a program's output goes.
+//! The destinations of a program's output.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,25 +9,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The most bytes that are kept of one captured stream. The rest is read, so that the program goes on, and forgotten.
+/// The most bytes kept of one captured stream. The rest is read, so that the program does not block, and discarded.
 pub const CAPTURE_LIMIT: usize = 64 << 20;
 
-/// How long the end of a stream is waited for after its program has ended.
+/// The time for which the end of a stream is awaited after its program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Where a stream of a program goes.
+/// The destination of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// Nowhere.
+    /// Discarded.
     #[default]
     Null,
-    /// Where this process's own goes.
+    /// The same destination as this process's own.
     Inherit,
     /// Into memory, up to [`CAPTURE_LIMIT`].
     Capture,
-    /// To whoever takes the pipe.
+    /// A pipe for the caller.
     Pipe,
-    /// Into a file, which is made or overwritten.
+    /// A file, which is created or overwritten.
     File(PathBuf),
 }
 
@@ -50,17 +50,17 @@ impl Output {
     }
 }
 
-/// What was captured of a stream.
+/// The captured output of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     /// The bytes, at most [`CAPTURE_LIMIT`].
     pub bytes: Vec<u8>,
-    /// How many bytes beyond the limit were forgotten.
+    /// The number of bytes discarded beyond the limit.
     pub forgotten: u64,
 }
 
 impl Captured {
-    /// The bytes as text; what is no UTF-8 becomes the replacement character.
+    /// The bytes as text; invalid UTF-8 becomes the replacement character.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// What was captured; if the program has ended, first waits for the last of it.
+    /// The captured output. If the program has ended, first waits for the end of the stream.
     pub(super) fn captured(&mut self, ended: bool) -> Captured {
         match self {
             Stream::Captured(capture) => capture.so_far(ended),
@@ -120,7 +120,7 @@ impl Capture {
 
     fn so_far(&mut self, ended: bool) -> Captured {
         if ended && let Some(reader) = self.reader.take() {
-            // It ends with the last writer of the pipe, which may be a child that the program left behind.
+            // The stream ends with the last writer of the pipe, which may be a child that outlives the program.
             let deadline = Instant::now() + LAST_WORDS;
             while !reader.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));

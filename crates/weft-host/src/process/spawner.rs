@@ -1,4 +1,4 @@
-//! The thread that forks, and what the child does between fork and exec.
+//! The thread that forks, and the child's steps between fork and exec.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,8 +14,8 @@ struct Job {
     answer: mpsc::Sender<io::Result<Child>>,
 }
 
-/// Starts `command` from the long-lived thread. The child joins the cgroup (a writable `cgroup.procs`) and the network
-/// namespace first.
+/// Starts `command` from the spawner thread. The child first joins the cgroup (a writable `cgroup.procs`) and the network
+/// namespace.
 pub(super) fn spawn(
     mut command: Command,
     cgroup: Option<OwnedFd>,
@@ -33,7 +33,7 @@ pub(super) fn spawn(
 
 fn in_child(parent: Pid, cgroup: Option<&OwnedFd>, netns: Option<&OwnedFd>) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before the line above: then no signal will come.
+    // If the parent died before the line above, no signal will be sent.
     if rustix::process::getppid() != Some(parent) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
@@ -47,7 +47,7 @@ fn in_child(parent: Pid, cgroup: Option<&OwnedFd>, netns: Option<&OwnedFd>) -> i
     Ok(())
 }
 
-/// The way to the spawner thread of this process, which is started at first use and never ends.
+/// The channel to this process's spawner thread, which is started at first use and never ends.
 fn queue() -> io::Result<mpsc::Sender<Job>> {
     static QUEUE: OnceLock<Mutex<Option<mpsc::Sender<Job>>>> = OnceLock::new();
     let slot = QUEUE.get_or_init(|| Mutex::new(None));
@@ -58,7 +58,7 @@ fn queue() -> io::Result<mpsc::Sender<Job>> {
     let (queue, jobs) = mpsc::channel::<Job>();
     std::thread::Builder::new().name("weft-spawner".into()).spawn(move || {
         for mut job in jobs {
-            // If nobody waits for the answer, the child is dropped unreaped but keeps its death signal.
+            // If the receiver is gone, the child is dropped without being reaped, but keeps its death signal.
             let _ = job.answer.send(job.command.spawn());
         }
     })?;

@@ -1,4 +1,4 @@
-//! The bytes of filters: the options of cls_bpf and act_skbedit, and what a dump of filters says.
+//! The binary form of filters: the options of cls_bpf and act_skbedit, and the entries of a dump.
 
 use core::ops::RangeInclusive;
 
@@ -6,17 +6,17 @@ use super::{BpfProgram, Filter};
 use crate::netlink::{attributes, c_string, u16_at, u32_at};
 use crate::tc::Attributes;
 
-/// `NLA_F_NESTED` and the bits of an attribute's type that are the type: `linux/netlink.h`.
+/// `NLA_F_NESTED`, and the mask of an attribute's type: `linux/netlink.h`.
 const NESTED: u16 = 0x8000;
 const TYPE_MASK: u16 = 0x3fff;
 
-/// `struct tcmsg` and the attributes behind it: `linux/rtnetlink.h`.
+/// `struct tcmsg` and the attributes after it: `linux/rtnetlink.h`.
 const TCMSG_LEN: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_CHAIN: u16 = 11;
 
-/// `TCA_BPF_*` and the flag that the program's result is the verdict: `linux/pkt_cls.h`.
+/// `TCA_BPF_*` and the flag for direct action: `linux/pkt_cls.h`.
 const TCA_BPF_ACT: u16 = 1;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
@@ -25,7 +25,7 @@ const TCA_BPF_TAG: u16 = 10;
 const TCA_BPF_ID: u16 = 11;
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 
-/// `TCA_ACT_KIND`, `TCA_ACT_OPTIONS`, and the verdict that lets the next filter look at the packet: `linux/pkt_cls.h`.
+/// `TCA_ACT_KIND`, `TCA_ACT_OPTIONS`, and the verdict that continues with the next filter: `linux/pkt_cls.h`.
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TC_ACT_UNSPEC: i32 = -1;
@@ -57,10 +57,10 @@ pub(super) fn bpf_options(
     options.bytes()
 }
 
-/// A list of one action, act_skbedit, which chooses among the queues by the packet's hash and goes on.
+/// A list of one action, act_skbedit, which chooses a queue by the packet's hash and continues.
 ///
-/// `tcf_skbedit_init` (net/sched/act_skbedit.c) takes the flag for the queue from the presence of its attribute; only the flag
-/// for the hash is sent.
+/// `tcf_skbedit_init` (net/sched/act_skbedit.c) derives the flag for the queue from its attribute; only the flag for the
+/// hash is sent.
 fn skbedit_action(queues: &RangeInclusive<u16>) -> Vec<u8> {
     // `struct tc_skbedit` is `tc_gen`: index, capab, action, refcnt, bindcnt. Index zero: the kernel chooses one.
     let parameters: Vec<u8> = [0, 0, TC_ACT_UNSPEC, 0, 0].into_iter().flat_map(i32::to_ne_bytes).collect();
@@ -74,12 +74,12 @@ fn skbedit_action(queues: &RangeInclusive<u16>) -> Vec<u8> {
         .with(TCA_ACT_KIND, b"skbedit\0")
         .with(NESTED | TCA_ACT_OPTIONS, &options)
         .bytes();
-    /// An action's place in the list is its attribute's type, from 1 on.
+    /// The position of an action in the list is its attribute's type, starting at 1.
     const FIRST: u16 = 1;
     Attributes::default().with(FIRST, &action).bytes()
 }
 
-/// Reads one filter of a dump, without netlink's header.
+/// Reads one filter of a dump, without the netlink header.
 pub(super) fn parse(body: &[u8]) -> Filter {
     let info = u32_at(body, 16);
     let mut filter = Filter {

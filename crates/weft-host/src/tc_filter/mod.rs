@@ -1,9 +1,8 @@
-//! Filters at a link's `clsact`: look at everybody's, add and delete our own eBPF ones.
+//! Filters at a link's `clsact`: queries of all filters, and insertion and deletion of weftline's own eBPF filters.
 //!
-//! Filters run in the order of their priorities, the smallest first, until one gives a verdict. What others put there is
-//! never replaced or deleted: a filter of ours is added exclusively and deleted by priority and handle, and `clsact` is
-//! deleted only when nothing is in it. (Programs attached by tcx links, Linux 6.6 and later, run before all filters and are
-//! not listed here.)
+//! Filters run in the order of their priorities, lowest first, until one returns a verdict. Filters of others are never replaced or
+//! deleted: weftline adds a filter exclusively, deletes it by priority and handle, and deletes `clsact` only if it is
+//! empty. (Programs attached by tcx links, Linux 6.6 and later, run before all filters and are not listed here.)
 
 mod message;
 
@@ -18,27 +17,27 @@ use crate::netlink::{Netlink, Refusal, attributes, c_string, u32_at};
 use crate::netns::{NetNs, NetNsError};
 use crate::tc::{self, CLSACT, FilterPlace, Place};
 
-/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` and the same of egress: `linux/pkt_sched.h`.
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` and its egress counterpart: `linux/pkt_sched.h`.
 const INGRESS: u32 = 0xffff_fff2;
 const EGRESS: u32 = 0xffff_fff3;
 /// `ETH_P_ALL` of `linux/if_ether.h`: packets of every protocol.
 pub const ETH_P_ALL: u16 = 3;
-/// The classifier's name, as `tc filter` shows it.
+/// The classifier's name, as shown by `tc filter`.
 const CLS_BPF: &str = "bpf";
 const RTM_NEWQDISC: u16 = 36;
 const RTM_NEWTFILTER: u16 = 44;
 const TCMSG_LEN: usize = 20;
 const TCA_KIND: u16 = 1;
-/// `CLS_BPF_NAME_LEN` of net/sched/cls_bpf.c, less the terminating zero.
+/// `CLS_BPF_NAME_LEN` of net/sched/cls_bpf.c, minus the terminating zero.
 const MAX_NAME: usize = 255;
 
-/// What can go wrong with filters.
+/// An error of a filter operation.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// The link is not there.
+    /// The link does not exist.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The namespace could not be entered.
@@ -47,32 +46,32 @@ pub enum FilterError {
     /// The kernel has no cls_bpf (ENOENT).
     #[error(
         "this kernel has no eBPF classifier: cls_bpf (CONFIG_NET_CLS_BPF) is neither built in nor loadable; \
-         take a kernel that has it"
+         use a kernel that has it"
     )]
     NoClsBpf,
     /// The kernel has no act_skbedit (ENOENT).
     #[error(
         "this kernel cannot choose queues in a filter: act_skbedit (CONFIG_NET_ACT_SKBEDIT) is neither built in nor \
-         loadable; take a kernel that has it"
+         loadable; use a kernel that has it"
     )]
     NoSkbedit,
     /// The kernel has no clsact.
     #[error(
-        "this kernel has no clsact qdisc: sch_ingress (CONFIG_NET_SCH_INGRESS) is neither built in nor loadable; take a \
+        "this kernel has no clsact qdisc: sch_ingress (CONFIG_NET_SCH_INGRESS) is neither built in nor loadable; use a \
          kernel that has it"
     )]
     NoClsact,
-    /// The link has no clsact to put a filter at.
-    #[error("link {link} of {ns} has no clsact qdisc; add it by: tc qdisc add dev {link} clsact")]
+    /// The link has no clsact for filters.
+    #[error("link {link} of {ns} has no clsact qdisc; add it with: tc qdisc add dev {link} clsact")]
     NoHook {
         /// The link.
         link: String,
         /// Its namespace.
         ns: String,
     },
-    /// A filter of this priority is there already.
+    /// A filter of this priority exists already.
     #[error(
-        "link {link} of {ns} has a filter of priority {priority} at its egress already; take another priority"
+        "link {link} of {ns} has a filter of priority {priority} at its egress already; choose another priority"
     )]
     PriorityTaken {
         /// The link.
@@ -82,7 +81,7 @@ pub enum FilterError {
         /// The priority.
         priority: u16,
     },
-    /// There is no such filter.
+    /// No such filter exists.
     #[error(
         "link {link} of {ns} has no filter of priority {priority} and handle {handle:#x} at its egress; \
          `tc filter show dev {link} egress` shows those that exist"
@@ -97,9 +96,9 @@ pub enum FilterError {
         /// The handle asked for.
         handle: u32,
     },
-    /// Filters are in the clsact that was to be deleted.
+    /// The clsact to be deleted contains filters.
     #[error(
-        "the clsact of link {link} of {ns} is in use: {ingress} filters at its ingress, {egress} at its egress; it was left \
+        "the clsact of link {link} of {ns} is in use ({ingress} filters at ingress, {egress} at egress) and was left \
          in place"
     )]
     InUse {
@@ -107,12 +106,12 @@ pub enum FilterError {
         link: String,
         /// Its namespace.
         ns: String,
-        /// How many filters are at the ingress.
+        /// The number of filters at the ingress.
         ingress: usize,
-        /// How many filters are at the egress.
+        /// The number of filters at the egress.
         egress: usize,
     },
-    /// The description cannot be carried out.
+    /// The configuration is invalid.
     #[error("eBPF filter: {0}")]
     Invalid(String),
 }
@@ -120,18 +119,18 @@ pub enum FilterError {
 /// The result of an operation on filters.
 pub type Result<T> = std::result::Result<T, FilterError>;
 
-/// A filter at a clsact, as it was when it was looked at.
+/// A snapshot of a filter at a clsact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Its classifier: "bpf", "flower", ...
     pub kind: String,
-    /// Its priority ("pref" of `tc`); the smallest runs first.
+    /// Its priority ("pref" in `tc`); the lowest runs first.
     pub priority: u16,
-    /// The EtherType that it looks at, [`ETH_P_ALL`] for all.
+    /// The EtherType that it matches; [`ETH_P_ALL`] for all.
     pub protocol: u16,
-    /// Its number within its priority; zero stands for a priority that is taken but has no filter.
+    /// Its number within its priority; zero for a priority that is in use but has no filter.
     pub handle: u32,
-    /// The chain that it is in; packets begin in chain 0.
+    /// Its chain; packets begin in chain 0.
     pub chain: u32,
     /// The program of an eBPF filter.
     pub program: Option<BpfProgram>,
@@ -140,9 +139,9 @@ pub struct Filter {
 /// The program of a cls_bpf filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BpfProgram {
-    /// Its number in the kernel, as `bpftool prog` shows it; zero of a classic BPF program.
+    /// Its kernel id, as shown by `bpftool prog`; zero for a classic BPF program.
     pub id: u32,
-    /// The filter's name, which whoever added it chose.
+    /// The filter's name, chosen when it was added.
     pub name: String,
     /// The hash of its instructions.
     pub tag: [u8; 8],
@@ -157,7 +156,7 @@ pub struct BpfProgram {
 pub struct BpfFilter<'a> {
     /// A loaded program of type `BPF_PROG_TYPE_SCHED_CLS`.
     pub program: BorrowedFd<'a>,
-    /// The name that others see at the filter; 1 to 255 bytes.
+    /// The name of the filter, visible to others; 1 to 255 bytes.
     pub name: &'a str,
     /// Its priority, not zero.
     pub priority: u16,
@@ -166,17 +165,17 @@ pub struct BpfFilter<'a> {
     /// Whether the program's result is the verdict (`TC_ACT_*`). Otherwise zero means no match and -1 a match
     /// (`cls_bpf_classify`, net/sched/cls_bpf.c).
     pub direct_action: bool,
-    /// When the program matches, let the kernel take queue first + hash of the packet modulo the number of queues, which goes
-    /// before XPS and the queue that the socket remembers (`tcf_skbedit_hash` in net/sched/act_skbedit.c,
-    /// `netdev_xmit_skip_txqueue` in net/core/dev.c). The filters behind run on. Not together with `direct_action`, which
-    /// runs no actions.
+    /// The queues for packets that the program matches: the kernel takes the first plus the hash modulo their number. This
+    /// overrides XPS and the queue that the socket remembers (`tcf_skbedit_hash` in net/sched/act_skbedit.c, `netdev_xmit_skip_txqueue` in
+    /// net/core/dev.c). Later filters still run. Invalid with `direct_action`, which runs no
+    /// actions.
     pub queue_by_hash: Option<RangeInclusive<u16>>,
 }
 
 /// Whether the link has a `clsact`.
 ///
 /// # Errors
-/// When there is no such link, or the kernel refuses the dump.
+/// If the link does not exist, or the kernel refuses the dump.
 pub fn has_clsact(ns: &NetNs, link: &str) -> Result<bool> {
     let index = link::index(ns, link)?;
     let answers = tc::dump_qdiscs(&mut Netlink::open(ns)?, index)
@@ -192,7 +191,7 @@ pub fn has_clsact(ns: &NetNs, link: &str) -> Result<bool> {
 /// Adds a `clsact` to the link.
 ///
 /// # Errors
-/// When there is no such link, it has a clsact (or ingress qdisc) already, or the kernel refuses or has none.
+/// If the link does not exist, already has a clsact (or ingress qdisc), or the kernel refuses or lacks it.
 pub fn add_clsact(ns: &NetNs, link: &str) -> Result<()> {
     let (parent, handle) = CLSACT;
     let place = Place { link_index: link::index(ns, link)?, parent, handle };
@@ -202,11 +201,11 @@ pub fn add_clsact(ns: &NetNs, link: &str) -> Result<()> {
     })
 }
 
-/// Deletes the link's `clsact` if no filter is in it. The kernel itself would delete the filters with it, so one that is
-/// added by somebody in the moment between the look and the deletion is lost.
+/// Deletes the link's `clsact` if it contains no filter. The kernel would delete filters with it, so a filter that another
+/// process adds between the check and the deletion is lost.
 ///
 /// # Errors
-/// [`FilterError::InUse`] if there are filters, [`FilterError::NoHook`] if there is no clsact; else what the kernel says.
+/// [`FilterError::InUse`] if there are filters, [`FilterError::NoHook`] without a clsact; otherwise the kernel's error.
 pub fn delete_clsact(ns: &NetNs, link: &str) -> Result<()> {
     if !has_clsact(ns, link)? {
         return Err(FilterError::NoHook { link: link.to_string(), ns: ns.to_string() });
@@ -221,15 +220,15 @@ pub fn delete_clsact(ns: &NetNs, link: &str) -> Result<()> {
         .map_err(|e| e.during(format!("delete clsact of link {link} of {ns}")).into())
 }
 
-/// Everybody's filters at the link's egress, by chain and priority in the order in which they run; none without a clsact.
+/// All filters at the link's egress, in the order in which they run (by chain and priority); empty without a clsact.
 ///
 /// # Errors
-/// When there is no such link, or the kernel refuses the dump.
+/// If the link does not exist, or the kernel refuses the dump.
 pub fn egress_filters(ns: &NetNs, link: &str) -> Result<Vec<Filter>> {
     filters(ns, link, EGRESS)
 }
 
-/// Everybody's filters at the link's ingress; otherwise as [`egress_filters`].
+/// All filters at the link's ingress; otherwise like [`egress_filters`].
 ///
 /// # Errors
 /// As [`egress_filters`].
@@ -246,7 +245,7 @@ fn filters(ns: &NetNs, link: &str, parent: u32) -> Result<Vec<Filter>> {
     Ok(without_heads(all.collect()))
 }
 
-/// A dump has an entry of handle zero for each priority, then its filters. Leaves such entries only where no filter is.
+/// Removes the entries of handle zero that a dump has for each priority, except where the priority has no filter.
 fn without_heads(mut filters: Vec<Filter>) -> Vec<Filter> {
     filters.sort_by_key(|filter| (filter.chain, filter.priority, filter.handle == 0));
     filters.dedup_by(|next, kept| {
@@ -255,13 +254,13 @@ fn without_heads(mut filters: Vec<Filter>) -> Vec<Filter> {
     filters
 }
 
-/// Adds an eBPF filter at the link's egress, for packets of every protocol. It stays until it is deleted, or the clsact or
-/// the link is.
+/// Adds an eBPF filter at the link's egress for packets of every protocol. It remains until it, the clsact or the link is
+/// deleted.
 ///
 /// # Errors
-/// [`FilterError::PriorityTaken`] if any filter has the priority: nothing is replaced, and the filter is not put into a
-/// group that somebody else may delete. [`FilterError::NoHook`] without a clsact, [`FilterError::NoClsBpf`] and
-/// [`FilterError::NoSkbedit`] if the kernel lacks a module, [`FilterError::Invalid`] if the description makes no sense.
+/// [`FilterError::PriorityTaken`] if any filter has the priority, so that the new one neither replaces a filter nor joins a
+/// group that another process may delete. [`FilterError::NoHook`] without a clsact, [`FilterError::NoClsBpf`] and
+/// [`FilterError::NoSkbedit`] if the kernel lacks a module, [`FilterError::Invalid`] if the configuration is invalid.
 pub fn add_bpf_egress(ns: &NetNs, link: &str, filter: &BpfFilter<'_>) -> Result<()> {
     check(filter)?;
     if !has_clsact(ns, link)? {
@@ -305,7 +304,7 @@ fn check(filter: &BpfFilter<'_>) -> Result<()> {
     match &filter.queue_by_hash {
         Some(_) if filter.direct_action => invalid("a filter of direct action runs no actions"),
         Some(queues) if queues.is_empty() => invalid("the range of queues is empty"),
-        // Kernels before commit be054cc66f73 keep the number of queues in 16 bits and divide by zero with this one.
+        // Kernels before commit be054cc66f73 store the number of queues in 16 bits, and divide by zero for this range.
         Some(queues) if *queues == (0..=u16::MAX) => {
             invalid("the range of queues has more than 65535 queues")
         }
@@ -313,8 +312,9 @@ fn check(filter: &BpfFilter<'_>) -> Result<()> {
     }
 }
 
-/// ENOENT is the answer to an unknown classifier and to an unknown action; the sentence says which it was:
-/// "TC classifier not found" (`tcf_proto_lookup_ops`), "Failed to load TC action module" (`tc_action_load_ops`).
+/// The module that is missing after ENOENT. The kernel returns it for an unknown classifier and for an unknown action; its
+/// explanation tells them apart: "TC classifier not found" (`tcf_proto_lookup_ops`), "Failed to load TC action module"
+/// (`tc_action_load_ops`).
 fn absent_module(refusal: &Refusal, with_action: bool) -> Option<FilterError> {
     if !refusal.is(Errno::NOENT) {
         return None;
@@ -331,14 +331,14 @@ fn egress_place(link_index: u32, priority: u16, handle: u32) -> FilterPlace {
     FilterPlace { link_index, parent: EGRESS, handle, info }
 }
 
-/// Deletes the eBPF filter of this priority and handle from the link's egress, and no other.
+/// Deletes the eBPF filter of this priority and handle, and no other, from the link's egress.
 ///
 /// # Errors
-/// [`FilterError::NoSuchFilter`] if it is not there; else what the kernel says.
+/// [`FilterError::NoSuchFilter`] if it does not exist; otherwise the kernel's error.
 pub fn delete_egress(ns: &NetNs, link: &str, priority: u16, handle: u32) -> Result<()> {
     let absent =
         || FilterError::NoSuchFilter { link: link.to_string(), ns: ns.to_string(), priority, handle };
-    // The kernel takes handle zero for all filters of the priority, and priority zero for all filters.
+    // For the kernel, handle zero means all filters of the priority, and priority zero all filters.
     let there = egress_filters(ns, link)?;
     let ours = |f: &Filter| f.priority == priority && f.handle == handle && f.kind == CLS_BPF && f.chain == 0;
     if priority == 0 || handle == 0 || !there.iter().any(ours) {
@@ -355,9 +355,9 @@ pub fn delete_egress(ns: &NetNs, link: &str, priority: u16, handle: u32) -> Resu
     })
 }
 
-/// A priority for a filter that is to run before all of `filters`: one below the smallest that is in use, or 1 if none is.
-/// If the smallest is 1 none runs before it, and the answer is the smallest that is not in use: whoever uses it must say that
-/// some filters run before. None if all are in use.
+/// A priority for a filter that should run before all of `filters`: one below the lowest in use, or 1 if none is in use. If the
+/// lowest is 1, no filter can run before it, and the result is the lowest unused priority; the caller must report that
+/// some filters run first. `None` if all are in use.
 pub fn free_priority(filters: &[Filter]) -> Option<u16> {
     let mut used: Vec<u16> = filters.iter().filter(|f| f.chain == 0).map(|f| f.priority).collect();
     used.sort_unstable();

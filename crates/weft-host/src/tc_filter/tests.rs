@@ -1,4 +1,4 @@
-//! Bytes of filters against those written out by hand, and priorities against a slow search.
+//! The binary form of filters compared with hand-written bytes, and priorities compared with a slow search.
 
 use proptest::prelude::*;
 
@@ -75,14 +75,14 @@ fn what_makes_no_sense_is_refused() {
     assert!(why(BpfFilter { name: "", ..good }).contains("1 to 255 bytes"));
 }
 
-/// What `tc filter add ... bpf object-file t.o section tc` of iproute2 6.1 sends in TCA_OPTIONS: the descriptor 6, the name.
+/// The TCA_OPTIONS that `tc filter add ... bpf object-file t.o section tc` of iproute2 6.1 sends: the descriptor 6, the name.
 #[rustfmt::skip]
 const FD_AND_NAME: &[u8] = &[
     0x08, 0, 0x06, 0, 6, 0, 0, 0,
     0x0d, 0, 0x07, 0, b't', b'.', b'o', b':', b'[', b't', b'c', b']', 0, 0, 0, 0,
 ];
 
-/// The same with `direct-action`: the flag comes last.
+/// The same with `direct-action`: the flag is last.
 #[test]
 #[cfg(target_endian = "little")]
 fn a_filter_of_direct_action_has_the_bytes_that_tc_sends() {
@@ -91,8 +91,8 @@ fn a_filter_of_direct_action_has_the_bytes_that_tc_sends() {
     assert_eq!(message::bpf_options(6, "t.o:[tc]", false, None), FD_AND_NAME);
 }
 
-/// The action of `action skbedit queue_mapping 2 continue` as iproute2 6.1 sends it, with two more attributes behind those of
-/// that command (and lengths that count them): what `skbedit queue_mapping 2 5 skbhash` of later editions adds.
+/// The action of `action skbedit queue_mapping 2 continue` as iproute2 6.1 sends it, plus the two attributes that later
+/// versions send for `skbedit queue_mapping 2 5 skbhash`, with lengths adjusted.
 #[test]
 #[cfg(target_endian = "little")]
 fn the_choice_of_a_queue_by_hash_has_the_bytes_of_the_headers() {

@@ -1,4 +1,4 @@
-//! Rules as bytes: against the system's header, there and back, and from any bytes.
+//! The binary form of rules: compared with the system's header, encoded and decoded, and decoded from random bytes.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU8;
@@ -120,7 +120,7 @@ fn from_hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What `rules.c` prints.
+/// The output of `rules.c`.
 fn by_the_header() -> BTreeMap<String, Vec<u8>> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ethtool/rules.c");
     let program = std::env::temp_dir().join(testing::unique("rules"));
@@ -266,7 +266,7 @@ fn any_bytes_are_refused_or_are_a_rule() {
     for _ in 0..rounds {
         let mut data = encode_rule(&corpus[random(&mut state) % corpus.len()].1).to_vec();
         for _ in 0..random(&mut state) % 8 {
-            // Often where type, cookie and location are: there bytes decide what the others mean.
+            // Bytes are placed at type, cookie and location more often, since these decide the meaning of the others.
             let at = match random(&mut state) % 3 {
                 0 => 16 + random(&mut state) % 4,
                 1 => 168 + random(&mut state) % 20,

@@ -1,4 +1,4 @@
-//! A made-up NIC behind the transport: it keeps tables and rules as bytes and refuses what real drivers refuse.
+//! An emulated NIC behind the transport. It stores tables and rules as bytes, and refuses requests that real drivers refuse.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ pub(crate) const QUEUES: u32 = 8;
 pub(crate) const ENTRIES: usize = 16;
 pub(crate) const KEY: [u8; 40] = [0x6d; 40];
 
-/// Which interface the made-up kernel has.
+/// The interface of the emulated kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Age {
     /// ioctls only.
@@ -33,13 +33,13 @@ pub(crate) struct Fake {
     pub(crate) finds_places: bool,
     pub(crate) ntuple: bool,
     pub(crate) ntuple_fixed: bool,
-    /// As ixgbe: all rules compare the same bits.
+    /// Like ixgbe: all rules compare the same bits.
     pub(crate) one_mask: bool,
     /// Commands that are refused, with the error.
     pub(crate) refuse: BTreeMap<u32, Errno>,
-    /// The numbers of the ioctls that were made, and 1000 more for netlink.
+    /// The numbers of the ioctls made, plus 1000 for netlink commands.
     pub(crate) calls: Vec<u32>,
-    /// Rules that somebody else adds each time before the list is read, and how often.
+    /// Rules that another process adds before each read of the list, and the number of times it does so.
     pub(crate) intruders: u32,
 }
 
@@ -127,7 +127,7 @@ impl Fake {
         }
     }
 
-    /// `ethtool_set_rxfh` as far as it matters.
+    /// The relevant part of `ethtool_set_rxfh`.
     fn set_table(&mut self, buffer: &mut [u8]) -> Result<(), Errno> {
         let (mut context, entries, key) = (u32_at(buffer, 4), u32_at(buffer, 8), u32_at(buffer, 12) as usize);
         if context != 0 && entries == 0 {
@@ -193,7 +193,7 @@ impl Fake {
             answer.extend(attribute(2, &context.to_ne_bytes()));
         }
         answer.extend(attribute(4, &bytes_of(table)));
-        // What is unknown must not disturb.
+        // Unknown attributes must be ignored.
         answer.extend(attribute(77, b"of the future"));
         answer.extend(attribute(3, &u32::from(self.function).to_ne_bytes()));
         answer.extend(attribute(6, &u32::from(self.symmetry).to_ne_bytes()));
@@ -201,7 +201,7 @@ impl Fake {
         Ok(answer)
     }
 
-    /// The features, as net/ethtool/features.c and bitset.c write them.
+    /// The features, in the format of net/ethtool/features.c and bitset.c.
     fn features(&self) -> Vec<u8> {
         let name = attribute(2, b"rx-ntuple-filter\0");
         let other = attribute(0x8001, &[attribute(2, b"rx-hashing\0"), attribute(3, b"")].concat());

@@ -1,4 +1,4 @@
-//! Receive steering: rules as bytes, a made-up NIC, and real links.
+//! Receive steering: the binary form of rules, an emulated NIC, and real links.
 
 mod codec;
 mod fake;

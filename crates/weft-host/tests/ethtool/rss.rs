@@ -1,4 +1,4 @@
-//! Tables, keys, contexts and hashed fields of the made-up NIC, by both interfaces.
+//! Tables, keys, contexts and hash fields of the emulated NIC, through both interfaces.
 
 use rustix::io::Errno;
 use weft_host::ethtool::{

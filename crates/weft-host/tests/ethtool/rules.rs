@@ -1,4 +1,4 @@
-//! Rules of the made-up NIC.
+//! Rules of the emulated NIC.
 
 use rustix::io::Errno;
 use weft_host::ethtool::{
@@ -41,12 +41,12 @@ fn places_are_found_as_ethtool_finds_them_until_the_table_is_full() {
             let rule = RxRule { location, ..to_port(80 + places.len() as u16, 0) };
             places.push(nic.insert_rule(&rule).expect("inserted"));
         }
-        // The made-up driver's own way is lowest first.
+        // The emulated driver itself takes the lowest first.
         assert_eq!(places, if finds_places { [0, 1, 2, 3] } else { [3, 0, 2, 1] });
         let full = nic.insert_rule(&to_port(99, 0)).expect_err("full").to_string();
         assert_eq!(
             full,
-            "eth7: no place for another receive rule (No space left on device), 4 of 4 are there; delete some"
+            "eth7: the table of receive rules is full (No space left on device): 4 of 4 are in use; delete some"
         );
         let full = nic.insert_rule(&to_port(99, 0).at(4)).expect_err("full");
         assert!(matches!(full, EthtoolError::Full { rules: 4, capacity: Some(4), .. }), "{full}");
@@ -78,7 +78,7 @@ fn rules_that_are_off_are_told_from_those_that_cannot_be() {
         assert_eq!(
             error,
             "eth7: insert the receive rule \"flow-type tcp4 dst-port 80 action 1 loc 0\": Operation not supported: \
-             receive rules are turned off; turn them on by: ethtool -K eth7 ntuple on"
+             receive rules are turned off; turn them on with: ethtool -K eth7 ntuple on"
         );
         assert!(matches!(nic.rules(), Err(EthtoolError::NtupleOff { .. })), "{age:?}");
         nic.set_ntuple(true).expect("turned on");
@@ -94,9 +94,9 @@ fn rules_that_are_off_are_told_from_those_that_cannot_be() {
             Age::New => assert_eq!(
                 error,
                 "eth7: the driver fakenic takes no receive rules (Operation not supported, ntuple is off and fixed); \
-                 steer by the receive hash table, or take another NIC"
+                 steer by the receive hash table, or use another NIC"
             ),
-            // An old kernel does not say that the switch is fixed.
+            // An old kernel does not report that the flag is fixed.
             Age::Old => assert!(error.contains("ethtool -K eth7 ntuple on"), "{error}"),
         }
     }
@@ -107,7 +107,7 @@ fn refusals_say_what_to_do() {
     let mut nic = Fake::new(Age::New).nic();
     for (errno, text) in [
         (Errno::OPNOTSUPP, "the driver fakenic does not take rules of this kind"),
-        (Errno::EXIST, "the same rule is there already"),
+        (Errno::EXIST, "the same rule exists already"),
         (Errno::BUSY, "something else of eth7 uses its rules"),
         (Errno::PERM, "run as root (CAP_NET_ADMIN)"),
         (Errno::IO, "see: ethtool -n eth7"),
@@ -152,5 +152,5 @@ fn a_rule_that_is_none_is_reported() {
     nic.insert_rule(&to_port(80, 1).at(0)).expect("inserted");
     nic.transport().rules.get_mut(&0).expect("the rule")[173] = 9;
     let error = nic.rules().expect_err("no rule").to_string();
-    assert!(error.starts_with("eth7: the driver fakenic shows a receive rule that is none: 0x9"), "{error}");
+    assert!(error.starts_with("eth7: the driver fakenic returned an invalid receive rule: 0x9"), "{error}");
 }

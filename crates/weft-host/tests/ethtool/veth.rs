@@ -1,4 +1,4 @@
-//! Real links, whose drivers have nothing to steer with.
+//! Real links whose drivers support no receive steering.
 
 use weft_host::ethtool::{
     Action, ContextId, EthtoolError, Flow, HashFlow, L4, Nic, Ports, RssChange, RxRule,
@@ -29,7 +29,7 @@ fn a_veth_says_what_it_lacks() {
     let table = nic.rss(ContextId::MAIN).expect_err("no table");
     assert_eq!(
         table.to_string(),
-        "va: the driver veth has no receive hash table (Operation not supported); take a NIC with receive-side scaling"
+        "va: the driver veth has no receive hash table (Operation not supported); use a NIC with receive-side scaling"
     );
     for error in [
         nic.contexts().map(drop),
@@ -46,7 +46,7 @@ fn a_veth_says_what_it_lacks() {
         assert_eq!(
             error,
             "va: the driver veth takes no receive rules (Operation not supported, ntuple is off and fixed); \
-             steer by the receive hash table, or take another NIC"
+             steer by the receive hash table, or use another NIC"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions of classes, from the tree to [`Condition`].
+//! Lowering of the conditions of classes, from the tree to [`Condition`].
 
 use super::items::{Lowering, value_of};
 use super::model::Condition;
@@ -9,13 +9,13 @@ use weft_packet::{Match, PortRange};
 use weft_text::Span;
 use weft_units::Protocol;
 
-/// The highest priority that a socket takes without rights (SO_PRIORITY, socket(7)).
+/// The highest priority that a process may set without capabilities (SO_PRIORITY, socket(7)).
 const PRIORITY_OF_ALL: u32 = 6;
-/// How many cgroups the rules of a policy may name: the bits of a packet's metadata.
+/// The most cgroups that the rules of a policy may name: one bit each in a packet's metadata.
 pub(crate) const CGROUPS_MAX: usize = 64;
 
 impl Lowering {
-    /// The condition that `parent` holds; `None` when it could not be read.
+    /// The condition below `parent`; `None` if it could not be parsed.
     pub(super) fn condition_in(&mut self, parent: &SyntaxNode) -> Option<Condition> {
         parent.children().find(|node| is_condition(node.kind())).and_then(|node| self.condition(&node))
     }
@@ -30,7 +30,7 @@ impl Lowering {
         }
     }
 
-    /// The parts of a joined condition. All are read, so that all that is wrong is told.
+    /// The parts of a joined condition. Parses all of them even after an error, so that all errors are reported.
     fn parts(&mut self, node: &SyntaxNode) -> Option<Vec<Condition>> {
         let parts: Vec<Option<Condition>> = node
             .children()
@@ -57,7 +57,7 @@ impl Lowering {
         Some(Condition::Row(row))
     }
 
-    /// A test with a value.
+    /// A test that has a value.
     fn valued_test(&mut self, keyword: &str, node: &SyntaxNode) -> Option<Condition> {
         let row = Match::default();
         let value = value_of(node)?;
@@ -76,13 +76,13 @@ impl Lowering {
         Some(Condition::Row(row))
     }
 
-    /// A priority; that any program may set most of them is said once.
+    /// A priority. Reports once that any process may set most priorities.
     fn priority(&mut self, text: &str, span: Span) -> Option<u32> {
         let priority = self.keep(values::priority(text, span))?;
         if priority <= PRIORITY_OF_ALL {
             let message =
-                format!("any program may give its packets priority {priority}, and so choose this class");
-            let help = "priorities from 7 on need CAP_NET_ADMIN, marks that or CAP_NET_RAW; a cgroup cannot be chosen";
+                format!("any program may set priority {priority} on its packets, and so choose this class");
+            let help = "priorities from 7 up need CAP_NET_ADMIN, marks CAP_NET_ADMIN or CAP_NET_RAW; a program cannot choose its cgroup";
             self.find_once(Code::AnyonesPriority, span, message, help);
         }
         Some(priority)
@@ -98,7 +98,7 @@ impl Lowering {
         }
         if self.policy.cgroups.len() >= CGROUPS_MAX {
             let message = format!("the rules name more than {CGROUPS_MAX} cgroups");
-            self.find_once(Code::TooManyCgroups, span, message, "name a cgroup above several of them");
+            self.find_once(Code::TooManyCgroups, span, message, "name a common parent of several cgroups");
             return None;
         }
         self.policy.cgroups.push(path);

@@ -1,4 +1,4 @@
-//! Items and expressions, from the tree to the model.
+//! Lowering of items and expressions, from the tree to the model.
 
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
 use super::values::{self, Read};
@@ -8,7 +8,7 @@ use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::Span;
 use weft_units::Bytes;
 
-/// What is lowered so far.
+/// The model under construction, its diagnostics, and the codes that were reported.
 pub(super) struct Lowering {
     pub(super) policy: Policy,
     diagnostics: Vec<SpannedDiagnostic>,
@@ -22,7 +22,7 @@ enum Weights {
     Unwanted,
 }
 
-/// Reads the policy out of its tree; what is wrong with its values is in the diagnostics.
+/// Lowers a policy's tree; the diagnostics report values that cannot be parsed.
 pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<SpannedDiagnostic>) {
     let mut lowering = Lowering { policy: Policy::default(), diagnostics: Vec::new(), told: Vec::new() };
     for item in tree.children() {
@@ -42,7 +42,7 @@ impl Lowering {
         self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
-    /// Records a diagnostic whose code was not told yet.
+    /// Records a diagnostic, unless one with the same code was recorded before.
     pub(super) fn find_once(&mut self, code: Code, span: Span, message: String, help: &str) {
         if !self.told.contains(&code) {
             self.told.push(code);
@@ -50,7 +50,7 @@ impl Lowering {
         }
     }
 
-    /// The value, or a record of what is wrong with it.
+    /// Returns the value, or records its diagnostic.
     pub(super) fn keep<T>(&mut self, read: Read<T>) -> Option<T> {
         read.map_err(|diagnostic| self.diagnostics.push(*diagnostic)).ok()
     }
@@ -96,7 +96,7 @@ impl Lowering {
         self.policy.nodes.push(NodeDefinition { name, expression });
     }
 
-    /// The expression that `parent` holds.
+    /// The expression below `parent`.
     fn expression_in(&mut self, parent: &SyntaxNode) -> Spanned<Expression> {
         let mut children = parent.children();
         children
@@ -120,7 +120,7 @@ impl Lowering {
     fn children(&mut self, node: &SyntaxNode, weights: Weights) -> Vec<Child> {
         let items: Vec<SyntaxNode> = node.children().filter(|c| c.kind() == SyntaxKind::ChildItem).collect();
         if items.is_empty() && is_closed(node) {
-            let help = "name in the braces what it serves, such as `priority { mgmt, tenants }`";
+            let help = "list its children in the braces, such as `priority { mgmt, tenants }`";
             self.find(Code::NoChildren, head_span(node), "the node has no children", help);
         }
         items.iter().map(|item| self.child(item, weights)).collect()
@@ -193,7 +193,7 @@ impl Lowering {
         Some(Branch { to: Some(prefix?), rate: rate?, burst, span: to.span, by_destination: true })
     }
 
-    /// The burst size that `parent` states, if it states one; the outer `None` where it states what is no size.
+    /// The burst size that `parent` states. The inner `None` means that it states none, the outer that it cannot be parsed.
     fn burst(&mut self, parent: &SyntaxNode) -> Option<Option<Bytes>> {
         let mut stated = parent.children().filter(|c| c.kind() == SyntaxKind::Burst);
         let Some(first) = stated.next() else { return Some(None) };
@@ -211,7 +211,7 @@ pub(super) fn span_of(range: rowan::TextRange) -> Span {
     Span::new(range.start().into(), range.end().into())
 }
 
-/// The span by which a message points at an expression: its first word, not the whole of its braces.
+/// The span at which a message points for an expression: its first word, without its braces.
 fn head_span(node: &SyntaxNode) -> Span {
     let first = super::conditions::first_word(node);
     first.map_or_else(|| span_of(node.text_range()), |word| span_of(word.text_range()))
@@ -221,7 +221,7 @@ fn has_token(node: &SyntaxNode, kind: SyntaxKind) -> bool {
     node.children_with_tokens().any(|part| part.kind() == kind)
 }
 
-/// Whether the braces of a node were read to their end, so that what is missing in them is not the parser's doing.
+/// Whether the parser reached the node's closing brace. If not, it has reported what is missing.
 fn is_closed(node: &SyntaxNode) -> bool {
     has_token(node, SyntaxKind::CloseBrace)
 }
@@ -230,7 +230,7 @@ fn spanned_text(node: &SyntaxNode) -> Spanned<String> {
     Spanned { value: node.text().to_string(), span: span_of(node.text_range()) }
 }
 
-/// The value that stands directly in `parent`.
+/// The value that is a direct child of `parent`.
 pub(super) fn value_of(parent: &SyntaxNode) -> Option<Spanned<String>> {
     parent.children().find(|node| node.kind() == SyntaxKind::Value).map(|node| spanned_text(&node))
 }

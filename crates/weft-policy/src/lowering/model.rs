@@ -1,4 +1,4 @@
-//! What a policy says, with the places where it says it.
+//! The model of a policy: its statements with their places in the text.
 
 use weft_packet::{Match, Prefix, ethernet};
 use weft_text::Span;
@@ -6,7 +6,7 @@ use weft_text::Span;
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};
 
-/// Something and where it stands.
+/// A value with its place in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
@@ -17,12 +17,12 @@ pub(crate) struct Spanned<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) link: Option<Spanned<BitsPerSec>>,
-    /// How many packets of a class may wait, where the class has no bound of its own.
+    /// The most packets of a class that may wait, for classes without a bound of their own.
     pub(crate) bound: Option<Spanned<Packets>>,
     pub(crate) class_bounds: Vec<(Spanned<String>, Packets)>,
     pub(crate) classes: Vec<ClassDefinition>,
     pub(crate) nodes: Vec<NodeDefinition>,
-    /// The cgroups that conditions name; a row's cgroup number indexes them.
+    /// The cgroups in conditions; a row's cgroup number indexes them.
     pub(crate) cgroups: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Policy {
 #[derive(Debug)]
 pub(crate) struct ClassDefinition {
     pub(crate) name: Spanned<String>,
-    /// `None` when it could not be read.
+    /// `None` if it could not be parsed.
     pub(crate) condition: Option<Condition>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct NodeDefinition {
     pub(crate) expression: Spanned<Expression>,
 }
 
-/// Which packets a class takes.
+/// The packets that a class takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Condition {
     /// One test, as a row.
@@ -53,7 +53,7 @@ pub(crate) enum Condition {
 
 #[cfg(test)]
 impl Condition {
-    /// Whether `packet` is meant: the plain meaning, against which the compiled rows are tested.
+    /// Whether `packet` matches, evaluated directly. The compiled rows are tested against it.
     pub(crate) fn matches(&self, packet: &PacketMeta) -> bool {
         match self {
             Self::Row(row) => row.matches(packet),
@@ -64,7 +64,7 @@ impl Condition {
     }
 }
 
-/// What a node is.
+/// The definition of a node.
 #[derive(Debug)]
 pub(crate) enum Expression {
     Name(String),
@@ -73,7 +73,7 @@ pub(crate) enum Expression {
     Fifo(Vec<Child>),
     Fair(Box<Spanned<Expression>>),
     Limit(Vec<Branch>, Box<Spanned<Expression>>),
-    /// It could not be read.
+    /// An expression that could not be parsed.
     Broken,
 }
 
@@ -81,27 +81,26 @@ pub(crate) enum Expression {
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) expression: Spanned<Expression>,
-    /// Its weight; always there under `wfq`, never elsewhere.
+    /// Its weight; set under `wfq` only, and always set there.
     pub(crate) weight: Option<Weight>,
 }
 
-/// A rate limit for one destination, or for all.
+/// A rate limit for one destination or for all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Branch {
-    /// Where it holds; `None` for every packet.
+    /// The destination that it limits; `None` for every packet.
     pub(crate) to: Option<Prefix>,
     pub(crate) rate: BitsPerSec,
-    /// `None` where the policy states none: then [`default_burst`] holds.
+    /// `None` if the policy states none; [`default_burst`] then holds.
     pub(crate) burst: Option<Bytes>,
     pub(crate) span: Span,
-    /// Whether it stands in `limit by destination`, so that the limit's name tells its destination.
+    /// Whether it is part of `limit by destination`, so that its name includes its destination.
     pub(crate) by_destination: bool,
 }
 
-/// What a limit may send back to back after a pause when the policy does not say: what its rate carries in two
-/// milliseconds, and two full frames. A packet that waits for the link behind others' packets leaves late; without a
-/// burst that lateness would be lost, and the limit undershot on a busy link. Two milliseconds are 0.2 % of a second, so a
-/// window of one second is kept within that.
+/// The burst of a limit that states none: two milliseconds at its rate, plus two full frames. A packet that waits for
+/// the link behind other packets leaves late. Without a burst that time would be lost, and a limit on a busy link would stay
+/// below its rate. Two milliseconds are 0.2 % of a second, so the rate over one second is exact to within that.
 pub(crate) fn default_burst(rate: BitsPerSec) -> Bytes {
     const SPAN: Nanos = Nanos::from_millis(2);
     const FRAME: Bytes = ethernet::wire_of(ethernet::frame_of(ethernet::MTU));

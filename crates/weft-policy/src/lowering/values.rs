@@ -1,4 +1,4 @@
-//! Reading the values that stand in a policy.
+//! Parsers for the values in a policy.
 
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
@@ -7,7 +7,7 @@ use weft_packet::{ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
 use weft_units::{BitsPerSec, Bytes, Packets, Protocol, Weight};
 
-/// A value, or what is wrong with it.
+/// A value, or the diagnostic that says why it cannot be parsed.
 pub(super) type Read<T> = Result<T, Box<SpannedDiagnostic>>;
 
 fn wrong<T>(code: Code, span: Span, message: impl AsRef<str>, help: &str) -> Read<T> {
@@ -18,9 +18,12 @@ fn wrong<T>(code: Code, span: Span, message: impl AsRef<str>, help: &str) -> Rea
 pub(super) fn rate(text: &str, span: Span) -> Read<BitsPerSec> {
     let help = "such as 500mbps or 2.5gbps: bits per second";
     match text.parse::<BitsPerSec>() {
-        Ok(BitsPerSec::ZERO) => {
-            wrong(Code::ZeroRate, span, "a rate of zero would hold its packets forever", "give it some rate")
-        }
+        Ok(BitsPerSec::ZERO) => wrong(
+            Code::ZeroRate,
+            span,
+            "a rate of zero would hold its packets forever",
+            "set a rate above zero",
+        ),
         Ok(rate) => Ok(rate),
         Err(_) => wrong(Code::BadRate, span, format!("{} is not a rate", quoted(text)), help),
     }
@@ -133,7 +136,7 @@ pub(super) fn mark(text: &str, span: Span) -> Read<(u32, u32)> {
 /// The longest path of a cgroup, in bytes.
 const PATH_MAX: usize = 1024;
 
-/// A cgroup's path, given with its quotes.
+/// A cgroup's path, from a token with its quotes.
 pub(super) fn cgroup(quotes: &str, span: Span) -> Read<String> {
     let path = quotes.trim_matches('"');
     let help = "such as \"/system.slice/mgmt\" below the root of the hierarchy, or \"T1\" below the run's own cgroup";

@@ -1,4 +1,26 @@
-//! The grammar: one function for each production of docs/policy-language.md, in the order in which they stand there.
+//! The grammar: one function for each production of docs/policy-language.md, in the order of that document.
+//!
+//! The parser is a recursive descent over the tokens, and builds the tree as it reads. Conventions of the functions:
+//!
+//! - The doc comment of a function is its production. `"word"` is a keyword, `NAME` and the like are tokens, `[ ]` is
+//!   optional, `{ }` repeats.
+//! - The caller opens the node (`p.node(Kind, production)`); the production adds its parts. So an incomplete construct still has
+//!   its node. An operator node is the exception: `joined` wraps it around its first operand once an operator follows.
+//! - A production that begins with a keyword is called with the cursor at that keyword and consumes it without a check.
+//! - `Ok` means that the construct was read to its end. `Err(Stop)` means that a diagnostic was recorded and the
+//!   rest of the construct cannot be read; the caller recovers.
+//!
+//! Recovery takes place at two levels only. `file` skips to the next item, and `braces` skips to the next comma or the closing brace.
+//! An item begins at a keyword (`class`, `link`, `bound`) or at `NAME =`, which no expression contains. Therefore every skip
+//! also stops at an item: a missing brace costs one item and not the rest of the file.
+//!
+//! These rules hold:
+//!
+//! - Every token enters the tree exactly once, including white space, comments and errors.
+//! - Each iteration of a loop consumes at least one token or ends the loop, so parsing terminates.
+//! - Every production that can contain itself calls `p.nested`, which bounds the recursion.
+//!
+//! Each error branch records a diagnostic with a code, so none needs a counter.
 
 use super::kind::SyntaxKind::*;
 use super::parser::{Parsed, Parser};
@@ -26,7 +48,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
         } else {
             p.unexpected(
                 "`class`, `link`, `bound` or `NAME = ...`",
-                "each line says what one thing is, such as `root = priority { mgmt, tenants }`",
+                "each line defines one item, such as `root = priority { mgmt, tenants }`",
             )
         };
         after_whole_item = parsed.is_ok();
@@ -73,7 +95,7 @@ fn conjunction(p: &mut Parser<'_>) -> Parsed {
     joined(p, "and", AndCondition, negation)
 }
 
-/// One or more of `part`, joined by `word`; a node of `kind` where there are several.
+/// One or more of `part`, joined by `word`; wrapped in a node of `kind` if there are several.
 fn joined(
     p: &mut Parser<'_>,
     word: &str,
@@ -121,7 +143,7 @@ fn negation(p: &mut Parser<'_>) -> Parsed {
     })
 }
 
-/// Whether a test of ports begins here: `tcp port 80` is read as `tcp and port 80`.
+/// Whether a test of ports follows: `tcp port 80` means `tcp and port 80`.
 fn at_ports(p: &Parser<'_>) -> bool {
     ["port", "sport", "dport"].iter().any(|word| p.at_word(word))
 }
@@ -183,15 +205,15 @@ fn expression(p: &mut Parser<'_>) -> Parsed {
         }),
         "limit" => p.node(LimitExpr, limit),
         _ if p.at_item() => {
-            p.unexpected("what the node is", "an item begins here, but the one before it is not finished")
+            p.unexpected("an expression", "an item begins here, but the one before it is not finished")
         }
         _ => p.name(NameRef, "a name, `priority`, `wfq`, `fair`, `fifo` or `limit`"),
     })
 }
 
-/// `{`, parts separated by commas, `}`. A part that cannot be read is passed over.
+/// `{`, parts separated by commas, `}`. Skips a part that cannot be read.
 fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>) -> Parsed) -> Parsed {
-    p.expect(OpenBrace, "`{`", "what belongs to it stands in braces, separated by commas")?;
+    p.expect(OpenBrace, "`{`", "list its entries in braces, separated by commas")?;
     while !p.at_end() && !p.at(CloseBrace) && !p.at_item() {
         if p.node(kind, part).is_err() {
             p.skip_until(|p| p.at(Comma) || p.at(CloseBrace));
@@ -200,7 +222,7 @@ fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>)
             break;
         }
         if !p.eat(Comma) {
-            let _ = p.unexpected("`,` or `}`", "separate by commas what stands in braces");
+            let _ = p.unexpected("`,` or `}`", "separate the entries in braces by commas");
             if !p.at(Word) {
                 p.skip_until(|p| p.at(Comma) || p.at(CloseBrace));
                 p.eat(Comma);
@@ -253,8 +275,8 @@ fn burst(p: &mut Parser<'_>) -> Parsed {
     value(p, "a size", "such as `burst 64kib`")
 }
 
-/// A number, rate, size, mark, range of ports, address or prefix: the tokens of one word without spaces. A colon belongs
-/// to it only inside an IPv6 address.
+/// A number, rate, size, mark, range of ports, address or prefix: adjacent tokens without white space. A colon is part of
+/// it inside an IPv6 address only.
 fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
     let keyword = super::RESERVED.contains(&p.text());
     if keyword || p.at_item() || !(p.at(Word) || p.at(DoubleColon)) {
@@ -286,7 +308,7 @@ fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
     Ok(())
 }
 
-/// Whether `word` is a unit of rates or sizes, which some write apart from the number.
+/// Whether `word` is a unit of rates or sizes, which some authors separate from the number.
 fn is_unit(word: &str) -> bool {
     ["bps", "kbps", "mbps", "gbps", "tbps", "kbit", "mbit", "gbit", "kb", "mb", "kib", "mib"].contains(&word)
 }

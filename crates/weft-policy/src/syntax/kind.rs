@@ -30,7 +30,7 @@ pub enum SyntaxKind {
     Colon,
     /// `/`
     Slash,
-    /// What is none of these.
+    /// Any other character.
     Unknown,
 
     /// The whole file.
@@ -79,21 +79,21 @@ pub enum SyntaxKind {
     Error,
 }
 
-/// The last kind; kinds are dense from 0.
+/// The last kind. Kinds are dense from 0.
 const LAST: SyntaxKind = SyntaxKind::Error;
 
 impl SyntaxKind {
-    /// Whether the parser skips it.
+    /// Whether the parser skips tokens of this kind.
     pub const fn is_trivia(self) -> bool {
         matches!(self, Self::Whitespace | Self::Comment)
     }
 }
 
-/// The policy language, as rowan wants it named.
+/// The policy language as a type, which rowan requires.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PolicyLanguage {}
 
-/// Every kind by its number.
+/// All kinds, indexed by their numbers.
 const KINDS: &[SyntaxKind] = {
     use SyntaxKind::*;
     &[

@@ -1,11 +1,11 @@
-//! Text to tokens. Every byte of the text belongs to exactly one token.
+//! The lexer. Every byte of the text belongs to exactly one token.
 
 use super::kind::SyntaxKind;
 
 /// A token: its kind and its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Token<'a> {
-    /// What it is.
+    /// The kind.
     pub(crate) kind: SyntaxKind,
     /// Its text, never empty.
     pub(crate) text: &'a str,
@@ -54,7 +54,7 @@ fn text_len(rest: &str) -> usize {
     }
 }
 
-/// Whether `c` separates tokens. Some editors begin a file with a byte order mark.
+/// Whether `c` is white space, which separates tokens. It includes the byte order mark with which some editors begin a file.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{feff}')
 }

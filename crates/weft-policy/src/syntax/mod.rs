@@ -1,4 +1,4 @@
-//! The text's syntax: tokens, the lossless tree, and the parser, which never fails.
+//! The syntax of policies: tokens, the lossless tree, and the parser, which never fails.
 
 mod grammar;
 mod kind;
@@ -8,13 +8,13 @@ mod parser;
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};
 pub(crate) use parser::parse;
 
-/// How deeply conditions and expressions may be nested. It bounds every recursion over the tree.
+/// The greatest nesting depth of conditions and expressions. It bounds every recursion over the tree.
 pub const NESTING_MAX: usize = 64;
 
-/// The longest text that is read as a policy, in bytes.
+/// The longest text accepted as a policy, in bytes.
 pub const TEXT_MAX: usize = 16 << 20;
 
-/// The words of the language, which cannot be names.
+/// The reserved words, which cannot be names.
 pub(crate) const RESERVED: &[&str] = &[
     "and",
     "any",

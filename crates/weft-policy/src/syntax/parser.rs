@@ -1,4 +1,4 @@
-//! The parser's machinery: a cursor over the tokens, the tree under construction, and the diagnostics so far.
+//! The parser's state: a cursor over the tokens, the tree under construction, and the diagnostics so far.
 
 use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
@@ -8,29 +8,29 @@ use crate::diagnostic::SpannedDiagnostic;
 use rowan::{Checkpoint, GreenNodeBuilder, Language};
 use weft_text::{Span, quoted};
 
-/// The rest of the construct cannot be read; a diagnostic says why. The caller recovers.
+/// The result of a construct that cannot be read further. A diagnostic was recorded; the caller recovers.
 pub(super) struct Stop;
 
-/// Whether a construct could be read to its end.
+/// The result of a production: whether the construct was read to its end.
 pub(super) type Parsed = Result<(), Stop>;
 
 /// The state of the parser.
 pub(super) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
-    /// Where each token starts; one more than there are tokens.
+    /// The start of each token, and the end of the text.
     offsets: Vec<usize>,
-    /// The numbers of the tokens that are not trivia.
+    /// The indices of the tokens that are not trivia.
     significant: Vec<usize>,
-    /// The next token of `significant`.
+    /// The index in `significant` of the next token to read.
     cursor: usize,
-    /// The next token to go into the tree.
+    /// The index of the next token to enter the tree.
     emitted: usize,
     depth: usize,
     builder: GreenNodeBuilder<'static>,
     diagnostics: Vec<SpannedDiagnostic>,
 }
 
-/// Parses `text`. The tree's text is `text`, whatever it holds; what is wrong with it is in the diagnostics.
+/// Parses `text`. The tree's text equals `text` for any input; the diagnostics report the errors.
 pub(crate) fn parse(text: &str) -> (SyntaxNode, Vec<SpannedDiagnostic>) {
     let too_large = text.len() > TEXT_MAX;
     let mut parser = Parser::new(if too_large { "" } else { text });
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         parser
     }
 
-    /// Reports what is wrong with single tokens; the grammar passes over it in silence.
+    /// Reports errors of single tokens; the grammar then skips them silently.
     fn check_tokens(&mut self) {
         for at in 0..self.tokens.len() {
             let (token, span) = (self.tokens[at], self.span_of(at));
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
 
-    /// The token `ahead` of the cursor.
+    /// The token `ahead` tokens after the cursor.
     fn ahead(&self, ahead: usize) -> Option<Token<'a>> {
         self.significant.get(self.cursor + ahead).map(|at| self.tokens[*at])
     }
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.significant[before]..at].iter().any(|token| token.text.contains('\n'))
     }
 
-    /// How many tokens were read.
+    /// The number of tokens read so far.
     pub(super) fn position(&self) -> usize {
         self.cursor
     }
@@ -127,12 +127,12 @@ impl<'a> Parser<'a> {
         self.ahead(0).is_some_and(|token| token.kind == SyntaxKind::Word && token.text == word)
     }
 
-    /// Whether a word and `=` come next.
+    /// Whether a word and `=` follow.
     pub(super) fn at_definition(&self) -> bool {
         self.at(SyntaxKind::Word) && self.ahead(1).is_some_and(|token| token.kind == SyntaxKind::Equals)
     }
 
-    /// Whether an item of the file begins here.
+    /// Whether an item of the file begins at the cursor.
     pub(super) fn at_item(&self) -> bool {
         self.at_definition() || ["class", "link", "bound"].iter().any(|word| self.at_word(word))
     }
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         self.ahead(0).map_or("", |token| token.text)
     }
 
-    /// The span of the next token; at the end, the place after the last token.
+    /// The span of the next token; at the end, the position after the last token.
     pub(super) fn span(&self) -> Span {
         match self.significant.get(self.cursor) {
             Some(at) => self.span_of(*at),
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the next token follows the one before it without a space.
+    /// Whether no white space precedes the next token.
     pub(super) fn at_glued(&self) -> bool {
         self.glued(0)
     }
@@ -163,7 +163,7 @@ impl<'a> Parser<'a> {
         at > 0 && at < self.significant.len() && self.significant[at] == self.significant[at - 1] + 1
     }
 
-    /// Whether a word follows the next token without a space.
+    /// Whether a word follows the next token without white space.
     pub(super) fn word_glued_behind(&self) -> bool {
         self.glued(1) && self.ahead(1).is_some_and(|token| token.kind == SyntaxKind::Word)
     }
@@ -175,13 +175,13 @@ impl<'a> Parser<'a> {
         self.emitted = end;
     }
 
-    /// Puts the trivia before the next token into the tree, so that it lies outside the node about to begin.
+    /// Adds the trivia before the next token to the tree, so that it is outside the node about to begin.
     fn emit_trivia(&mut self) {
         let next = self.significant.get(self.cursor).copied().unwrap_or(self.emitted);
         self.emit_up_to(next);
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     pub(super) fn bump(&mut self) {
         if let Some(at) = self.significant.get(self.cursor) {
             self.emit_up_to(at + 1);
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the next token if it is of `kind`.
+    /// Consumes the next token if it is of `kind`.
     pub(super) fn eat(&mut self, kind: SyntaxKind) -> bool {
         let here = self.at(kind);
         if here {
@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
         here
     }
 
-    /// Takes the next token if it is the word `word`.
+    /// Consumes the next token if it is the word `word`.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let here = self.at_word(word);
         if here {
@@ -207,17 +207,17 @@ impl<'a> Parser<'a> {
         here
     }
 
-    /// Takes a token of `kind`, or reports that `what` was expected.
+    /// Consumes a token of `kind`, or reports that `what` was expected.
     pub(super) fn expect(&mut self, kind: SyntaxKind, what: &str, help: &str) -> Parsed {
         if self.eat(kind) { Ok(()) } else { self.unexpected(what, help) }
     }
 
-    /// Takes the word `word`, or reports that it was expected.
+    /// Consumes the word `word`, or reports that it was expected.
     pub(super) fn expect_word(&mut self, word: &str, help: &str) -> Parsed {
         if self.eat_word(word) { Ok(()) } else { self.unexpected(&format!("`{word}`"), help) }
     }
 
-    /// Reports that `what` was expected here. Broken tokens were reported already.
+    /// Reports that `what` was expected here, unless the token itself was reported already.
     pub(super) fn unexpected(&mut self, what: &str, help: &str) -> Parsed {
         let broken = self.at(SyntaxKind::Unknown);
         if !broken {
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
         Err(Stop)
     }
 
-    /// Reads a node of `kind`.
+    /// Runs `read` inside a node of `kind`.
     pub(super) fn node(&mut self, kind: SyntaxKind, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         self.emit_trivia();
         self.builder.start_node(PolicyLanguage::kind_to_raw(kind));
@@ -236,19 +236,19 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// A place at which a node may turn out to have begun.
+    /// A position in the tree at which a node may begin later.
     pub(super) fn checkpoint(&mut self) -> Checkpoint {
         self.emit_trivia();
         self.builder.checkpoint()
     }
 
-    /// Makes a node of `kind` of all since `checkpoint`.
+    /// Wraps everything since `checkpoint` in a node of `kind`.
     pub(super) fn wrap(&mut self, checkpoint: Checkpoint, kind: SyntaxKind) {
         self.builder.start_node_at(checkpoint, PolicyLanguage::kind_to_raw(kind));
         self.builder.finish_node();
     }
 
-    /// Reads something that may contain itself, at most [`NESTING_MAX`] deep.
+    /// Runs a production that may contain itself, at most [`NESTING_MAX`] deep.
     pub(super) fn nested(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         if self.depth >= NESTING_MAX {
             let message = format!("this is nested more than {NESTING_MAX} deep");
@@ -261,7 +261,7 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// Passes over tokens until `stop` says so, an item begins, or the text ends.
+    /// Skips tokens until `stop` returns true, an item begins, or the text ends.
     pub(super) fn skip_until(&mut self, stop: impl Fn(&Self) -> bool) {
         if self.at_end() || stop(self) || self.at_item() {
             return;
@@ -274,7 +274,7 @@ impl<'a> Parser<'a> {
         });
     }
 
-    /// Reads the name of something, as a node of `kind`; `what` says of what.
+    /// Reads a name as a node of `kind`; `what` describes it in the diagnostic.
     pub(super) fn name(&mut self, kind: SyntaxKind, what: &str) -> Parsed {
         let help = "a name begins with a letter and goes on with letters, digits, `_`, `-` and `.`";
         if !self.at(SyntaxKind::Word) {

@@ -1,4 +1,4 @@
-//! From names to the graph.
+//! Name resolution: from the model to the graph.
 
 use super::graph::{Edge, Graph, Kind, Node};
 use crate::code::Code;
@@ -7,10 +7,10 @@ use crate::lowering::model::{Child, Condition, Expression, Policy, Spanned};
 use weft_packet::Match;
 use weft_text::{LineIndex, Span, nearest, quoted};
 
-/// How many classes and nodes a policy may have.
+/// The most classes and nodes that a policy may have.
 pub(crate) const NODES_MAX: usize = 4096;
 
-/// The class of all that no other class takes.
+/// The class of packets that no other class takes.
 pub(crate) const DEFAULT: &str = "default";
 
 /// The node that the link serves.
@@ -20,24 +20,24 @@ struct Builder<'a> {
     graph: Graph,
     lines: &'a LineIndex<'a>,
     diagnostics: Vec<SpannedDiagnostic>,
-    /// The definition whose nameless nodes are being added, and how many there were.
+    /// The definition whose unnamed nodes are being added, and the number added so far.
     owner: String,
     inner_count: usize,
     unknown_count: usize,
 }
 
-/// How many unknown names are compared with all known ones, to suggest what was meant.
+/// The most unknown names that are compared with all known ones to suggest a correction.
 const SUGGESTIONS_MAX: usize = 20;
 
-/// Whether the policy names a node, or it stands within another one's definition.
+/// Whether the policy names a node, or the node is part of another definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Naming {
     Named,
     Unnamed,
 }
 
-/// Builds the graph of `policy`; takes a definition of `default` out of the classes, since every policy has that one.
-/// `complete` tells whether the whole text could be read.
+/// Builds the graph of `policy`. Removes a definition of `default` from the classes, since every policy has that class.
+/// `complete` is whether the whole text could be parsed.
 pub(crate) fn build(
     policy: &mut Policy,
     complete: bool,
@@ -88,7 +88,7 @@ impl Builder<'_> {
         self.graph.nodes.len() - 1
     }
 
-    /// Gives `at` its name, unless another has it.
+    /// Registers the name of `at`, unless the name is taken.
     fn declare(&mut self, name: &Spanned<String>, at: usize) -> bool {
         if let Some(first) = self.graph.names.get(&name.value).copied() {
             let line = self.lines.position(self.graph.nodes[first].span.start).line;
@@ -119,7 +119,7 @@ impl Builder<'_> {
                 self.find(
                     Code::DefaultRedefined,
                     class.name.span,
-                    "`default` takes what is left: no test fits it",
+                    "`default` takes all remaining packets and cannot have a test",
                     help,
                 );
             } else if default_span.is_some() {
@@ -138,7 +138,7 @@ impl Builder<'_> {
         self.graph.names.insert(DEFAULT.to_owned(), default);
     }
 
-    /// Declares the nodes' names, so that they may be used before they are defined. `None` stands for a node whose name
+    /// Declares the nodes' names first, so that a name may be used before its definition. `None` marks a node whose name
     /// is taken.
     fn declare_nodes(&mut self, policy: &Policy) -> Vec<Option<usize>> {
         policy
@@ -147,7 +147,7 @@ impl Builder<'_> {
             .map(|definition| {
                 let name = &definition.name;
                 if name.value == DEFAULT {
-                    let help = "place it in the tree as it is, such as `priority { mgmt, default }`";
+                    let help = "name it in the tree, such as `priority { mgmt, default }`";
                     self.find(
                         Code::DefaultRedefined,
                         name.span,
@@ -162,7 +162,7 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// Gives node `at` its kind and its children.
+    /// Sets the kind and the children of node `at`.
     fn define(&mut self, at: usize, expression: &Spanned<Expression>) {
         let (kind, children) = match &expression.value {
             Expression::Name(name) => (Kind::Fifo, self.edge(name, expression.span).into_iter().collect()),
@@ -197,7 +197,7 @@ impl Builder<'_> {
         edges
     }
 
-    /// The edge to an expression: to the node it names, or to a node of its own.
+    /// The edge to an expression: to the node that it names, or to a new unnamed node.
     fn inner(&mut self, expression: &Spanned<Expression>) -> Option<Edge> {
         if let Expression::Name(name) = &expression.value {
             return self.edge(name, expression.span);
@@ -232,7 +232,7 @@ impl Builder<'_> {
         None
     }
 
-    /// A name that `name` may have meant. After many unknown names nobody reads on.
+    /// A known name similar to `name`; `None` after [`SUGGESTIONS_MAX`] unknown names, to bound the time.
     fn similar(&self, name: &str) -> Option<&str> {
         if self.unknown_count > SUGGESTIONS_MAX {
             return None;

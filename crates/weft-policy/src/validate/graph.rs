@@ -1,23 +1,23 @@
-//! The policy graph, with names resolved. Edges run from a node to its children; Loom draws them the other way, from the
-//! packets' source towards the link, and calls "parent" the node nearer to the link, as we do.
+//! The policy graph, with names resolved. Edges run from a node to its children. Loom draws them the other way, from the
+//! packets' source towards the link; its "parent" is the node nearer to the link, as here.
 
 use crate::lowering::model::Branch;
 use std::collections::BTreeMap;
 use weft_text::Span;
 use weft_units::Weight;
 
-/// What a node does. Scheduling nodes order packets, shaping nodes delay them (Loom, section 4).
+/// The kind of a node. Scheduling nodes order packets, shaping nodes delay them (Loom, section 4).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// The packets of the class of this number.
+    /// The class of this number.
     Class(usize),
     Priority,
     Wfq,
     Fifo,
     Fair,
-    /// A shaping node: limits side by side, of which at most one holds for a packet.
+    /// A shaping node: alternative limits, of which at most one applies to a packet.
     Limit(Vec<Branch>),
-    /// It could not be read.
+    /// A node that could not be parsed.
     Broken,
 }
 
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// A use of a node by its parent.
+/// A reference to a node by its parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     pub(crate) to: usize,
@@ -44,25 +44,25 @@ pub(crate) struct Node {
     pub(crate) span: Span,
     pub(crate) kind: Kind,
     pub(crate) children: Vec<Edge>,
-    /// Whether the policy gives it a name; what stands inside another expression has none.
+    /// Whether the policy names it. A node inside another expression has no name.
     pub(crate) named: bool,
 }
 
-/// The whole graph. The classes come first, in the order of the file; after them `default`; after it all others.
+/// The whole graph: first the classes in the order of the file, then `default`, then all other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: BTreeMap<String, usize>,
-    /// The number of classes without `default`, which is also the number of `default`.
+    /// The number of classes without `default`, which is also the index of `default`.
     pub(crate) classes: usize,
     /// The node that the link serves.
     pub(crate) root: Option<usize>,
-    /// Whether every name was resolved and every expression read. Checks of the graph as a whole need that.
+    /// Whether every name was resolved and every expression parsed. Checks of the graph as a whole require it.
     pub(crate) complete: bool,
 }
 
 impl Graph {
-    /// What stands below `from` when shaping and FIFO nodes are looked through, each once, in order.
+    /// The nodes below `from` after skipping shaping and FIFO nodes, each once, in order.
     pub(crate) fn content(&self, from: usize) -> Vec<usize> {
         let mut seen = std::collections::BTreeSet::new();
         let mut found = Vec::new();
@@ -81,7 +81,7 @@ impl Graph {
         found
     }
 
-    /// The class of node `at`, if it is one.
+    /// The class number of node `at`, if it is a class.
     pub(crate) fn class_of(&self, at: usize) -> Option<usize> {
         match self.nodes[at].kind {
             Kind::Class(class) => Some(class),

@@ -1,5 +1,5 @@
-//! The limits of lanes against the plain meaning: random sets of limits in series, side by side and nested, and the walk
-//! of each single packet.
+//! A test of the lanes' limits against their definition: random limits in series, side by side and nested, and a walk
+//! for each single packet.
 
 use super::build;
 use super::graph::{Graph, Kind};
@@ -24,7 +24,7 @@ const PREFIXES: &[&str] = &[
     "::/0",
 ];
 
-/// Limits of all that is below them.
+/// Limits on everything below them.
 #[derive(Clone, Debug)]
 enum Layer {
     /// `limit by destination` of these prefixes.
@@ -49,7 +49,7 @@ fn some_layers() -> impl Strategy<Value = Vec<Layer>> {
     proptest::collection::vec(layer, 1..3)
 }
 
-/// A policy's text; every limit has a rate of its own, by which it is known again.
+/// A policy's text. Every limit has a distinct rate, which identifies it in the result.
 #[derive(Default)]
 struct Text {
     text: String,
@@ -62,7 +62,7 @@ impl Text {
         self.count
     }
 
-    /// Puts `layers` on the node `base`; gives the name of the topmost.
+    /// Adds `layers` above the node `base`; returns the name of the topmost node.
     fn layers(&mut self, base: &str, layers: &[Layer]) -> String {
         layers.iter().fold(base.to_owned(), |below, layer| match layer {
             Layer::Set(prefixes) => {
@@ -91,7 +91,7 @@ impl Text {
     }
 }
 
-/// The rates that a packet of class 0 to `dst` passes, by the meaning: at each node the longest prefix above it holds.
+/// The rates that a packet of class 0 to `dst` passes, by definition: at each node the limit with the longest prefix applies.
 fn rates_met(graph: &Graph, shape: &Shape, dst: IpAddr) -> Vec<u64> {
     let mut rates = Vec::new();
     let mut at = 0;

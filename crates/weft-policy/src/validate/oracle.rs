@@ -1,4 +1,4 @@
-//! The match table against the plain meaning: random conditions, random packets.
+//! A test of the match table against direct evaluation: random conditions, random packets.
 
 use crate::code::Code;
 use crate::compile::{CompileOptions, Source, compile};
@@ -9,10 +9,10 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use weft_units::{FlowKey, PacketMeta, Protocol};
 
-/// The destinations of the limits that all classes but `default` pass, and their rates; the longest prefix wins.
+/// The limits by destination that all classes but `default` pass; the longest prefix applies.
 const LIMITS: &str = "10.0.0.0/30: 1gbps, 10.0.0.2/31: 2gbps, 10.0.0.3: 3gbps, fd00::/126: 4gbps";
 
-/// Few values per field, so that conditions and packets meet often.
+/// A random test. Fields have few values, so that conditions often match packets.
 fn some_test() -> impl Strategy<Value = String> {
     let ports = || (1_u16..5, 0_u16..3).prop_map(|(first, more)| format!("{first}..{}", first + more));
     let prefix = || {
@@ -56,7 +56,7 @@ fn some_address(six: bool) -> impl Strategy<Value = IpAddr> {
     })
 }
 
-/// A packet, and the path of its sender's cgroup.
+/// A random packet, and the path of its sender's cgroup.
 fn some_packet() -> impl Strategy<Value = (PacketMeta, &'static str)> {
     let key = proptest::bool::weighted(0.2).prop_flat_map(|six| {
         let protocol = proptest::sample::select([1_u8, 6, 17, 58].as_slice());
@@ -75,7 +75,7 @@ fn some_packet() -> impl Strategy<Value = (PacketMeta, &'static str)> {
         .prop_map(|(key, mark, priority, path)| (PacketMeta { key, mark, priority, cgroups: 0 }, path))
 }
 
-/// The bits that the host would set for a sender in the cgroup `path`.
+/// The cgroup bits that the host would set for a sender in the cgroup `path`.
 fn bits(policy: &Policy, path: &str) -> u64 {
     let within =
         |cgroup: &str| path == cgroup || path.strip_prefix(cgroup).is_some_and(|rest| rest.starts_with('/'));
@@ -96,7 +96,7 @@ fn text_of(conditions: &[String]) -> String {
     text
 }
 
-/// The rate that the limits' meaning gives to a packet of a class, in Gb/s; 0 is no limit.
+/// The rate that the limits give to a packet of a class, in Gb/s; 0 for no limit.
 fn rate_for(packet: &PacketMeta) -> u64 {
     match packet.key.map(|key| key.dst) {
         Some(IpAddr::V4(dst)) => match dst.octets()[3] {

@@ -1,4 +1,4 @@
-//! The match table: conditions of classes in the order of the file become rows of which the first that matches decides.
+//! The match table: the conditions of all classes, in the order of the file, become rows; the first match decides.
 
 use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
@@ -7,26 +7,26 @@ use crate::lowering::model::Policy;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
 
-/// How many rows a match table may have. Every packet of a flow's first sight passes them one by one.
+/// The most rows of a match table. The first packet of a flow is tested against them one by one.
 pub(crate) const ROWS_MAX: usize = 512;
 
-/// How many rows may be looked at to make a table: those within earlier rows are left out of it.
+/// The most rows examined to make a table, including those that earlier rows cover and that are left out.
 const STEPS_MAX: usize = 4 * ROWS_MAX;
 
-/// A row and the number of the class it decides for; the number of classes stands for `default`.
+/// A row and the number of its class; the number of classes stands for `default`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ClassRow {
     pub(crate) row: Match,
     pub(crate) class: usize,
 }
 
-/// Why there is no table, and the class at which it showed.
+/// The reason why there is no table, and the class at which it was found.
 struct Refused {
     error: TermError,
     class: usize,
 }
 
-/// The table of the policy's classes; its last row matches everything. What is wrong is in the diagnostics.
+/// The table of the policy's classes; its last row matches everything. The diagnostics report the errors.
 pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) {
     let cgroups = Cgroups(&policy.cgroups);
     let mut diagnostics = Vec::new();
@@ -80,9 +80,9 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Adds the rows that decide for every packet of `region`, by the alternatives from number `from` on. An exception
-    /// of an alternative is a region of its own, decided by the alternatives after it; its rows come first. The last
-    /// alternative takes everything, so that every region is decided to the end.
+    /// Adds the rows that decide for every packet of `region`, using the alternatives from number `from` on. An exception
+    /// of an alternative is a region of its own: the alternatives after it decide it, and its rows come first. The last
+    /// alternative matches everything, so every region is decided completely.
     fn decide(&mut self, from: usize, region: &Match) -> Result<(), Refused> {
         let alternatives = self.alternatives;
         if self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, region)) {
@@ -109,7 +109,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Adds a row, unless an earlier one takes all its packets.
+    /// Adds a row, unless an earlier row covers it.
     fn push(&mut self, row: Match, class: usize) -> Result<(), Refused> {
         self.steps += 1;
         let covered = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
@@ -123,7 +123,7 @@ impl Table<'_> {
     }
 }
 
-/// Classes without a row, though they describe packets.
+/// Warnings for classes that match packets but have no row.
 fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
@@ -154,13 +154,13 @@ fn never_true(name: &str, span: Span) -> SpannedDiagnostic {
         Code::NeverTrue,
         span,
         message,
-        "look for tests joined by `and` that exclude each other",
+        "check for tests joined by `and` that exclude each other",
     )
 }
 
 /// The diagnostic for a table with more than [`ROWS_MAX`] rows.
 pub(crate) fn too_many_rows(span: Span) -> SpannedDiagnostic {
-    let message = format!("with this class the match table would need more than {ROWS_MAX} rows");
+    let message = format!("with this class, the match table needs more than {ROWS_MAX} rows");
     let help = "a `not` of fields other than ports repeats the classes after it: put the excluded packets into a class \
                 of their own before this one; a limit by destination multiplies the rows of its classes";
     SpannedDiagnostic::new(Code::TooManyRows, span, message, help)

@@ -1,4 +1,4 @@
-//! The restricted DAG of Loom, section 4, and what else must hold of the graph.
+//! The rules of Loom's restricted DAG (section 4), and the other rules for the graph.
 
 use super::graph::{Graph, Kind};
 use super::shape::Shape;
@@ -9,7 +9,7 @@ use weft_packet::Prefix;
 use weft_text::{Span, quoted};
 use weft_units::BitsPerSec;
 
-/// Checks the reachable part of the graph against Loom's rules and ours.
+/// Checks the reachable part of the graph against all rules.
 pub(crate) fn check(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     for at in shape.order.iter().copied() {
@@ -34,7 +34,7 @@ fn edge_span(graph: &Graph, parent: usize, child: usize) -> Span {
     edge.map_or(graph.nodes[parent].span, |edge| edge.span)
 }
 
-/// The rules for a node with several parents: all must be shaping nodes, and they must meet in one FIFO.
+/// The rules for a node with several parents: all parents must be shaping nodes, and they must join in one FIFO.
 fn check_parents(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnostic> {
     let parents = &shape.parents[at];
     let (first, last) = (*parents.first()?, *parents.last()?);
@@ -56,11 +56,11 @@ fn check_parents(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagn
         )
     };
     let help =
-        "packets that were put in order once may part again only for limits: use the name in one place";
+        "packets that were scheduled once may take separate paths for limits only: use the name in one place";
     Some(SpannedDiagnostic::new(code, span, message, help).note(code.meaning()))
 }
 
-/// Sibling shaping nodes meet in a single FIFO, with nothing on the way but shaping nodes and FIFOs.
+/// Checks that sibling shaping nodes join in a single FIFO, with only shaping nodes and FIFOs on the way.
 fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnostic> {
     let join = shape.join(at);
     let mut seen = BTreeSet::new();
@@ -79,7 +79,7 @@ fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnost
     let culprit = culprit?;
     let limits: Vec<String> = shape.parents[at].iter().take(4).map(|p| name(graph, *p)).collect();
     let message = format!(
-        "the limits {} of {} must meet in one FIFO, but their paths part or meet at {}, which is {}",
+        "the limits {} of {} must meet in one FIFO, but their paths split or join at {}, which is {}",
         limits.join(" and "),
         name(graph, at),
         name(graph, culprit),
@@ -102,7 +102,7 @@ fn describe_kind(kind: &Kind) -> &'static str {
     }
 }
 
-/// A FIFO merges classes, or joins limits of one node; it does not merge what was scheduled already.
+/// Checks that a FIFO merges classes, or joins limits of one node. It cannot merge packets that were scheduled below it.
 fn check_fifo(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     let content = graph.content(at);
     let scheduled = content.iter().copied().find(|node| graph.class_of(*node).is_none())?;
@@ -111,16 +111,16 @@ fn check_fifo(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     }
     let other = content.iter().copied().find(|node| *node != scheduled)?;
     let message = format!(
-        "{} would merge {} with {}, which has already put its packets in order",
+        "{} would merge {} with {}, which has already ordered its packets",
         name(graph, at),
         name(graph, other),
         name(graph, scheduled)
     );
-    let help = "a FIFO takes classes, or limits of one and the same node; use `priority` or `wfq` here";
+    let help = "a FIFO merges classes, or joins limits of one node; use `priority` or `wfq` here";
     Some(SpannedDiagnostic::new(Code::FifoOverScheduled, graph.nodes[at].span, message, help))
 }
 
-/// Fair queueing shares between the flows of one class.
+/// Checks that fair queueing has one class below it, whose flows share.
 fn check_fair(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     let content = graph.content(at);
     if content.is_empty() || matches!(content[..], [one] if graph.class_of(one).is_some()) {
@@ -132,7 +132,7 @@ fn check_fair(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     Some(SpannedDiagnostic::new(Code::FairNotOneClass, child.span, message, help))
 }
 
-/// Of limits side by side each must have its own destination, or it could never hold.
+/// Checks that limits side by side have distinct destinations; a duplicate would never apply.
 fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     let mut seen: BTreeSet<Option<(core::net::IpAddr, u8)>> = BTreeSet::new();
@@ -141,8 +141,8 @@ fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<SpannedDia
         for branch in branches {
             if !seen.insert(branch.to.map(|Prefix { addr, len }| (addr, len))) {
                 let to = branch.to.map_or("every destination".to_owned(), |prefix| prefix.to_string());
-                let message = format!("{} is limited for {to} twice", name(graph, at));
-                let help = "leave one of the limits out, or put one limit on the other: `limit ... of d1`";
+                let message = format!("{} has two limits for {to}", name(graph, at));
+                let help = "leave one of the limits out, or nest one limit in the other: `limit ... of d1`";
                 diagnostics.push(SpannedDiagnostic::new(Code::DestinationTwice, branch.span, message, help));
             }
         }
@@ -150,7 +150,7 @@ fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<SpannedDia
     diagnostics
 }
 
-/// Classes and nodes that the root does not reach.
+/// Reports classes and nodes that are not reachable from the root.
 pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -175,13 +175,13 @@ pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnost
     diagnostics
 }
 
-/// Limits that the link itself keeps.
+/// Warns about limits above the link's rate, which never delay a packet.
 pub(crate) fn check_link(graph: &Graph, shape: &Shape, link: BitsPerSec) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     for at in &shape.order {
         let Kind::Limit(branches) = &graph.nodes[*at].kind else { continue };
         for branch in branches.iter().filter(|branch| branch.rate > link) {
-            let message = format!("a limit of {} on a link of {link} never holds anything back", branch.rate);
+            let message = format!("a limit of {} on a link of {link} never delays a packet", branch.rate);
             diagnostics.push(SpannedDiagnostic::new(
                 Code::LimitAboveLink,
                 branch.span,

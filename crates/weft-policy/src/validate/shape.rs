@@ -1,26 +1,26 @@
-//! What the graph looks like as a whole: what is reachable, in which order, how deep, and where paths meet again.
+//! The shape of the graph as a whole: reachable nodes, their order and depth, and where paths join.
 
 use super::graph::Graph;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use weft_text::quoted;
 
-/// How many levels a policy may have from the root to a class. It bounds every recursion over the graph.
+/// The most levels of a policy from the root to a class. It bounds every recursion over the graph.
 pub(crate) const LEVELS_MAX: usize = 64;
 
-/// Facts about the part of an acyclic graph that the root reaches.
+/// The shape of the part of an acyclic graph that is reachable from the root.
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// The reachable nodes, every parent before its children.
     pub(crate) order: Vec<usize>,
     /// The reachable parents of each node.
     pub(crate) parents: Vec<Vec<usize>>,
-    /// The first node that every path from a node to the root passes (Loom's direction: where its edges meet again).
+    /// The first node on every path from a node to the root, where its edges meet again in Loom's direction.
     join: Vec<usize>,
     levels: Vec<usize>,
 }
 
-/// The colour of a node in the search for circles.
+/// The colour of a node in the search for cycles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Colour {
     New,
@@ -28,7 +28,7 @@ enum Colour {
     Done,
 }
 
-/// Reports every circle, once.
+/// Reports every cycle once.
 pub(crate) fn find_cycles(graph: &Graph) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     let mut colours = vec![Colour::New; graph.nodes.len()];
@@ -58,8 +58,12 @@ pub(crate) fn find_cycles(graph: &Graph) -> Vec<SpannedDiagnostic> {
                     let target = quoted(&graph.nodes[edge.to].name);
                     let message =
                         format!("{target} is below itself: {} and again {target}", names.join(", "));
-                    let diagnostic =
-                        SpannedDiagnostic::new(Code::Cycle, edge.span, message, "take one of the steps out");
+                    let diagnostic = SpannedDiagnostic::new(
+                        Code::Cycle,
+                        edge.span,
+                        message,
+                        "remove one of these references",
+                    );
                     diagnostics.push(diagnostic.note(Code::Cycle.meaning()));
                 }
             }
@@ -69,7 +73,7 @@ pub(crate) fn find_cycles(graph: &Graph) -> Vec<SpannedDiagnostic> {
 }
 
 impl Shape {
-    /// Looks at the graph, which must have a root and no circle.
+    /// Computes the shape of a graph, which must have a root and no cycle.
     pub(crate) fn new(graph: &Graph, root: usize) -> Self {
         let order = topological(graph, root);
         let mut parents = vec![Vec::new(); graph.nodes.len()];
@@ -104,12 +108,12 @@ impl Shape {
         a
     }
 
-    /// Where the paths from `at` to the root meet again; for a node with one parent that is the parent.
+    /// The node where the paths from `at` to the root join; for a node with one parent, that parent.
     pub(crate) fn join(&self, at: usize) -> usize {
         self.join[at]
     }
 
-    /// Whether the root reaches `at`.
+    /// Whether `at` is reachable from the root.
     pub(crate) fn reaches(&self, graph: &Graph, at: usize) -> bool {
         graph.root == Some(at) || !self.parents[at].is_empty()
     }
@@ -128,7 +132,7 @@ impl Shape {
     }
 }
 
-/// The nodes that `root` reaches, every parent before its children.
+/// The nodes reachable from `root`, every parent before its children.
 fn topological(graph: &Graph, root: usize) -> Vec<usize> {
     let mut seen = vec![false; graph.nodes.len()];
     let mut finished = Vec::new();

@@ -1,23 +1,23 @@
 //! Conditions in disjunctive form: alternatives, each a row of tests with exceptions.
 //!
-//! A row ([`Match`]) can only demand. `not` therefore becomes an exception to a row, and `rows` turns exceptions into the
-//! order of rows. An exception for ports of packets that surely have ports is split into the ranges around it instead,
-//! which needs fewer rows.
+//! A row ([`Match`]) is a conjunction of tests and cannot negate. `not` therefore becomes an exception of a row, which
+//! `rows` resolves by the order of rows. An exception for ports is different if the packets certainly have ports: the row is
+//! split into the ranges around it, which needs fewer rows.
 
 use crate::lowering::model::Condition;
 use weft_packet::{Intersection, Match, PortRange};
 
-/// How many rows and exceptions the alternatives of one condition may have together.
+/// The most rows and exceptions of all alternatives of one condition together.
 pub(crate) const SIZE_MAX: usize = 512;
 
-/// One alternative: the packets that pass `row` and none of `except`.
+/// An alternative: the packets that match `row` and no row of `except`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Term {
     pub(crate) row: Match,
     pub(crate) except: Vec<Match>,
 }
 
-/// Whether a condition's packets are meant, or all others.
+/// Whether a condition or its complement is expanded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sense {
     Plain,
@@ -33,7 +33,7 @@ impl Sense {
     }
 }
 
-/// Why a condition has no rows.
+/// The reason why a condition has no rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TermError {
     /// It has more than [`SIZE_MAX`] rows and exceptions.
@@ -42,7 +42,7 @@ pub(crate) enum TermError {
     CgroupsNotComparable,
 }
 
-/// The cgroups of a policy; rows name them by number.
+/// The cgroups of a policy; rows refer to them by number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cgroups<'a>(pub(crate) &'a [String]);
 
@@ -51,14 +51,14 @@ impl Cgroups<'_> {
         self.0.get(usize::from(number)).map_or("", String::as_str)
     }
 
-    /// Whether every process of `inner` is one of `outer`.
+    /// Whether every process in `inner` is also in `outer`.
     fn holds(&self, outer: u8, inner: u8) -> bool {
         let (outer, inner) = (self.path(outer), self.path(inner));
         outer == "/" || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// `a` and `b` with their cgroups made equal where one lies below the other; `None` where no packet passes both,
-    /// since a process is in one cgroup only.
+    /// `a` and `b` with both cgroups set to the deeper one if one is below the other. `None` if no packet matches both: a
+    /// process is in one cgroup only.
     fn align(&self, a: &Match, b: &Match) -> Result<Option<(Match, Match)>, TermError> {
         let (mut a, mut b) = (a.clone(), b.clone());
         if let (Some(one), Some(other)) = (a.cgroup, b.cgroup) {
@@ -76,9 +76,9 @@ impl Cgroups<'_> {
         Ok(Some((a, b)))
     }
 
-    /// The row of what passes both; `None` where nothing does.
+    /// The intersection of two rows; `None` if it is empty.
     pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, TermError> {
-        // What cannot meet anyway needs no comparison of cgroups.
+        // Rows that are disjoint in other fields need no comparison of cgroups.
         let bare = |row: &Match| Match { cgroup: None, ..row.clone() };
         if bare(a).intersect(&bare(b)) == Intersection::Empty {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Cgroups<'_> {
         }
     }
 
-    /// Whether all that passes `inner` passes `outer`; sound, not complete.
+    /// Whether `outer` matches every packet that `inner` matches. Sound, but not complete.
     pub(crate) fn covers(&self, outer: &Match, inner: &Match) -> bool {
         match (outer.cgroup, inner.cgroup) {
             (Some(wide), Some(narrow)) if self.holds(wide, narrow) => {
@@ -102,7 +102,7 @@ impl Cgroups<'_> {
     }
 }
 
-/// The alternatives of `condition`; none when no packet can pass.
+/// The alternatives of `condition`; empty if no packet can match.
 pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
     let mut terms = expand(condition, Sense::Plain, cgroups)?;
     for term in &mut terms {
@@ -138,7 +138,7 @@ fn expand(condition: &Condition, sense: Sense, cgroups: Cgroups<'_>) -> Result<V
     }
 }
 
-/// `not condition` as one alternative, for a condition without a `not` of its own.
+/// `not condition` as a single alternative, for a condition that contains no `not`.
 fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Term> {
     if has_not(condition) {
         return None;
@@ -197,7 +197,7 @@ fn size(terms: &[Term]) -> usize {
     terms.iter().map(|term| 1 + term.except.len()).sum()
 }
 
-/// Takes out the exceptions that take nothing away, and those within others.
+/// Removes exceptions that exclude nothing or that another exception covers.
 fn tidy(term: &mut Term, cgroups: Cgroups<'_>) -> Result<(), TermError> {
     let mut kept: Vec<Match> = Vec::with_capacity(term.except.len());
     for except in &term.except {
@@ -211,7 +211,7 @@ fn tidy(term: &mut Term, cgroups: Cgroups<'_>) -> Result<(), TermError> {
     Ok(())
 }
 
-/// Splits off every exception that only takes ports away from packets that surely have a five-tuple.
+/// Splits the row around every exception that excludes only ports, if the packets certainly have a five-tuple.
 fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
     let mut todo = vec![term];
     while let Some(mut term) = todo.pop() {
@@ -244,14 +244,14 @@ fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
     Ok(())
 }
 
-/// A port of a five-tuple.
+/// One of the two ports of a five-tuple.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Port {
     Source,
     Destination,
 }
 
-/// The port by which alone `except` takes packets away from `row`, if it does.
+/// The port that alone decides what `except` excludes from `row`, if there is one.
 fn only_ports(row: &Match, except: &Match) -> Option<Port> {
     if !row.tests_key() {
         return None;
@@ -267,7 +267,7 @@ fn only_ports(row: &Match, except: &Match) -> Option<Port> {
     }
 }
 
-/// The ports of `range` (all where it is `None`) below and above `hole`.
+/// The parts of `range` (all ports if `None`) below and above `hole`.
 fn around(range: Option<PortRange>, hole: Option<PortRange>) -> Vec<PortRange> {
     let range = range.unwrap_or(PortRange { first: 0, last: u16::MAX });
     let Some(hole) = hole else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Everything has a bound, and what is beyond it is refused quickly and with a reason.
+//! Every size has a bound; larger inputs are refused quickly and with a reason.
 
 use crate::common::compiled;
 use expect_test::{Expect, expect};
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use weft_policy::{CompileOptions, DIAGNOSTICS_MAX, Source, compile, syntax};
 use weft_units::BitsPerSec;
 
-/// Compares the first line that the compiler says with the snapshot.
+/// Compares the compiler's first line with the snapshot.
 #[track_caller]
 fn check_first(text: &str, said: &Expect) {
     let compilation = compiled(text);
@@ -57,14 +57,14 @@ fn rows() {
     assert!(compiled(&distinct(511)).policy.is_some());
     check_first(
         &distinct(512),
-        &expect!["p:512:7: error[E0402]: with this class the match table would need more than 512 rows"],
+        &expect!["p:512:7: error[E0402]: with this class, the match table needs more than 512 rows"],
     );
     let destinations: Vec<String> = (0..200).map(|n| format!("10.0.{n}.0/24: 1gbps")).collect();
     let limits = format!("root = limit by destination {{ {} }} of x\n", destinations.join(", "));
     let three = classes(3, |n| format!("priority {n}")).replace("root", "x");
     check_first(
         &(limits + &three),
-        &expect!["p:4:7: error[E0402]: with this class the match table would need more than 512 rows"],
+        &expect!["p:4:7: error[E0402]: with this class, the match table needs more than 512 rows"],
     );
 }
 
@@ -143,8 +143,8 @@ fn rates_from_outside_are_checked() {
     say("x", 0, &expect!["p:1:1: error[E0102]: the rate given for the limit `x` from outside is zero"]);
 }
 
-/// Policies of 10,000 lines and more, in the shapes that a quadratic pass would not survive: each is checked to its end, and
-/// what it says stays readable.
+/// Policies of 10,000 lines and more, in shapes that would be slow in a quadratic pass. Each is checked completely, and its
+/// diagnostics stay readable.
 #[test]
 fn long_policies_are_checked_to_their_end() {
     let comments = "# a line of explanation\n".repeat(10_000) + "root = default\n";

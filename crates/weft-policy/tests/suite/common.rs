@@ -1,4 +1,4 @@
-//! The one helper of the snapshot tests.
+//! The helper of the snapshot tests.
 
 use expect_test::Expect;
 use weft_policy::{Compilation, CompileOptions, Source, compile};
@@ -8,7 +8,7 @@ pub(crate) fn compiled(text: &str) -> Compilation {
     compile(Source { name: "p", text }, &CompileOptions::default())
 }
 
-/// Compares what the compiler says of `text`, help lines and notes indented, with the snapshot.
+/// Compares the diagnostics for `text`, with help lines and notes indented, with the snapshot.
 #[track_caller]
 pub(crate) fn check(text: &str, said: &Expect) {
     let mut out = String::new();

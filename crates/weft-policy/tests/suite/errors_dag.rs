@@ -1,4 +1,4 @@
-//! The restricted DAG of Loom, section 4: the examples of Figure 5 as the section describes them, and circles.
+//! The restricted DAG of Loom, section 4: the examples of Figure 5 as the section describes them, and cycles.
 
 use crate::common::check;
 use expect_test::expect;
@@ -66,7 +66,7 @@ y = wfq { b: 1, c: 1 }
 root = priority { x, y }"#,
         &expect![[r#"
             p:5:11: error[E0301]: `b` has several parents: `x` and `y`
-              help: packets that were put in order once may part again only for limits: use the name in one place
+              help: packets that were scheduled once may take separate paths for limits only: use the name in one place
               note: Loom, section 4: a node whose parent is a scheduling node may have at most one parent.
         "#]],
     );
@@ -77,7 +77,7 @@ y = fifo { a }
 root = wfq { x: 1, y: 1 }"#,
         &expect![[r#"
             p:3:12: error[E0301]: `a` has several parents: `x` and `y`
-              help: packets that were put in order once may part again only for limits: use the name in one place
+              help: packets that were scheduled once may take separate paths for limits only: use the name in one place
               note: Loom, section 4: a node whose parent is a scheduling node may have at most one parent.
         "#]],
     );
@@ -92,7 +92,7 @@ d1 = limit 1gbps to 10.0.1.0/24 of a
 root = priority { d1, a, b }"#,
         &expect![[r#"
             p:4:23: error[E0302]: `a` has several parents, and not all of them are limits: `d1`, `root`
-              help: packets that were put in order once may part again only for limits: use the name in one place
+              help: packets that were scheduled once may take separate paths for limits only: use the name in one place
               note: Loom, section 4: a node may have several parents only if all of them are shaping nodes.
         "#]],
     );
@@ -108,7 +108,7 @@ d1 = limit 1gbps to 10.0.1.0/24 of apps
 d2 = limit 1gbps to 10.0.2.0/24 of apps
 root = wfq { d1: 1, d2: 1 }"#,
         &expect![[r#"
-            p:5:1: error[E0303]: the limits `d1` and `d2` of `apps` must meet in one FIFO, but their paths part or meet at `root`, which is weighted fair queueing
+            p:5:1: error[E0303]: the limits `d1` and `d2` of `apps` must meet in one FIFO, but their paths split or join at `root`, which is weighted fair queueing
               help: join them: `NAME = fifo { d1, d2 }`
               note: Loom, section 4: all sibling shaping nodes must share a single FIFO parent.
         "#]],
@@ -126,7 +126,7 @@ x = fifo { d1 }
 y = fifo { d2, b }
 root = priority { x, y }"#,
         &expect![[r#"
-            p:4:1: error[E0303]: the limits `d1` and `d2` of `a` must meet in one FIFO, but their paths part or meet at `root`, which is strict priority
+            p:4:1: error[E0303]: the limits `d1` and `d2` of `a` must meet in one FIFO, but their paths split or join at `root`, which is strict priority
               help: join them: `NAME = fifo { d1, d2 }`
               note: Loom, section 4: all sibling shaping nodes must share a single FIFO parent.
         "#]],
@@ -143,11 +143,11 @@ d2 = limit 1gbps to 10.0.2.0/24 of a
 x = priority { d1, b }
 root = fifo { x, d2 }"#,
         &expect![[r#"
-            p:4:1: error[E0303]: the limits `d1` and `d2` of `a` must meet in one FIFO, but their paths part or meet at `x`, which is strict priority
+            p:4:1: error[E0303]: the limits `d1` and `d2` of `a` must meet in one FIFO, but their paths split or join at `x`, which is strict priority
               help: join them: `NAME = fifo { d1, d2 }`
               note: Loom, section 4: all sibling shaping nodes must share a single FIFO parent.
-            p:6:1: error[E0305]: `root` would merge `a` with `x`, which has already put its packets in order
-              help: a FIFO takes classes, or limits of one and the same node; use `priority` or `wfq` here
+            p:6:1: error[E0305]: `root` would merge `a` with `x`, which has already ordered its packets
+              help: a FIFO merges classes, or joins limits of one node; use `priority` or `wfq` here
         "#]],
     );
 }
@@ -157,10 +157,10 @@ fn circles() {
     check(
         r#"root = root"#,
         &expect![[r#"
-        p:1:8: error[E0304]: `root` is below itself: `root` and again `root`
-          help: take one of the steps out
-          note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
-    "#]],
+            p:1:8: error[E0304]: `root` is below itself: `root` and again `root`
+              help: remove one of these references
+              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.
+        "#]],
     );
     check(
         r#"x = priority { y, default }
@@ -168,8 +168,8 @@ y = limit 1gbps of x
 root = x"#,
         &expect![[r#"
             p:2:20: error[E0304]: `x` is below itself: `x`, `y` and again `x`
-              help: take one of the steps out
-              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
+              help: remove one of these references
+              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.
         "#]],
     );
     check(
@@ -179,11 +179,11 @@ c = fifo { c }
 root = default"#,
         &expect![[r#"
             p:2:12: error[E0304]: `a` is below itself: `a`, `b` and again `a`
-              help: take one of the steps out
-              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
+              help: remove one of these references
+              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.
             p:3:12: error[E0304]: `c` is below itself: `c` and again `c`
-              help: take one of the steps out
-              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
+              help: remove one of these references
+              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.
         "#]],
     );
     check(
@@ -197,8 +197,8 @@ a7 = fifo { a1 }
 root = a1"#,
         &expect![[r#"
             p:7:13: error[E0304]: `a1` is below itself: `a1`, `a2`, `a3`, `a4`, `a5`, `a6` and again `a1`
-              help: take one of the steps out
-              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
+              help: remove one of these references
+              note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.
         "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! What the checks say about policies that can be read but do not make sense.
+//! Diagnostics of policies that can be parsed but are not meaningful.
 
 use crate::common::check;
 use expect_test::expect;
@@ -149,7 +149,7 @@ fn default_is_what_is_left() {
         r#"class default = tcp
 root = default"#,
         &expect![[r#"
-            p:1:7: error[E0207]: `default` takes what is left: no test fits it
+            p:1:7: error[E0207]: `default` takes all remaining packets and cannot have a test
               help: write `class default = any`, or give the class another name
         "#]],
     );
@@ -159,7 +159,7 @@ class x = tcp
 root = x"#,
         &expect![[r#"
             p:1:1: error[E0207]: `default` is a class and cannot be a node
-              help: place it in the tree as it is, such as `priority { mgmt, default }`
+              help: name it in the tree, such as `priority { mgmt, default }`
         "#]],
     );
     check(
@@ -215,23 +215,23 @@ fn a_node_has_no_children() {
     check(
         r#"root = priority { }"#,
         &expect![[r#"
-        p:1:8: error[E0205]: the node has no children
-          help: name in the braces what it serves, such as `priority { mgmt, tenants }`
-    "#]],
+            p:1:8: error[E0205]: the node has no children
+              help: list its children in the braces, such as `priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#"root = wfq {}"#,
         &expect![[r#"
-        p:1:8: error[E0205]: the node has no children
-          help: name in the braces what it serves, such as `priority { mgmt, tenants }`
-    "#]],
+            p:1:8: error[E0205]: the node has no children
+              help: list its children in the braces, such as `priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#"root = fifo { }"#,
         &expect![[r#"
-        p:1:8: error[E0205]: the node has no children
-          help: name in the braces what it serves, such as `priority { mgmt, tenants }`
-    "#]],
+            p:1:8: error[E0205]: the node has no children
+              help: list its children in the braces, such as `priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#"root = limit by destination { } of default"#,
@@ -279,8 +279,8 @@ fn a_destination_is_limited_twice() {
     check(
         r#"root = limit by destination { 10.0.0.1: 1gbps, 10.0.0.1/32: 2gbps } of default"#,
         &expect![[r#"
-            p:1:48: error[E0211]: `default` is limited for 10.0.0.1 twice
-              help: leave one of the limits out, or put one limit on the other: `limit ... of d1`
+            p:1:48: error[E0211]: `default` has two limits for 10.0.0.1
+              help: leave one of the limits out, or nest one limit in the other: `limit ... of d1`
         "#]],
     );
     check(
@@ -288,8 +288,8 @@ fn a_destination_is_limited_twice() {
 d2 = limit 2gbps of default
 root = fifo { d1, d2 }"#,
         &expect![[r#"
-            p:2:12: error[E0211]: `default` is limited for every destination twice
-              help: leave one of the limits out, or put one limit on the other: `limit ... of d1`
+            p:2:12: error[E0211]: `default` has two limits for every destination
+              help: leave one of the limits out, or nest one limit in the other: `limit ... of d1`
         "#]],
     );
 }
@@ -326,8 +326,8 @@ class c = sctp
 x = priority { a, b }
 root = fifo { x, c }"#,
         &expect![[r#"
-            p:5:1: error[E0305]: `root` would merge `c` with `x`, which has already put its packets in order
-              help: a FIFO takes classes, or limits of one and the same node; use `priority` or `wfq` here
+            p:5:1: error[E0305]: `root` would merge `c` with `x`, which has already ordered its packets
+              help: a FIFO merges classes, or joins limits of one node; use `priority` or `wfq` here
         "#]],
     );
 }
@@ -338,7 +338,7 @@ fn a_limit_is_above_the_link() {
         r#"link 1gbps
 root = limit by destination { 10.0.0.1: 2gbps, 10.0.0.2: 1gbps } of default"#,
         &expect![[r#"
-            p:2:31: warning[W0002]: a limit of 2 Gb/s on a link of 1 Gb/s never holds anything back
+            p:2:31: warning[W0002]: a limit of 2 Gb/s on a link of 1 Gb/s never delays a packet
               help: lower it or leave it out
         "#]],
     );
@@ -392,7 +392,7 @@ fn a_condition_is_never_true() {
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
     check(
@@ -400,7 +400,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
     check(
@@ -408,7 +408,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
     check(
@@ -416,7 +416,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
     check(
@@ -424,7 +424,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
     check(
@@ -432,7 +432,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
     check(
@@ -440,7 +440,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:7: warning[W0004]: no packet can pass all tests of the class `a`
-              help: look for tests joined by `and` that exclude each other
+              help: check for tests joined by `and` that exclude each other
         "#]],
     );
 }
@@ -473,8 +473,8 @@ fn a_priority_that_anyone_may_set_is_noted_once() {
 class b = priority 7
 root = priority { a, b }"#,
         &expect![[r#"
-            p:1:20: note[N0001]: any program may give its packets priority 6, and so choose this class
-              help: priorities from 7 on need CAP_NET_ADMIN, marks that or CAP_NET_RAW; a cgroup cannot be chosen
+            p:1:20: note[N0001]: any program may set priority 6 on its packets, and so choose this class
+              help: priorities from 7 up need CAP_NET_ADMIN, marks CAP_NET_ADMIN or CAP_NET_RAW; a program cannot choose its cgroup
         "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! What the parser says about what it cannot read.
+//! Diagnostics of the parser.
 
 use crate::common::check;
 use expect_test::expect;
@@ -8,16 +8,16 @@ fn an_item_is_expected() {
     check(
         r#"root"#,
         &expect![[r#"
-        p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `root`
-          help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
-    "#]],
+            p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `root`
+              help: each line defines one item, such as `root = priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#"}"#,
         &expect![[r#"
-        p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `}`
-          help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
-    "#]],
+            p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `}`
+              help: each line defines one item, such as `root = priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#"class a = tcp
@@ -25,22 +25,22 @@ root = a extra words
 "#,
         &expect![[r#"
             p:2:10: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `extra`
-              help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
+              help: each line defines one item, such as `root = priority { mgmt, tenants }`
         "#]],
     );
     check(
         r#"= = ="#,
         &expect![[r#"
-        p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `=`
-          help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
-    "#]],
+            p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `=`
+              help: each line defines one item, such as `root = priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#""lonely""#,
         &expect![[r#"
-        p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `"lonely"`
-          help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
-    "#]],
+            p:1:1: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `"lonely"`
+              help: each line defines one item, such as `root = priority { mgmt, tenants }`
+        "#]],
     );
 }
 
@@ -134,7 +134,7 @@ root = default"#,
         r#"root = priority"#,
         &expect![[r#"
             p:1:16: error[E0001]: expected `{`, found the end of the file
-              help: what belongs to it stands in braces, separated by commas
+              help: list its entries in braces, separated by commas
         "#]],
     );
     check(
@@ -161,9 +161,9 @@ root = default"#,
     check(
         r#"x = y = default"#,
         &expect![[r#"
-        p:1:5: error[E0001]: expected what the node is, found `y`
-          help: an item begins here, but the one before it is not finished
-    "#]],
+            p:1:5: error[E0001]: expected an expression, found `y`
+              help: an item begins here, but the one before it is not finished
+        "#]],
     );
 }
 
@@ -203,7 +203,7 @@ class b = udp
 root = priority { a b }"#,
         &expect![[r#"
             p:3:21: error[E0001]: expected `,` or `}`, found `b`
-              help: separate by commas what stands in braces
+              help: separate the entries in braces by commas
         "#]],
     );
     check(
@@ -220,7 +220,7 @@ root = wfq { a 1 }"#,
             p:2:14: error[E0209]: a child of `wfq` needs a weight
               help: write it after a colon, such as `vm1: 2`; equal weights share equally
             p:2:16: error[E0001]: expected `,` or `}`, found `1`
-              help: separate by commas what stands in braces
+              help: separate the entries in braces by commas
         "#]],
     );
 }

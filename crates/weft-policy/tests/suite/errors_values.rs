@@ -1,4 +1,4 @@
-//! What is said of values that cannot be read: rates, weights, prefixes, ports, marks, paths, sizes.
+//! Diagnostics of invalid values: rates, weights, prefixes, ports, marks, paths, sizes.
 
 use crate::common::check;
 use expect_test::expect;
@@ -18,7 +18,7 @@ root = default"#,
 root = default"#,
         &expect![[r#"
             p:1:6: error[E0102]: a rate of zero would hold its packets forever
-              help: give it some rate
+              help: set a rate above zero
         "#]],
     );
     check(
@@ -39,9 +39,9 @@ root = default"#,
     check(
         r#"root = limit 0bps of default"#,
         &expect![[r#"
-        p:1:14: error[E0102]: a rate of zero would hold its packets forever
-          help: give it some rate
-    "#]],
+            p:1:14: error[E0102]: a rate of zero would hold its packets forever
+              help: set a rate above zero
+        "#]],
     );
     check(
         r#"root = limit 99999999999999tbps of default"#,
@@ -245,7 +245,7 @@ root = a"#,
             p:1:16: error[E0110]: the mark `1/2` has bits outside its mask: no packet can match
               help: write 0x0/0x2
             p:1:19: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `/`
-              help: each line says what one thing is, such as `root = priority { mgmt, tenants }`
+              help: each line defines one item, such as `root = priority { mgmt, tenants }`
         "#]],
     );
     check(

@@ -1,18 +1,18 @@
-//! A seeded mutation loop over the ready policies, and proof that it can fail.
+//! A seeded mutation loop over the ready policies, and proof that it can find a failure.
 
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_policy::{Code, CompileOptions, Source, compile, fuzz_policy};
 
-/// Inputs of the loop: in a development build it takes about a second. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` make it
-/// longer or other.
+/// The inputs of the loop, which take about a second in a development build. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` change
+/// their number and choice.
 const ROUNDS: usize = 4000;
 
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// SplitMix64: small, seeded, the same everywhere.
+/// SplitMix64: small, seeded, and the same on all machines.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Pieces of the language and of what is near it.
+/// Tokens of the language and similar texts.
 const PIECES: &[&str] = &[
     "class ",
     "root",
@@ -117,7 +117,7 @@ fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
     data.truncate(16 << 10);
 }
 
-/// Runs `target` on mutated policies; the input on which it panicked, if it did.
+/// Runs `target` on mutated policies; returns the input on which it panicked, if any.
 fn find_failure(
     rounds: usize,
     seed: u64,

@@ -1,4 +1,4 @@
-//! The tests of the crate from outside, in one program: snapshots, shapes, bounds and the fuzz loop.
+//! The crate's external tests in one program: snapshots, shapes, bounds and the fuzz loop.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The ready policies compile without a word, to the shape that is written here.
+//! The ready policies compile without diagnostics, to the snapshots below.
 
 use expect_test::{Expect, expect};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile, describe, to_dot};
@@ -35,29 +35,29 @@ fn tenants_share_equally() {
     check(
         "tenants.weft",
         &expect![[r#"
-        tree
-          root: weighted fair queueing
-            weight 1: T0: fair over its flows
-            weight 1: T1: fair over its flows
-            weight 1: T2: fair over its flows
-            weight 1: T3: fair over its flows
-            weight 1: T4: fair over its flows
-            weight 1: default: FIFO
-        lanes
-          0: class T0, leaf T0, not limited, at most 10000 packets wait
-          1: class T1, leaf T1, not limited, at most 10000 packets wait
-          2: class T2, leaf T2, not limited, at most 10000 packets wait
-          3: class T3, leaf T3, not limited, at most 10000 packets wait
-          4: class T4, leaf T4, not limited, at most 10000 packets wait
-          5: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: cgroup "T0" -> lane 0 (T0)
-          2: cgroup "T1" -> lane 1 (T1)
-          3: cgroup "T2" -> lane 2 (T2)
-          4: cgroup "T3" -> lane 3 (T3)
-          5: cgroup "T4" -> lane 4 (T4)
-          6: any -> lane 5 (default)
-    "#]],
+            tree
+              root: weighted fair queueing
+                weight 1: T0: fair over its flows
+                weight 1: T1: fair over its flows
+                weight 1: T2: fair over its flows
+                weight 1: T3: fair over its flows
+                weight 1: T4: fair over its flows
+                weight 1: default: FIFO
+            lanes
+              0: class T0, leaf T0, not limited, at most 10000 packets wait
+              1: class T1, leaf T1, not limited, at most 10000 packets wait
+              2: class T2, leaf T2, not limited, at most 10000 packets wait
+              3: class T3, leaf T3, not limited, at most 10000 packets wait
+              4: class T4, leaf T4, not limited, at most 10000 packets wait
+              5: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: cgroup "T0" -> lane 0 (T0)
+              2: cgroup "T1" -> lane 1 (T1)
+              3: cgroup "T2" -> lane 2 (T2)
+              4: cgroup "T3" -> lane 3 (T3)
+              5: cgroup "T4" -> lane 4 (T4)
+              6: any -> lane 5 (default)
+        "#]],
     );
 }
 
@@ -68,10 +68,10 @@ fn figure_1_of_loom() {
         &expect![[r#"
             link of 40 Gb/s
             tree
-              root: strict priority, the first that has something goes
+              root: strict priority, the first child with packets is served
                 1. mgmt: FIFO
                 2. tenants: weighted fair queueing
-                  weight 1: vm1.apps: strict priority, the first that has something goes
+                  weight 1: vm1.apps: strict priority, the first child with packets is served
                     1. vm1.kvs: FIFO
                     2. vm1.batch: weighted fair queueing
                       weight 1: vm1.hadoop: fair over its flows
@@ -96,7 +96,7 @@ fn figure_1_of_loom() {
               10: class vm2, leaf vm2, not limited, at most 10000 packets wait
               11: class vm3, leaf vm3, not limited, at most 10000 packets wait
               12: class default, leaf default, not limited, at most 10000 packets wait
-            rules, of which the first that matches decides
+            rules; the first match decides
               1: cgroup "/system.slice/mgmt" -> lane 0 (mgmt)
               2: tcp and to 10.0.1.0/24 and sport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
               3: tcp and to 10.0.2.0/24 and sport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
@@ -145,7 +145,7 @@ fn figure_11_of_loom() {
               7: class T3, leaf T3, not limited, at most 10000 packets wait
               8: class T4, leaf T4, not limited, at most 10000 packets wait
               9: class default, leaf default, not limited, at most 10000 packets wait
-            rules, of which the first that matches decides
+            rules; the first match decides
               1: to 10.99.1.2 and cgroup "J0" -> lane 0 (J0)
               2: cgroup "J0" -> lane 1 (J0)
               3: to 10.99.1.2 and cgroup "J1" -> lane 2 (J1)
@@ -166,7 +166,7 @@ fn one_application_is_limited() {
         "rate-limit.weft",
         &expect![[r#"
             tree
-              root: strict priority, the first that has something goes
+              root: strict priority, the first child with packets is served
                 1. app.flows: fair over its flows, of memcached
                 2. default: FIFO
             limits
@@ -174,7 +174,7 @@ fn one_application_is_limited() {
             lanes
               0: class memcached, leaf app.flows, limited by app, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
-            rules, of which the first that matches decides
+            rules; the first match decides
               1: tcp and sport 11211 -> lane 0 (memcached)
               2: tcp and dport 11211 -> lane 0 (memcached)
               3: any -> lane 1 (default)
@@ -194,7 +194,10 @@ fn the_limit_of_figure_11_can_be_set_from_outside() {
     assert_eq!(policy.program.limits[0].rate, rate);
     assert_eq!(policy.link, Some(BitsPerSec(1)));
     let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
-    expect!["figure11.weft:16:22: warning[W0002]: a limit of 500 Mb/s on a link of 1 b/s never holds anything back"].assert_eq(&lines.join("\n"));
+    expect![
+        "figure11.weft:16:22: warning[W0002]: a limit of 500 Mb/s on a link of 1 b/s never delays a packet"
+    ]
+    .assert_eq(&lines.join("\n"));
 }
 
 #[test]

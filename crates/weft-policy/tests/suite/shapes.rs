@@ -1,4 +1,4 @@
-//! What policies compile to: placements of `default`, limits in sets and in rows, exceptions by order.
+//! The results of compilation: placement of `default`, limits in sets and in series, exceptions by order.
 
 use crate::common::compiled;
 use expect_test::{Expect, expect};
@@ -17,90 +17,90 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
     check(
         "class a = tcp\nroot = priority { a }",
         &expect![[r#"
-        tree
-          root: strict priority, the first that has something goes
-            1. a: FIFO
-            2. default: FIFO
-        lanes
-          0: class a, leaf a, not limited, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp -> lane 0 (a)
-          2: any -> lane 1 (default)
-    "#]],
+            tree
+              root: strict priority, the first child with packets is served
+                1. a: FIFO
+                2. default: FIFO
+            lanes
+              0: class a, leaf a, not limited, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: tcp -> lane 0 (a)
+              2: any -> lane 1 (default)
+        "#]],
     );
     check(
         "class a = tcp\nroot = wfq { a: 5 }",
         &expect![[r#"
-        tree
-          root: weighted fair queueing
-            weight 5: a: FIFO
-            weight 1: default: FIFO
-        lanes
-          0: class a, leaf a, not limited, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp -> lane 0 (a)
-          2: any -> lane 1 (default)
-    "#]],
+            tree
+              root: weighted fair queueing
+                weight 5: a: FIFO
+                weight 1: default: FIFO
+            lanes
+              0: class a, leaf a, not limited, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: tcp -> lane 0 (a)
+              2: any -> lane 1 (default)
+        "#]],
     );
     check(
         "class a = tcp\nroot = limit 1gbps burst 64kib of a",
         &expect![[r#"
-        tree
-          root+default: strict priority, the first that has something goes
-            1. a: FIFO
-            2. default: FIFO
-        limits
-          root: 1 Gb/s, bursts up to 65.5 kB
-        lanes
-          0: class a, leaf a, limited by root, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp -> lane 0 (a)
-          2: any -> lane 1 (default)
-    "#]],
+            tree
+              root+default: strict priority, the first child with packets is served
+                1. a: FIFO
+                2. default: FIFO
+            limits
+              root: 1 Gb/s, bursts up to 65.5 kB
+            lanes
+              0: class a, leaf a, limited by root, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: tcp -> lane 0 (a)
+              2: any -> lane 1 (default)
+        "#]],
     );
     check(
         "class a = tcp\nroot = priority { default, a }",
         &expect![[r#"
-        tree
-          root: strict priority, the first that has something goes
-            1. default: FIFO
-            2. a: FIFO
-        lanes
-          0: class a, leaf a, not limited, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp -> lane 0 (a)
-          2: any -> lane 1 (default)
-    "#]],
+            tree
+              root: strict priority, the first child with packets is served
+                1. default: FIFO
+                2. a: FIFO
+            lanes
+              0: class a, leaf a, not limited, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: tcp -> lane 0 (a)
+              2: any -> lane 1 (default)
+        "#]],
     );
     check(
         "root = default",
         &expect![[r#"
-        tree
-          default: FIFO
-        lanes
-          0: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: any -> lane 0 (default)
-    "#]],
+            tree
+              default: FIFO
+            lanes
+              0: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: any -> lane 0 (default)
+        "#]],
     );
     check(
         "class default = any\nclass a = tcp\nroot = wfq { default: 3, a: 1 }",
         &expect![[r#"
-        tree
-          root: weighted fair queueing
-            weight 3: default: FIFO
-            weight 1: a: FIFO
-        lanes
-          0: class a, leaf a, not limited, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp -> lane 0 (a)
-          2: any -> lane 1 (default)
-    "#]],
+            tree
+              root: weighted fair queueing
+                weight 3: default: FIFO
+                weight 1: a: FIFO
+            lanes
+              0: class a, leaf a, not limited, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: tcp -> lane 0 (a)
+              2: any -> lane 1 (default)
+        "#]],
     );
 }
 
@@ -119,7 +119,7 @@ fn a_fifo_merges_classes_into_one_leaf() {
               0: class a, leaf root#1, not limited, at most 10000 packets wait
               1: class b, leaf root#1, limited by root#2, at most 10000 packets wait
               2: class default, leaf default, not limited, at most 10000 packets wait
-            rules, of which the first that matches decides
+            rules; the first match decides
               1: tcp -> lane 0 (a)
               2: udp -> lane 1 (b)
               3: any -> lane 2 (default)
@@ -141,7 +141,7 @@ fn bounds_hold_for_all_classes_or_for_one() {
               0: class a, leaf a, not limited, at most 7 packets wait
               1: class b, leaf b, not limited, at most 500 packets wait
               2: class default, leaf default, not limited, at most 500 packets wait
-            rules, of which the first that matches decides
+            rules; the first match decides
               1: tcp -> lane 0 (a)
               2: udp -> lane 1 (b)
               3: any -> lane 2 (default)
@@ -154,39 +154,39 @@ fn what_is_excluded_is_decided_by_the_classes_after() {
     check(
         "class a = udp and not mark 1\nclass b = mark 1/1\nroot = priority { a, b }",
         &expect![[r#"
-        tree
-          root: strict priority, the first that has something goes
-            1. a: FIFO
-            2. b: FIFO
-            3. default: FIFO
-        lanes
-          0: class a, leaf a, not limited, at most 10000 packets wait
-          1: class b, leaf b, not limited, at most 10000 packets wait
-          2: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: udp and mark 0x1 -> lane 1 (b)
-          2: udp -> lane 0 (a)
-          3: mark 0x1/0x1 -> lane 1 (b)
-          4: any -> lane 2 (default)
-    "#]],
+            tree
+              root: strict priority, the first child with packets is served
+                1. a: FIFO
+                2. b: FIFO
+                3. default: FIFO
+            lanes
+              0: class a, leaf a, not limited, at most 10000 packets wait
+              1: class b, leaf b, not limited, at most 10000 packets wait
+              2: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: udp and mark 0x1 -> lane 1 (b)
+              2: udp -> lane 0 (a)
+              3: mark 0x1/0x1 -> lane 1 (b)
+              4: any -> lane 2 (default)
+        "#]],
     );
     check(
         "class a = tcp and not port 22\nroot = a",
         &expect![[r#"
-        tree
-          root+default: strict priority, the first that has something goes
-            1. a: FIFO
-            2. default: FIFO
-        lanes
-          0: class a, leaf a, not limited, at most 10000 packets wait
-          1: class default, leaf default, not limited, at most 10000 packets wait
-        rules, of which the first that matches decides
-          1: tcp and sport 23..65535 and dport 23..65535 -> lane 0 (a)
-          2: tcp and sport 23..65535 and dport 0..21 -> lane 0 (a)
-          3: tcp and sport 0..21 and dport 23..65535 -> lane 0 (a)
-          4: tcp and sport 0..21 and dport 0..21 -> lane 0 (a)
-          5: any -> lane 1 (default)
-    "#]],
+            tree
+              root+default: strict priority, the first child with packets is served
+                1. a: FIFO
+                2. default: FIFO
+            lanes
+              0: class a, leaf a, not limited, at most 10000 packets wait
+              1: class default, leaf default, not limited, at most 10000 packets wait
+            rules; the first match decides
+              1: tcp and sport 23..65535 and dport 23..65535 -> lane 0 (a)
+              2: tcp and sport 23..65535 and dport 0..21 -> lane 0 (a)
+              3: tcp and sport 0..21 and dport 23..65535 -> lane 0 (a)
+              4: tcp and sport 0..21 and dport 0..21 -> lane 0 (a)
+              5: any -> lane 1 (default)
+        "#]],
     );
 }
 
@@ -203,7 +203,7 @@ near = limit 3gbps to 10.0.2.0/25 of apps
 root = fifo { d, near }",
         &expect![[r#"
             tree
-              apps: strict priority, the first that has something goes
+              apps: strict priority, the first child with packets is served
                 1. a: FIFO
                 2. default: FIFO
             limits
@@ -222,7 +222,7 @@ root = fifo { d, near }",
               7: class default, leaf default, limited by far, d2, at most 10000 packets wait
               8: class default, leaf default, limited by far, at most 10000 packets wait
               9: class default, leaf default, not limited, at most 10000 packets wait
-            rules, of which the first that matches decides
+            rules; the first match decides
               1: udp and to 10.0.2.0/25 -> lane 0 (a)
               2: udp and to 10.0.1.0/24 -> lane 1 (a)
               3: udp and to 10.0.2.0/24 -> lane 2 (a)
@@ -289,8 +289,8 @@ fn the_pretty_form_shows_the_line() {
         1 | x = fifo { x }
           |            ^
           |
-          = note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it runs in a circle.
-          = help: take one of the steps out"#]].assert_eq(&drawn.join("\n\n"));
+          = note: Loom, section 4: the policy must be a tree once its shaping nodes are removed; here it has a cycle.
+          = help: remove one of these references"#]].assert_eq(&drawn.join("\n\n"));
     let coloured = render(&compiled(text).diagnostics[0], text, weft_text::Style::Colored);
     assert!(coloured.contains("\u{1b}["), "colours only when asked for");
 }

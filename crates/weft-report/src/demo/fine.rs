@@ -1,4 +1,4 @@
-//! What left and what waited, at a fine grain: from these samples follow the windows that are judged, and the lag.
+//! Departures and backlogs in short windows, from which the judged windows and the lag are computed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{LATENCY_TENANT, Sample};
 
-/// Length of a window that is judged, in seconds: a tenant's share of it is many turns.
+/// The length of a judged window, in seconds. In it, a tenant's share is many turns.
 const WINDOW_S: f64 = 0.5;
-/// The shortest window that is judged.
+/// The length of the shortest judged window.
 const LEAST_WINDOW_S: f64 = WINDOW_S / 2.0;
 
-/// Departures and backlog in short windows of the link's time, one after the other without a gap.
+/// Departures and backlogs in short, consecutive windows of link time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FineSamples {
     /// Length of a window in seconds.
@@ -25,22 +25,22 @@ pub struct FineSamples {
     pub tenants: Vec<String>,
     /// Window -> tenant -> bytes on the wire.
     pub bytes: Vec<Vec<u64>>,
-    /// Window -> tenants of which the NIC had a packet to send throughout, a bit for each: 1 is the first tenant, 2 the second.
+    /// Window -> tenants that were backlogged in the NIC throughout, one bit each: 1 is the first tenant, 2 the second.
     pub waiting: Vec<u64>,
-    /// Windows in which link time was lost, since the NIC's worker was kept from running for too long -> seconds.
+    /// Windows with lost link time, because the NIC's worker did not run for too long -> seconds.
     #[serde(default)]
     pub lost_s: BTreeMap<usize, f64>,
-    /// Window -> the longest that a packet of T0 waited in the NIC for its turn, in seconds of the link's time. Empty without T0.
+    /// Window -> the longest wait of a packet of T0 in the NIC for its turn, in seconds of link time. Empty without T0.
     #[serde(default)]
     pub probe_wait_s: Vec<f64>,
 }
 
-/// Neighbouring windows that are shown, and perhaps judged, as one.
+/// Consecutive windows that are shown, and possibly judged, as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FineSpan {
-    /// Which.
+    /// The indices of the windows.
     pub windows: Range<usize>,
-    /// Whether the same tenants waited throughout all of them, nobody else sent, and no link time was lost.
+    /// Whether the same tenants were backlogged throughout, no other tenant sent, and no link time was lost.
     pub steady: bool,
 }
 
@@ -50,7 +50,7 @@ impl FineSamples {
         self.bytes.len().min(self.waiting.len())
     }
 
-    /// Whether there are none.
+    /// Whether the span is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -66,8 +66,8 @@ impl FineSamples {
         self.tenants.iter().take(64).enumerate().map(bit).sum()
     }
 
-    /// The bits of those that waited throughout window `index`, T0 not among them; `None` where the set is in motion:
-    /// somebody else has sent too, or link time was lost.
+    /// The bits of tenants other than T0 that were backlogged throughout window `index`. `None` if the set changes: another
+    /// tenant sent too, or link time was lost.
     fn set(&self, index: usize) -> Option<u64> {
         let waiting = self.waiting[index] & self.sharing();
         let sent = |(i, bytes): (usize, &u64)| u64::from(*bytes > 0) << i;
@@ -76,8 +76,8 @@ impl FineSamples {
         (others == 0 && !self.lost_s.contains_key(&index)).then_some(waiting)
     }
 
-    /// All windows cut into spans. A stretch in which the same tenants waited throughout is steady if it is long enough, and
-    /// is cut into equal spans of about half a second; what lies between makes spans that are shown and not judged.
+    /// All windows, cut into spans. A stretch in which the same tenants were backlogged throughout is steady if it is long enough,
+    /// and is cut into equal spans of about half a second. The windows in between form spans that are shown and not judged.
     pub fn spans(&self) -> Vec<FineSpan> {
         let per = |s: f64| ((s / self.window_s).round() as usize).max(1);
         let (full, least) = (per(WINDOW_S), per(LEAST_WINDOW_S));
@@ -98,7 +98,7 @@ impl FineSamples {
         stretches.iter().flat_map(|stretch| cut(stretch, full)).collect()
     }
 
-    /// The samples that follow: a span each.
+    /// The resulting samples, one per span.
     pub fn samples(&self) -> Vec<Sample> {
         self.spans().into_iter().map(|span| self.sample(&span)).collect()
     }
@@ -119,8 +119,8 @@ impl FineSamples {
         }
     }
 
-    /// When most of the tenants waited at once: the first and the last such window, and everything between, in seconds; and
-    /// how many they were. `None` when nobody ever waited.
+    /// The time in which the most tenants were backlogged at once: from the first to the last such window, in seconds, and the
+    /// number of these tenants. `None` if no tenant was ever backlogged.
     pub fn full_load(&self) -> Option<(f64, f64, u32)> {
         let count = |index: usize| (self.waiting[index] & self.sharing()).count_ones();
         let most = (0..self.len()).map(count).max().filter(|most| *most > 0)?;
@@ -129,7 +129,7 @@ impl FineSamples {
         Some((self.start_s(first), self.start_s(last + 1), most))
     }
 
-    /// Why there are so few steady windows, to complete "because".
+    /// The reason for the small number of steady windows, to complete "because".
     pub(super) fn why_few(&self) -> String {
         let lost: f64 = self.lost_s.values().sum();
         if self.full_load().is_none() {
@@ -157,7 +157,7 @@ impl FineSamples {
         )
     }
 
-    /// Percentile `p` of the longest waits of T0's packets in the NIC, of the windows in `from_s..to_s` in which it sent.
+    /// Percentile `p` of the longest waits of T0's packets in the NIC, over the windows in `from_s..to_s` in which T0 sent.
     pub(super) fn probe_wait(&self, from_s: f64, to_s: f64, p: f64) -> Option<f64> {
         let within = |w: &usize| self.start_s(*w) >= from_s && self.start_s(*w) < to_s;
         let waits: Vec<f64> = (0..self.probe_wait_s.len())
@@ -169,7 +169,7 @@ impl FineSamples {
     }
 }
 
-/// A stretch in pieces of about `full` windows. What is not steady is cut after `full` windows each.
+/// A stretch cut into pieces of about `full` windows. A stretch that is not steady is cut after every `full` windows.
 fn cut(stretch: &FineSpan, full: usize) -> Vec<FineSpan> {
     let (from, length) = (stretch.windows.start, stretch.windows.len());
     if !stretch.steady {

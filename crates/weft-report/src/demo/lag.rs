@@ -1,42 +1,44 @@
-//! How far a tenant lags behind the ideal fluid schedule of those that wait (generalised processor sharing, equal weights).
+//! The lag of a tenant behind the ideal fluid schedule of backlogged tenants (generalised processor sharing, equal weights).
 //!
-//! The fluid schedule serves all that wait at the same rate at every moment. So over any span in which a tenant waits
-//! throughout, nobody gets more than it does, and those that wait throughout as well get the same. What the tenants sent
-//! together in the span, poured out by that rule, is the tenant's due; the lag is what it got less. It needs no window that
-//! is steady: who comes, goes, or runs dry for a moment keeps what it sent, up to the same level.
+//! The fluid schedule serves all backlogged tenants at the same rate at every moment. So over any span in which a tenant is
+//! backlogged throughout, no tenant gets more than it does, and others that are backlogged throughout get the same. The rule
+//! distributes the bytes that all tenants sent in the span, which gives each tenant's due; the lag is the part of the due that
+//! the tenant did not get. The definition needs no steady window: a tenant that starts, stops, or is briefly idle is due what it
+//! sent, up to the same level.
 //!
-//! # What the policy engine may owe
-//! It serves a chunk (some segments, or a super-packet whole) at a time, and start-time fair queueing keeps two
-//! that wait within one chunk of each other's, so any tenant is behind the level by at most two chunks. A chunk counts in the window in which its last
-//! bit leaves, which moves at most one chunk of each over each edge of a span: two more. Hence [`ENGINE_LAG_CHUNKS`].
+//! # The bound for the policy engine
+//! The engine serves one chunk (some segments, or a whole super-packet) at a time, and start-time fair queueing keeps two
+//! backlogged tenants within one chunk of each other, so any tenant is at most two chunks below the level. A chunk counts in the
+//! window in which its last bit leaves. This shifts at most one chunk of each across each edge of a span, two more. Hence
+//! [`ENGINE_LAG_CHUNKS`].
 
 use serde::{Deserialize, Serialize};
 
 use super::FineSamples;
 
-/// The longest span that is looked at, in seconds.
+/// The longest span examined, in seconds.
 const SPAN_S: f64 = 5.0;
-/// The lag that the engine may have, in chunks.
+/// The largest lag that the engine may cause, in chunks.
 pub const ENGINE_LAG_CHUNKS: u64 = 4;
 
 /// The largest lag of any tenant behind the fluid schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lag {
-    /// What the tenant got less than its due, in bytes on the wire.
+    /// The part of its due that the tenant did not get, in bytes on the wire.
     pub bytes: f64,
-    /// The time that the link takes for them, in seconds.
+    /// The transmission time of these bytes, in seconds.
     pub s: f64,
-    /// Which tenant.
+    /// The tenant.
     pub tenant: String,
-    /// Start of the span in which it came about, in seconds since the run of the mode started.
+    /// Start of the span with this lag, in seconds since the run of the mode started.
     pub from_s: f64,
     /// End of the span.
     pub to_s: f64,
-    /// The lag that the engine may have, in bytes; see `docs/measuring.md`.
+    /// The largest lag that the engine may cause, in bytes; see `docs/measuring.md`.
     pub engine_bytes: u64,
 }
 
-/// The largest lag in `fine` on a link of `link_bps`; `None` when nobody waited throughout a window.
+/// The largest lag in `fine` on a link of `link_bps`; `None` if no tenant was backlogged throughout a window.
 pub fn largest_lag(fine: &FineSamples, link_bps: f64) -> Option<Lag> {
     let most = ((SPAN_S / fine.window_s) as usize).max(1);
     let sharing = fine.sharing();
@@ -69,8 +71,8 @@ pub fn largest_lag(fine: &FineSamples, link_bps: f64) -> Option<Lag> {
     largest
 }
 
-/// What each of `waiting` is due when what `sharing` sent together is poured out: all of them alike, the others what they
-/// sent, but no more.
+/// The due of each tenant in `waiting`, when the bytes that `sharing` sent are distributed: equal for all in `waiting`; the
+/// others get what they sent, but not more than that.
 fn level(sent: &[f64], sharing: u64, waiting: u64) -> f64 {
     let is = |set: u64, i: usize| set >> i & 1 == 1;
     let mut rest: f64 = (0..sent.len()).filter(|i| is(sharing, *i)).map(|i| sent[i]).sum();

@@ -1,18 +1,18 @@
-//! Rate limits of figure 11 and how well they held.
+//! The rate limits of figure 11 and their accuracy.
 
 use serde::{Deserialize, Serialize};
 
 use super::Sample;
 use crate::stats;
 
-/// A rate limit and how well it held.
+/// A rate limit and its accuracy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitReport {
-    /// The class of traffic that is limited.
+    /// The limited class of traffic.
     pub class: String,
     /// Its limit in bits per second.
     pub limit_bps: f64,
-    /// The jobs whose traffic the limit covers, as named in the samples.
+    /// The jobs whose traffic the limit covers, by their names in the samples.
     #[serde(default)]
     pub jobs: Vec<String>,
     /// Length of the windows that are compared with the limit, in seconds.
@@ -23,10 +23,10 @@ pub struct LimitReport {
     pub windows: u64,
     /// 95th percentile of `|rate - limit| / limit` over those windows; absent without one. Dimensionless.
     pub error_p95: Option<f64>,
-    /// The largest of the same.
+    /// The largest of these errors.
     #[serde(default)]
     pub error_max: Option<f64>,
-    /// The most that the class sent over its limit in any window, binding or not, relative to the limit; 0 when it never did.
+    /// The largest excess of the class's rate over its limit in any window, relative to the limit, whether it was binding or not; 0 without an excess.
     #[serde(default)]
     pub excess_max: f64,
     /// Mean rate of the class in the windows in which the limit was binding, in bits per second.
@@ -34,12 +34,12 @@ pub struct LimitReport {
     pub mean_bps: Option<f64>,
 }
 
-/// Compares the rate of `jobs` together with `limit_bps`, in windows of at least `window_s` seconds made of whole samples.
+/// Compares the combined rate of `jobs` with `limit_bps`, in windows of at least `window_s` seconds made of whole samples.
 ///
-/// `binding` says of a sample whether the limit decides what the class gets: whether its share of the link by the policy is
-/// at least the limit, and it has enough to send. A window counts as binding when all its samples are steady and binding; a
-/// change of either starts a new window, so steady spans must last at least `window_s` to count. A window that was cut short
-/// is left out, of the excess too.
+/// `binding` is whether the limit determines the class's rate in a sample: its share of the link by the policy is at least
+/// the limit, and it has enough to send. A window is binding if all its samples are steady and binding. A change of either
+/// starts a new window, so steady spans must last at least `window_s` to count. A truncated window is ignored, also for
+/// the excess.
 pub fn limit_report(
     class: &str,
     jobs: &[&str],
@@ -58,7 +58,7 @@ pub fn limit_report(
         }
         open.bits += jobs.iter().map(|j| sample.rate_of(j)).sum::<f64>() * sample.window_s;
         open.seconds += sample.window_s;
-        // Windows of 0.1 s do not add up to exactly 1 s in floating point.
+        // The sum of windows of 0.1 s is not exactly 1 s in floating point.
         if open.seconds >= window_s * (1.0 - 1e-9) {
             let rate = open.bits / open.seconds;
             excess_max = excess_max.max((rate - limit_bps) / limit_bps);

@@ -1,7 +1,7 @@
-//! The document of `weft demo`: Loom's isolation experiment (NSDI'19, figures 9, 10 and 11) run on this host.
+//! The document of `weft demo`: Loom's isolation experiment (NSDI'19, figures 9, 10 and 11), run on this host.
 //!
-//! The runner fills in what it measured (samples, latency, queues, balances, cost) and calls [`DemoReport::summarise`], which
-//! computes every figure that follows from the samples. [`verdicts`] then judges them, [`demo_tables`] and [`demo_page`] show them.
+//! The runner fills in the measurements (samples, latency, queues, balances, cost) and calls [`DemoReport::summarise`], which
+//! computes every figure that derives from the samples. [`verdicts`] then judges them; [`demo_tables`] and [`demo_page`] show them.
 
 mod fine;
 mod lag;
@@ -37,10 +37,10 @@ pub use verdict::{
     STEADY_WINDOWS_MIN, Verdict, verdicts,
 };
 
-/// The tenant whose latency is measured. It sends little, so it has no part in the equal shares of the others.
+/// The tenant whose latency is measured. It sends little, so the others share the link without it.
 pub const LATENCY_TENANT: &str = "T0";
 
-/// How the NIC's queues are used; the four configurations of the paper.
+/// The use of the NIC's queues: the four configurations of the paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -59,7 +59,7 @@ impl Mode {
     /// All modes in the order of the paper's figure 9, a to d.
     pub const ALL: [Mode; 4] = [Mode::Sq, Mode::Mq, Mode::Qpf, Mode::Loom];
 
-    /// The name as papers write it.
+    /// The name as in the papers.
     pub const fn title(self) -> &'static str {
         match self {
             Mode::Sq => "SQ",
@@ -69,7 +69,7 @@ impl Mode {
         }
     }
 
-    /// The name as the command line and the document write it.
+    /// The name on the command line and in the document.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Sq => "sq",
@@ -91,24 +91,24 @@ impl fmt::Display for Mode {
 pub struct DemoReport {
     /// [`DemoReport::SCHEMA`](Document::SCHEMA).
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
-    /// The seed of everything random in the run, where there is one.
+    /// The seed of all random choices in the run, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// When the run started (RFC 3339), as the caller's clock has it.
+    /// The start of the run (RFC 3339), by the caller's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// The command line that made this document, for whoever wants to repeat it.
+    /// The command line that made this document, to repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The figure of the paper that is repeated: 9 (with 10) or 11.
+    /// The reproduced figure of the paper: 9 (with 10) or 11.
     pub figure: u8,
     /// The link's rate in bits per second.
     pub link_bps: u64,
-    /// Where `link_bps` comes from, for example `--rate`, or what was measured.
+    /// The source of `link_bps`, such as `--rate` or a measurement.
     pub link_bps_source: String,
-    /// The trial by which the rate was chosen; absent when it was given.
+    /// The trial that determined the rate; absent if the rate was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_trial: Option<RateTrial>,
     /// Tenant (in figure 11: or job) -> number of its flows.
@@ -117,29 +117,29 @@ pub struct DemoReport {
     pub congestion_control: String,
     /// Length of the run of each mode in seconds.
     pub duration_s: f64,
-    /// The modes in the order they ran.
+    /// The modes in the order in which they ran.
     pub modes: Vec<ModeReport>,
-    /// Figure 11 only: the samples of mode `loom`, by job, once more, so that a reader need not know of modes.
+    /// Figure 11 only: a copy of mode `loom`'s samples, by job, for readers that do not know modes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-    /// Figure 11 only: the limits of mode `loom`, once more.
+    /// Figure 11 only: a copy of mode `loom`'s limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitReport>,
 }
 
 impl DemoReport {
-    /// The report of a mode, if it ran.
+    /// The report of a mode, if the mode ran.
     pub fn mode(&self, mode: Mode) -> Option<&ModeReport> {
         self.modes.iter().find(|m| m.mode == mode)
     }
 
-    /// What those who share the link are called, in the plural: figure 11 splits a tenant into jobs.
+    /// The plural noun for those who share the link: in figure 11, jobs of a tenant.
     fn sharer_name(&self) -> &'static str {
         if self.figure == 11 { "tenants and jobs" } else { "tenants" }
     }
 
-    /// Computes what follows from the samples: every mode's summary, and for figure 11 the copies of Loom's samples and
-    /// limits. Call it once, when everything measured is filled in.
+    /// Computes every figure that derives from the samples: every mode's summary, and for figure 11 the copies of Loom's
+    /// samples and limits. Call it once, after all measurements are filled in.
     pub fn summarise(&mut self) {
         for mode in &mut self.modes {
             mode.summarise(self.link_bps as f64, self.figure);
@@ -161,65 +161,65 @@ impl Document for DemoReport {
     }
 }
 
-/// What one mode did.
+/// The results of one mode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModeReport {
     /// The mode.
     pub mode: Mode,
-    /// How it was set up, in a sentence.
+    /// Its configuration, in a sentence.
     pub description: String,
-    /// Throughput over time, in the order of time.
+    /// Throughput over time.
     pub samples: Vec<Sample>,
     /// 95th percentile of the relative share errors in steady windows; see [`share_error_p95`]. Dimensionless. Absent from
     /// figure 11, whose shares are not equal.
     pub share_error_p95: Option<f64>,
     /// The smallest use of the link in a steady window, as a fraction of `link_bps`.
     pub link_use_min: Option<f64>,
-    /// The use of the link that all but a twentieth of the steady windows reach, as a fraction of `link_bps`.
+    /// The use of the link that 95 % of the steady windows reach, as a fraction of `link_bps`.
     #[serde(default)]
     pub link_use_p5: Option<f64>,
-    /// The largest lag of any tenant behind the ideal fluid schedule of those that wait; see [`Lag`]. Absent from figure 11,
-    /// and where nothing says what waited.
+    /// The largest lag of any tenant behind the ideal fluid schedule; see [`Lag`]. Absent for figure 11, and if the backlog is
+    /// not known.
     #[serde(default)]
     pub lag: Option<Lag>,
-    /// Latency of tenant T0 at full load; absent when it was not measured.
+    /// Latency of tenant T0 at full load; absent if not measured.
     pub latency_s: Option<LatencySummary>,
-    /// 99th percentile of the time that T0's packets waited in the NIC for their turn at full load, in seconds of the link's
-    /// time: of the longest in each fine window. Absent when it was not measured.
+    /// 99th percentile of the wait of T0's packets in the NIC for their turn at full load, in seconds of link time, over the
+    /// longest wait in each fine window. Absent if not measured.
     #[serde(default)]
     pub probe_wait_p99_s: Option<f64>,
     /// Latency of tenant T0 over time (figure 10), one entry per 250 ms.
     #[serde(default)]
     pub latency_samples: Vec<LatencySample>,
-    /// Tenant -> median of the bytes it had waiting below its sockets at full load.
+    /// Tenant -> median of its backlog below its sockets at full load, in bytes.
     pub standing_queue_bytes: BTreeMap<String, f64>,
-    /// Tenant -> the most bytes it had waiting at full load.
+    /// Tenant -> its largest backlog at full load, in bytes.
     #[serde(default)]
     pub standing_queue_max_bytes: BTreeMap<String, f64>,
-    /// Bytes waiting over time, where they were sampled.
+    /// Backlogs over time, if they were sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_samples: Vec<QueueSample>,
     /// Departures and backlog at a fine grain: `samples` and `lag` follow from them. Absent from what is simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fine: Option<FineSamples>,
-    /// For how long what carries the traffic was ready to run and had no core; absent where the kernel does not say.
+    /// The time for which threads that carry traffic were ready to run without a core; absent if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_waits: Option<CoreWaits>,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
-    /// What it cost.
+    /// The cost of the mode.
     #[serde(default)]
     pub cost: Cost,
-    /// Figure 11: the rate limits and how well they held.
+    /// Figure 11: the rate limits and their accuracy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitReport>,
-    /// Anything seen that a reader of the figures should know, for example stalls of the NIC's thread.
+    /// Observations that affect the figures, for example stalls of the NIC's thread.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl ModeReport {
-    /// A report of `mode` with nothing measured yet.
+    /// A report of `mode` without measurements.
     pub fn new(mode: Mode, description: impl Into<String>) -> Self {
         ModeReport {
             mode,
@@ -244,7 +244,7 @@ impl ModeReport {
         }
     }
 
-    /// Computes the figures that follow from the samples.
+    /// Computes the figures that derive from the samples.
     fn summarise(&mut self, link_bps: f64, figure: u8) {
         if let Some(fine) = &self.fine {
             self.samples = fine.samples();
@@ -267,9 +267,9 @@ pub struct Sample {
     pub window_s: f64,
     /// Tenant (or job) -> bits per second on the wire.
     pub bps: BTreeMap<String, f64>,
-    /// The tenants (or jobs) that had something waiting in the NIC for the whole window, and T0.
+    /// The tenants (or jobs) that were backlogged in the NIC for the whole window, and T0.
     pub active: Vec<String>,
-    /// False while who waits changes: such windows are shown, and not judged.
+    /// False while the set of backlogged tenants changes; such windows are shown, and not judged.
     #[serde(default = "yes")]
     pub steady: bool,
 }
@@ -290,7 +290,7 @@ pub struct LatencySummary {
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
-    /// Number of round trips behind the figures.
+    /// The number of round trips.
     #[serde(default)]
     pub count: u64,
 }
@@ -304,29 +304,29 @@ pub struct LatencySample {
     pub p90_s: f64,
 }
 
-/// Bytes waiting at one time.
+/// Backlogs at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueSample {
     /// Seconds since the run of the mode started.
     pub t_s: f64,
-    /// Tenant -> bytes waiting below its sockets.
+    /// Tenant -> backlog below its sockets, in bytes.
     pub bytes: BTreeMap<String, f64>,
 }
 
-/// What a mode cost. Whatever was not measured is absent.
+/// The cost of a mode. Costs that were not measured are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Mean time of the eBPF program per packet, in nanoseconds.
     pub bpf_ns_per_packet: Option<f64>,
     /// Runs of the eBPF program.
     pub bpf_runs: Option<u64>,
-    /// CPU time of the software NIC's threads by wall time; 1 is one core.
+    /// CPU time of the software NIC's threads divided by wall time; 1 is one core.
     pub nic_cpu_share: Option<f64>,
     /// Doorbells posted.
     pub doorbells: Option<u64>,
     /// Bytes written to doorbells and their metadata.
     pub doorbell_bytes: Option<u64>,
-    /// Times that the transmit worker was woken.
+    /// Number of times that the transmit worker was woken.
     pub wakeups: Option<u64>,
     /// Other costs: name (with its unit) -> number or text.
     #[serde(flatten)]

@@ -12,7 +12,7 @@ pub fn demo_html(report: &DemoReport) -> String {
     demo_page(report).render()
 }
 
-/// The page as a value, for callers that add sections of their own.
+/// The page as a value, for callers that add sections.
 pub fn demo_page(report: &DemoReport) -> Page {
     let mut sections = vec![verdict_section(report), throughput_section(report)];
     sections.extend(latency_section(report));
@@ -101,7 +101,7 @@ fn time_axis(end_s: f64) -> Axis {
     Axis { label: "time".into(), unit: Unit::Seconds, scale: Scale::Linear, range: Some((0.0, end_s)) }
 }
 
-/// A step line per tenant, and the equal share that is due to each (figure 9).
+/// A step line per tenant, and the equal share of each (figure 9).
 fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<&str>) -> Vec<Series> {
     let mut series = Vec::new();
     if report.figure == 9 {
@@ -119,7 +119,7 @@ fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<
     let bulk = tenants.iter().filter(|t| **t != LATENCY_TENANT).enumerate();
     let coloured = bulk.map(|(i, t)| (*t, Colour::nth(i)));
     let probe = tenants.contains(LATENCY_TENANT).then_some((LATENCY_TENANT, Colour::Ink));
-    // T0 is drawn last: its line lies near zero, where those of idle tenants would cover it.
+    // T0 is drawn last: its line is near zero, where idle tenants would cover it.
     series.extend(coloured.chain(probe).map(|(tenant, colour)| Series {
         name: tenant.to_owned(),
         colour,
@@ -129,7 +129,7 @@ fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<
     series
 }
 
-/// The points of a step line: each window's value at its start, and the last one's also at its end.
+/// The points of a step line: each window's value at its start, and the last value also at its end.
 fn stepped(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = samples.iter().map(|s| (s.t_s, value(s))).collect();
     points.extend(samples.last().map(|s| (s.t_s + s.window_s, value(s))));
@@ -149,7 +149,7 @@ fn steady_bands(samples: &[Sample]) -> Vec<(f64, f64)> {
     bands
 }
 
-/// The colour of a mode where modes are compared.
+/// The colour of a mode in comparisons.
 fn mode_colour(mode: Mode) -> Colour {
     match mode {
         Mode::Sq => Colour::Orange,
@@ -187,7 +187,7 @@ fn latency_section(report: &DemoReport) -> Option<Section> {
     Some(Section::new(format!("Latency of {LATENCY_TENANT} (figure 10)"), blocks))
 }
 
-/// A single wide chart over time, the time of full load shaded.
+/// A single wide chart over time, with the time of full load shaded.
 fn over_time(report: &DemoReport, label: &str, unit: Unit, scale: Scale, series: Vec<Series>) -> ChartGroup {
     let load = report.modes.iter().find_map(|m| full_load(&m.samples));
     let chart = Chart {
@@ -243,7 +243,7 @@ fn detail_sections(report: &DemoReport) -> Vec<Section> {
     sections
 }
 
-/// The host, and how to run it again.
+/// The host, and the command that repeats the run.
 fn reproduce_section(report: &DemoReport) -> Section {
     let command = report.command.clone().unwrap_or_else(|| {
         let modes: Vec<&str> = report.modes.iter().map(|m| m.mode.name()).collect();

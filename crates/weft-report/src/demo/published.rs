@@ -1,28 +1,28 @@
-//! What the paper says of each mode, beside what was measured here.
+//! The paper's statements on each mode, beside the measurements on this host.
 //!
-//! The paper's statements are about its own testbed (10 and 40 Gb/s, two servers), so a difference is a fact to explain, not
-//! a fault. Agreement is judged by order only ("which is largest"), never by a tolerance of ours.
+//! The paper's statements are about its own testbed (10 and 40 Gb/s, two servers), so a difference is a fact to explain and not
+//! an error. Agreement is judged by order only ("the largest"), never by a tolerance.
 
 use super::{DemoReport, Mode, ModeReport, full_load_mean, link_use, share_error_p95};
 use crate::{human, stats};
 
-/// A statement of the paper and what was measured.
+/// A statement of the paper and the corresponding measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedStatement {
     /// The mode it is about.
     pub mode: Mode,
-    /// Where it stands.
+    /// The place in the paper.
     pub source: &'static str,
-    /// What it says, in our words.
+    /// The statement, paraphrased.
     pub published: &'static str,
-    /// What was measured.
+    /// The measurement.
     pub measured: String,
-    /// Whether the measurement shows the same; absent when it cannot tell.
+    /// Whether the measurement agrees; absent if it cannot decide.
     pub agrees: Option<bool>,
 }
 
-/// The statements of Loom (NSDI'19, section 6.1) about figures 9 and 10 for the modes that ran. Empty for figure 11, which the
-/// paper shows for Loom only.
+/// The statements of Loom (NSDI'19, section 6.1) on figures 9 and 10, for the modes that ran. Empty for figure 11, for which the
+/// paper shows Loom only.
 pub fn published_statements(report: &DemoReport) -> Vec<PublishedStatement> {
     if report.figure != 9 {
         return Vec::new();
@@ -82,7 +82,7 @@ fn single_queue(report: &DemoReport, sq: &ModeReport) -> PublishedStatement {
     }
 }
 
-/// MQ and QPF: who has more flows gets more.
+/// MQ and QPF: a tenant with more flows gets more.
 fn more_flows_more_bandwidth(
     report: &DemoReport,
     mode: &ModeReport,
@@ -133,7 +133,7 @@ fn precise_and_full(report: &DemoReport, loom: &ModeReport) -> PublishedStatemen
     }
 }
 
-/// Whether `mode` has the largest p90 latency in the order `order`, all modes that ran compared; cannot tell with one mode.
+/// Whether `mode` has the largest p90 latency in the order `order` among all modes that ran; undecided with one mode.
 fn latency_rank(
     report: &DemoReport,
     mode: &ModeReport,

@@ -1,4 +1,4 @@
-//! The figures that follow from a mode's samples. `tools/check-demo` recomputes the same from the document.
+//! The figures that derive from a mode's samples. `tools/check-demo` recomputes them from the document.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ impl Sample {
         self.active.iter().map(String::as_str).filter(|t| *t != LATENCY_TENANT)
     }
 
-    /// What `tenant` sent, in bits per second; zero when it is not in the sample.
+    /// The rate of `tenant` in bits per second; zero if it is not in the sample.
     pub fn rate_of(&self, tenant: &str) -> f64 {
         self.bps.get(tenant).copied().unwrap_or(0.0)
     }
 
-    /// What all tenants sent, T0 included, in bits per second.
+    /// The rate of all tenants together, T0 included, in bits per second.
     pub fn total_bps(&self) -> f64 {
         self.bps.values().sum()
     }
 
-    /// Whether the window is judged: steady, and somebody besides T0 is active.
+    /// Whether the window is judged: steady, with an active tenant other than T0.
     pub fn is_judged(&self) -> bool {
         self.steady && self.sharing().next().is_some()
     }
 
-    /// The equal share of what the sharing tenants got together, in bits per second: `(total - T0) / active`.
+    /// The equal share of the sharing tenants' total rate, in bits per second: `(total - T0) / active`.
     pub fn equal_share_bps(&self) -> Option<f64> {
         let sharing = self.sharing().count();
         (sharing > 0).then(|| (self.total_bps() - self.rate_of(LATENCY_TENANT)) / sharing as f64)
@@ -36,7 +36,7 @@ impl Sample {
 }
 
 /// The relative share error of every sharing tenant in every judged window: `|bps - share| / share`, where the share is
-/// [`Sample::equal_share_bps`]. Dimensionless. A window in which nobody sent anything counts as fully wrong (1) for each.
+/// [`Sample::equal_share_bps`]. Dimensionless. In a window without traffic, the error of each is 1.
 pub fn share_errors(samples: &[Sample]) -> Vec<f64> {
     let judged = samples.iter().filter(|s| s.is_judged());
     judged
@@ -48,20 +48,20 @@ pub fn share_errors(samples: &[Sample]) -> Vec<f64> {
         .collect()
 }
 
-/// The 95th percentile of [`share_errors`]: the value at index `floor(0.95 * n)` of the sorted errors, the largest at most.
-/// That is one rank stricter than nearest-rank where 0.95 n is whole.
+/// The 95th percentile of [`share_errors`]: the value at index `floor(0.95 * n)` of the sorted errors, or the last one. If
+/// 0.95 n is whole, that is one rank stricter than nearest-rank.
 pub fn share_error_p95(samples: &[Sample]) -> Option<f64> {
     percentile_95_strict(&share_errors(samples))
 }
 
-/// The value at index `floor(0.95 * n)` of the sorted values, the largest at most.
+/// The value at index `floor(0.95 * n)` of the sorted values, or the last one.
 pub(super) fn percentile_95_strict(values: &[f64]) -> Option<f64> {
     let ascending = stats::sorted(values);
     let index = (0.95 * ascending.len() as f64) as usize;
     ascending.get(index).or(ascending.last()).copied()
 }
 
-/// The use of the link in every judged window: total of all tenants, T0 included, as a fraction of `link_bps`.
+/// The use of the link in every judged window: total rate of all tenants, T0 included, as a fraction of `link_bps`.
 pub fn link_use(samples: &[Sample], link_bps: f64) -> Vec<f64> {
     samples.iter().filter(|s| s.is_judged()).map(|s| s.total_bps() / link_bps).collect()
 }
@@ -71,17 +71,17 @@ pub fn link_use_min(samples: &[Sample], link_bps: f64) -> Option<f64> {
     stats::min(&link_use(samples, link_bps))
 }
 
-/// The use of the link that all but a twentieth of the judged windows reach: the value at index `floor(n / 20)` of the
-/// sorted [`link_use`].
+/// The use of the link that 95 % of the judged windows reach: the value at index `floor(n / 20)` of the sorted
+/// [`link_use`].
 pub fn link_use_p5(samples: &[Sample], link_bps: f64) -> Option<f64> {
     let ascending = stats::sorted(&link_use(samples, link_bps));
     ascending.get(ascending.len() / 20).copied()
 }
 
-/// When most tenants are active.
+/// The time in which the most tenants are active.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FullLoad {
-    /// Number of active tenants, T0 not counted.
+    /// Number of active tenants without T0.
     pub tenants: usize,
     /// Start of the first such window, in seconds.
     pub from_s: f64,
@@ -96,7 +96,7 @@ pub fn full_load(samples: &[Sample]) -> Option<FullLoad> {
     Some(FullLoad { tenants: first.sharing().count(), from_s: first.t_s, to_s: last.t_s + last.window_s })
 }
 
-/// Tenant -> mean rate at [`full_load`] in bits per second, windows weighted by their length. Who did not wait then has none.
+/// Tenant -> mean rate at [`full_load`] in bits per second, weighted by the windows' lengths. Tenants without backlog are absent.
 pub fn full_load_mean(samples: &[Sample]) -> BTreeMap<String, f64> {
     let windows = full_load_windows(samples);
     let time: f64 = windows.iter().map(|s| s.window_s).sum();
@@ -119,7 +119,7 @@ pub(super) fn full_load_windows(samples: &[Sample]) -> Vec<&Sample> {
 }
 
 impl LatencySummary {
-    /// The summary of latencies in seconds; `None` without one.
+    /// The summary of latencies in seconds; `None` if there are none.
     pub fn from_seconds(latencies: &[f64]) -> Option<Self> {
         let ascending = stats::sorted(latencies);
         let at = |p| stats::percentile_sorted(&ascending, p);
@@ -132,7 +132,7 @@ impl LatencySummary {
         })
     }
 
-    /// The summary of a histogram of latencies in nanoseconds, exact to the histogram's precision; `None` when it is empty.
+    /// The summary of a histogram of latencies in nanoseconds, exact to the histogram's precision; `None` if it is empty.
     pub fn from_histogram(nanos: &Histogram<u64>) -> Option<Self> {
         let at = |p: f64| nanos.value_at_quantile(p) as f64 / 1e9;
         (!nanos.is_empty()).then(|| LatencySummary {

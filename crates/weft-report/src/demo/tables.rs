@@ -14,8 +14,8 @@ pub fn demo_tables(report: &DemoReport) -> String {
     render_all(&report.tables(), false)
 }
 
-/// The same as values: verdicts, throughput, summary, latency, queues, cost, limits, published statements, conservation. A table
-/// without a row is left out.
+/// The tables as values: verdicts, throughput, summary, latency, queues, cost, limits, published statements, conservation. Empty
+/// tables are left out.
 pub fn demo_table_list(report: &DemoReport) -> Vec<Table> {
     let mut tables = vec![
         verdict_table(report),
@@ -31,19 +31,19 @@ pub fn demo_table_list(report: &DemoReport) -> Vec<Table> {
     tables
 }
 
-/// A column per mode after a first column of names.
+/// A table with a column of names and a column per mode.
 fn by_mode(title: impl Into<String>, first: &str, report: &DemoReport) -> Table {
     let modes = report.modes.iter().map(|m| Column::right(m.mode.title()));
     Table::new(title).columns(std::iter::once(Column::left(first)).chain(modes))
 }
 
-/// Adds a row of one figure for each mode.
+/// Adds a row with one figure per mode.
 fn mode_row(table: &mut Table, name: &str, report: &DemoReport, figure: impl Fn(&ModeReport) -> String) {
     let figures = report.modes.iter().map(|m| Cell::plain(figure(m)));
     table.row(std::iter::once(Cell::plain(name)).chain(figures));
 }
 
-/// How the figures came to be: the link's rate says where it is from, and of a simulation it says that first.
+/// The origin of the figures, "measured" or "simulated"; a simulation says so in the source of its rate.
 fn seen(report: &DemoReport) -> &'static str {
     if report.link_bps_source.starts_with("simulated") { "simulated" } else { "measured" }
 }
@@ -161,7 +161,7 @@ pub(super) fn queue_table(report: &DemoReport) -> Table {
     table
 }
 
-/// Cost, under `title`.
+/// Cost, with the title `title`.
 pub(super) fn cost_table(report: &DemoReport, title: &str) -> Table {
     let mut table = by_mode(title, "what", report);
     let count = |n: Option<u64>| human::or_none(n, human::count);
@@ -217,7 +217,7 @@ pub(super) fn limit_table(report: &DemoReport) -> Table {
     table
 }
 
-/// Published statements beside what was measured or simulated.
+/// Published statements beside the measurements or simulations.
 pub(super) fn published_table(report: &DemoReport) -> Table {
     let mut table = Table::new(format!("Published and {}", seen(report))).columns([
         Column::left("mode"),

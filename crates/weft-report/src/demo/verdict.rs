@@ -1,34 +1,34 @@
-//! What the demo must show, judged.
+//! The verdicts on the demo.
 
 use super::{DemoReport, Mode, ModeReport, largest_lag, link_use, link_use_p5, share_error_p95};
 use crate::human;
 use crate::judgement::Judgement::{self, Fails, Holds, NotShown};
 
-/// Most that the 95th percentile of Loom's share errors may be.
+/// The largest acceptable 95th percentile of Loom's share errors.
 pub const SHARE_ERROR_MAX: f64 = 0.05;
-/// Least use of the link that Loom must reach in 95 % of its windows.
+/// The least use of the link that Loom must reach in 95 % of its windows.
 pub const LINK_USE_MIN: f64 = 0.95;
-/// Most that Loom's 99th percentile of T0's latency may be, as a fraction of QPF's.
+/// The largest acceptable 99th percentile of T0's latency under Loom, as a fraction of QPF's.
 pub const LATENCY_RATIO_MAX: f64 = 0.2;
-/// Least number of steady windows that make a figure.
+/// The least number of steady windows for a figure.
 pub const STEADY_WINDOWS_MIN: usize = 10;
-/// Least number of round trips whose 99th percentile says something.
+/// The least number of round trips for a meaningful 99th percentile.
 pub const ROUND_TRIPS_MIN: u64 = 100;
-/// Most that the 95th percentile of a rate limit's errors may be, over windows of a second with demand.
+/// The largest acceptable 95th percentile of a rate limit's errors, over windows of a second with demand.
 pub const LIMIT_ERROR_MAX: f64 = 0.02;
-/// Most that a limited class may send over its limit in any window of a second.
+/// The largest acceptable excess of a limited class over its limit in any window of a second.
 pub const LIMIT_EXCESS_MAX: f64 = 0.01;
 
-/// One thing that the demo must show, and whether it did.
+/// A requirement on the demo, and its judgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is judged.
+    /// The requirement.
     pub name: String,
-    /// How it stands.
+    /// Its judgement.
     pub judgement: Judgement,
-    /// What was measured.
+    /// The measured figure.
     pub figure: String,
-    /// What it must be.
+    /// The bound on the figure.
     pub bound: String,
 }
 
@@ -42,7 +42,7 @@ impl Verdict {
         Verdict { name: name.into(), judgement, figure: figure.into(), bound: bound.into() }
     }
 
-    /// Why it cannot be shown, as a sentence; `None` where it is judged.
+    /// The reason why it cannot be judged, as a sentence; `None` if it is judged.
     pub fn why_not_shown(&self) -> Option<String> {
         match &self.judgement {
             NotShown(why) => Some(format!("cannot be shown here, because {why}")),
@@ -50,16 +50,17 @@ impl Verdict {
         }
     }
 
-    /// The figure, and why it cannot be judged where it cannot.
+    /// The figure, with the reason if it cannot be judged.
     pub fn shown(&self) -> String {
         self.why_not_shown().map_or(self.figure.clone(), |why| format!("{}; {why}", self.figure))
     }
 }
 
-/// The verdicts on a report. Recomputed from the samples and not taken from the summary, so that a wrong summary is seen.
+/// The verdicts on a report. Computed from the samples and not from the summary, so that an error in the summary shows.
 ///
-/// A figure that is missing, or that this machine spoilt, is neither good nor bad: its verdict says why it cannot be shown. What the NIC
-/// did while tenants waited is judged however slow the machine was. A mode that did not run (other than Loom's) has no verdict.
+/// A figure that is missing or that this machine distorted is neither good nor bad: its verdict gives the reason why it cannot be
+/// judged. The NIC's service of backlogged tenants is judged however slow the machine was. A mode that did not run (other than
+/// Loom's) has no verdict.
 pub fn verdicts(report: &DemoReport) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     if let Some(loom) = report.mode(Mode::Loom) {
@@ -94,7 +95,7 @@ fn sharing(verdicts: &mut Vec<Verdict>, report: &DemoReport, loom: &ModeReport) 
     let link = report.link_bps as f64;
     let windows = link_use(&loom.samples, link).len();
     let (why, enough) = (few(loom), windows >= STEADY_WINDOWS_MIN);
-    // What is wrong in few windows is wrong; what is right in few may be luck.
+    // A failure in a few windows is a failure; a success in a few may be chance.
     let judge = |holds: bool| match (holds, enough) {
         (true, true) => Holds,
         (true, false) => NotShown(why.clone()),
@@ -117,7 +118,7 @@ fn sharing(verdicts: &mut Vec<Verdict>, report: &DemoReport, loom: &ModeReport) 
             &why,
             format!("<= {}", human::percent(SHARE_ERROR_MAX)),
         ));
-        // The simulator does not say what waits; it is judged by what it says.
+        // The simulator does not report backlogs; its figures are judged as they are.
         if report.seed.is_none() || loom.fine.is_some() {
             verdicts.push(lag(loom, link));
         }
@@ -131,12 +132,12 @@ fn sharing(verdicts: &mut Vec<Verdict>, report: &DemoReport, loom: &ModeReport) 
     ));
 }
 
-/// Why there are fewer steady windows than wanted.
+/// The reason for the small number of steady windows.
 fn few(mode: &ModeReport) -> String {
     mode.fine.as_ref().map_or_else(|| "the run has too few steady windows".to_owned(), |fine| fine.why_few())
 }
 
-/// Why a window says little about shares: a tenant's part of it is so few turns that one more or less is an error by itself.
+/// The reason why a window says little about shares: a tenant's part is so few turns that one more or less is an error.
 fn coarse(mode: &ModeReport) -> Option<String> {
     let chunk = mode.fine.as_ref()?.chunk_bytes as f64;
     let bytes = |s: &super::Sample| s.equal_share_bps().unwrap_or(0.0) * s.window_s / 8.0;
@@ -174,7 +175,7 @@ fn lag(loom: &ModeReport, link_bps: f64) -> Verdict {
     )
 }
 
-/// T0's latency under Loom against QPF's.
+/// T0's latency under Loom compared with QPF's.
 fn latency(loom: &ModeReport, qpf: &ModeReport) -> Verdict {
     let name = "T0 latency, 99th percentile: Loom against QPF";
     let bound = "<= a fifth of QPF's";
@@ -199,9 +200,9 @@ fn latency(loom: &ModeReport, qpf: &ModeReport) -> Verdict {
     Verdict::new(name, judgement, figure, bound)
 }
 
-/// Whether T0's slow requests (over `most` seconds, `p99` at the 99th percentile of `count`) waited for a core and not for the link, and
-/// how that is known. Both must be seen: the NIC let T0's packets go in time, by the link's clock, and threads that carry them
-/// were ready to run without a core for as long, together, as the slowest hundredth of the requests was late.
+/// Whether T0's slow requests (over `most` seconds, `p99` at the 99th percentile of `count`) waited for a core and not for the
+/// link, with the evidence. Two conditions must hold: by the link's clock, the NIC sent T0's packets in time; and the threads that
+/// carry them were ready to run without a core for a total time of at least the lateness of the slowest hundredth of the requests.
 fn waited_for_a_core(loom: &ModeReport, p99: f64, most: f64, count: u64) -> Option<String> {
     let in_nic = loom.probe_wait_p99_s?;
     let waits = loom.core_waits?;
@@ -218,7 +219,7 @@ fn waited_for_a_core(loom: &ModeReport, p99: f64, most: f64, count: u64) -> Opti
     })
 }
 
-/// Whether a mode lost nothing without a reason.
+/// Whether a mode lost packets without a reason.
 fn conservation(mode: &ModeReport) -> Verdict {
     let violations = mode.conservation.violations();
     let total = &mode.conservation.total;
@@ -231,7 +232,7 @@ fn conservation(mode: &ModeReport) -> Verdict {
     Verdict::new(name, Judgement::of(violations.is_empty()), figure, "in = out + dropped + held")
 }
 
-/// A verdict on a fraction that may be missing, for the reason `why`.
+/// A verdict on a fraction, which may be missing for the reason `why`.
 fn measured(
     name: impl Into<String>,
     figure: Option<f64>,

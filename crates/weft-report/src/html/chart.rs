@@ -1,4 +1,4 @@
-//! Line charts: their description, and the elements and data that the page's script draws them from.
+//! Line charts: their description, and the elements and data from which the page's script draws them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::{escape, table_html};
 use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
 
-/// A place in the palette, which is Okabe and Ito's: told apart with every kind of colour vision.
+/// A colour of the palette, which is Okabe and Ito's: distinguishable with every kind of colour vision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Colour {
@@ -33,11 +33,11 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// The palette in the order in which it is handed out.
+    /// The palette in the order in which colours are assigned.
     pub const PALETTE: [Colour; 6] =
         [Colour::Blue, Colour::Orange, Colour::Green, Colour::Purple, Colour::Vermillion, Colour::Sky];
 
-    /// The `index`th colour, again from the start when there are no more.
+    /// The `index`th colour, cycling through the palette.
     pub fn nth(index: usize) -> Colour {
         Self::PALETTE[index % Self::PALETTE.len()]
     }
@@ -57,13 +57,13 @@ impl Colour {
     }
 }
 
-/// How a series is drawn.
+/// The form in which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// Straight lines between points.
     Line,
-    /// Each value holds until the next point: means over windows, placed at their start.
+    /// Each value holds until the next point: means over windows, with points at the starts.
     Step,
     /// Points joined by a thin line: single measurements.
     Points,
@@ -74,21 +74,21 @@ pub enum Shape {
 /// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its name in the legend; the same name in the charts of a group is the same entry.
+    /// Its name in the legend. Series of the same name in the charts of a group share an entry.
     pub name: String,
     /// Its colour.
     pub colour: Colour,
-    /// How it is drawn.
+    /// Its form.
     pub shape: Shape,
     /// Its points: x ascending, y in the base unit of the axis. A y that is not finite is a gap.
     pub points: Vec<(f64, f64)>,
 }
 
-/// The unit of an axis; values are given in the base unit and written in a readable one.
+/// The unit of an axis. Values are in the base unit, and are written in a readable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Seconds, written as such.
+    /// Seconds, without a prefix.
     Seconds,
     /// Seconds, written as ns, us, ms or s.
     Latency,
@@ -100,26 +100,26 @@ pub enum Unit {
     Number,
 }
 
-/// How an axis is divided.
+/// The division of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// Evenly.
     Linear,
-    /// By powers of ten; values at or below zero are gaps.
+    /// By powers of ten; values up to zero are gaps.
     Log,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows, without the unit.
+    /// The quantity, without the unit.
     pub label: String,
     /// Its unit.
     pub unit: Unit,
-    /// How it is divided.
+    /// Its division.
     pub scale: Scale,
-    /// Its ends in the base unit; found from the data when absent.
+    /// Its ends in the base unit; derived from the data if absent.
     pub range: Option<(f64, f64)>,
 }
 
@@ -136,18 +136,18 @@ pub struct Chart {
     pub y: Axis,
     /// The lines.
     pub series: Vec<Series>,
-    /// Spans of x that are shaded.
+    /// Shaded ranges of x.
     pub bands: Vec<(f64, f64)>,
 }
 
-/// Charts side by side with one legend; switching a name off in the legend does so in all of them, and they share the cursor.
+/// Charts side by side with one legend. A legend entry switches its series in all of them, and they share the cursor.
 #[derive(Clone, Debug)]
 pub struct ChartGroup {
     /// The charts.
     pub charts: Vec<Chart>,
-    /// How many stand side by side where the page is wide enough: 1 or 2.
+    /// The number of charts side by side on a wide page: 1 or 2.
     pub columns: usize,
-    /// What the shaded spans mean; not written when empty.
+    /// The meaning of the shaded ranges; not written if empty.
     pub bands_mean: String,
 }
 
@@ -176,7 +176,7 @@ impl ChartGroup {
         out.push_str("</div>\n</div>\n");
     }
 
-    /// Appends the legend: every name of the group once.
+    /// Appends the legend, with every name of the group once.
     fn write_legend(&self, out: &mut String) {
         out.push_str("<div class=\"legend\">\n");
         let mut seen: Vec<&str> = Vec::new();
@@ -202,10 +202,10 @@ impl ChartGroup {
 }
 
 impl Chart {
-    /// The chart as the page's script reads it: columns aligned on all x of all series, null where a series has no point.
+    /// The chart in the form for the page's script: columns aligned on all x of all series, null where a series has no point.
     fn data(&self, group: usize) -> Value {
         let log = self.y.scale == Scale::Log;
-        // Non-negative floats order as their bits do; the sign is flipped in for the rest.
+        // Non-negative floats are ordered like their bits; flipping the sign orders the others.
         let key = |x: f64| if x.is_sign_negative() { !x.to_bits() } else { x.to_bits() | 1 << 63 };
         let mut rows: BTreeMap<u64, (f64, Vec<Option<f64>>)> = BTreeMap::new();
         for (i, series) in self.series.iter().enumerate() {
@@ -252,7 +252,7 @@ impl Chart {
 }
 
 impl Unit {
-    /// A value in the base unit as people read it.
+    /// Formats a value in the base unit for people.
     fn write(self, value: f64) -> String {
         match self {
             Unit::Seconds | Unit::Latency => human::time(value),

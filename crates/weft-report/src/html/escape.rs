@@ -1,4 +1,4 @@
-//! Text from outside, made harmless.
+//! Escaping of text from outside.
 
 use serde_json::Value;
 
@@ -19,8 +19,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// `value` as JSON that may stand inside a `script` element: no `<`, `>` or `&` is left as such, so that neither `</script>` nor
-/// `<!--` can end or change the element, and no line separator that older JavaScript refuses. It still parses to the same value.
+/// `value` as JSON inside a `script` element. `<`, `>` and `&` are escaped, so that neither `</script>` nor `<!--` can end or
+/// change the element, as are line separators that older JavaScript refuses. It parses to the same value.
 pub fn script_json(value: &Value) -> String {
     let mut out = String::new();
     for c in value.to_string().chars() {

@@ -1,8 +1,8 @@
 //! Self-contained HTML pages with interactive plots.
 //!
-//! A [`Page`] is a title, some facts and [`Section`]s of [`Block`]s; [`Page::render`] makes one file of it that opens without a
+//! A [`Page`] has a title, facts and [`Section`]s of [`Block`]s. [`Page::render`] makes a single file that opens without a
 //! network: the plotting library (uPlot), the style and the script are inlined, and a content security policy forbids
-//! everything else. Every text is escaped. Without JavaScript the page shows its tables, and a summary of each plot.
+//! everything else. All text is escaped. Without JavaScript the page shows its tables and a summary of each plot.
 
 mod chart;
 mod escape;
@@ -19,25 +19,25 @@ pub use escape::{escape, script_json};
 
 /// The plotting library; `assets/uplot/README.md` has version and licence.
 const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
-/// Its style.
+/// The library's style.
 const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
-/// Its licence, which goes where the library goes.
+/// The library's licence, which must accompany it.
 const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
-/// Our script.
+/// The page's script.
 const PAGE_JS: &str = include_str!("../../assets/page.js");
-/// Our style.
+/// The page's style.
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
 
 /// A page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The title, also the window's.
+    /// The title, also of the window.
     pub title: String,
     /// One or two sentences below the title.
     pub subtitle: String,
     /// The sections in order.
     pub sections: Vec<Section>,
-    /// Data that goes with the page, found by scripts as the JSON text of the element `report`.
+    /// The page's data, available to scripts as the JSON text of the element `report`.
     pub data: Option<Value>,
 }
 
@@ -46,7 +46,7 @@ pub struct Page {
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// What stands below it.
+    /// The content.
     pub blocks: Vec<Block>,
 }
 
@@ -57,7 +57,7 @@ impl Section {
     }
 }
 
-/// Something in a section.
+/// A block of a section.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// A paragraph of text.
@@ -70,20 +70,20 @@ pub enum Block {
     Facts(Vec<(String, String)>),
     /// A command or other text to copy.
     Code(String),
-    /// Judgements: whether it holds, what is judged, what was measured and what it must be.
+    /// Judgements, each with its requirement, measured figure and bound.
     Checks(Vec<Check>),
 }
 
 /// A judgement.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// How it stands.
+    /// The judgement.
     pub judgement: Judgement,
-    /// What is judged.
+    /// The requirement.
     pub name: String,
-    /// What was measured.
+    /// The measured figure.
     pub figure: String,
-    /// What it must be.
+    /// The bound on the figure.
     pub bound: String,
 }
 
@@ -130,7 +130,7 @@ impl Page {
     }
 }
 
-/// Appends a block; charts are collected in `charts`, and their elements carry the index there.
+/// Appends a block. Charts are collected in `charts`; their elements carry the index there.
 fn block_html(out: &mut String, block: &Block, charts: &mut Vec<Value>) {
     match block {
         Block::Text(text) => {

@@ -1,11 +1,11 @@
-//! Where the mean of a few runs lies, when the spread of single runs is known from many.
+//! The band of the mean of a few runs, given the spread of many single runs.
 
-/// Resamples drawn for a band. The 5th and 95th percentile of 2000 draws are known to about half a percentile.
+/// The resamples drawn for a band. The 5th and 95th percentile of 2000 draws are accurate to about half a percentile.
 const RESAMPLES: usize = 2000;
 
-/// The 5th and 95th percentile of the mean of `runs` values drawn at random, with replacement, from `values`: what a paper that
-/// averages so many runs would report (the bootstrap of Efron 1979). The generator has a fixed seed, so the band is a function of its
-/// arguments. None without values or runs.
+/// The 5th and 95th percentile of the mean of `runs` values drawn at random, with replacement, from `values`: the range in which a
+/// paper that averages this number of runs would report (the bootstrap of Efron 1979). The generator has a fixed seed, so the band is
+/// a function of the arguments. `None` without values or runs.
 pub fn band_of_mean(values: &[f64], runs: u32) -> Option<[f64; 2]> {
     if values.is_empty() || runs == 0 {
         return None;
@@ -39,7 +39,7 @@ mod tests {
     fn a_band_narrows_with_the_root_of_the_runs() {
         let values: Vec<f64> = (0..1000).map(|i| f64::from(i) / 999.0).collect();
         let width = |runs| band_of_mean(&values, runs).map(|[low, high]| high - low).unwrap_or(f64::NAN);
-        // A uniform distribution has a standard deviation of 0.2887; 5 % to 95 % of a normal one are 3.29 of it.
+        // A uniform distribution has a standard deviation of 0.2887; the range from 5 % to 95 % of a normal one is 3.29 of it.
         for runs in [5, 10, 40] {
             let expected = 3.29 * 0.2887 / f64::from(runs).sqrt();
             assert!(

@@ -1,5 +1,5 @@
-//! The document of `weft reproduce --cross`: how well the simulator does on cells that its parameters were not fitted to, beside those
-//! that they were.
+//! The document of `weft reproduce --cross`: the simulator's accuracy on cells to which its parameters were not fitted, beside those
+//! to which they were.
 
 use super::TableCell;
 use super::score::{Score, score};
@@ -13,38 +13,38 @@ use std::collections::BTreeMap;
 pub struct CrossReport {
     /// `weft-cross/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// The first seed.
     pub seed: u64,
     /// Runs of each cell with the same parameters.
     pub seeds: u32,
-    /// What is fitted.
+    /// The fitted parameters.
     pub parameters: Vec<CrossParameter>,
-    /// The fits, and what came of them.
+    /// The fits and their results.
     pub fits: Vec<CrossFit>,
     /// Scores by paper, column and sample.
     pub scores: Vec<CrossScore>,
-    /// The cells that the scores are of.
+    /// The scored cells.
     pub cells: Vec<CrossCell>,
-    /// Runs that were made; parameters that several fits tried were simulated once.
+    /// The number of runs. Parameters that several fits tried were simulated once.
     pub runs: u64,
-    /// How long it took, in seconds.
+    /// The duration, in seconds.
     pub wall_s: f64,
 }
 
-/// A parameter that is fitted.
+/// A fitted parameter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CrossParameter {
     /// Its file below `experiments/`.
     pub file: String,
     /// Its key.
     pub key: String,
-    /// The values that are tried; the first is the one without a fit.
+    /// The candidate values; the first is the value without a fit.
     pub candidates: Vec<String>,
-    /// The value that the file has.
+    /// The value in the file.
     pub shipped: String,
-    /// Experiments and columns that decide on it.
+    /// The experiments and columns to which it is fitted.
     pub fitted_to: Vec<String>,
 }
 
@@ -53,34 +53,34 @@ pub struct CrossParameter {
 pub struct CrossFit {
     /// A paper (`tr`, `atc`), or `without N`: both papers without the cells of N flows.
     pub name: String,
-    /// Rows and flow counts that it was fitted on.
+    /// The rows and flow counts to which it was fitted.
     pub cells: usize,
-    /// The values found, in the order of the parameters.
+    /// The fitted values, in the order of the parameters.
     pub values: Vec<String>,
 }
 
-/// Which parameters a cell is simulated with.
+/// The parameters with which a cell is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sample {
-    /// Fitted on the cell's own paper.
+    /// Fitted to the cell's own paper.
     InSample,
-    /// Fitted on the other paper.
+    /// Fitted to the other paper.
     OtherPaper,
-    /// Fitted on both papers without the cell's flow count.
+    /// Fitted to both papers without the cell's flow count.
     FlowsLeftOut,
-    /// The first candidate of each.
+    /// The first candidate of each parameter.
     Unfitted,
-    /// As the files have them.
+    /// The values in the files.
     Shipped,
 }
 
 impl Sample {
-    /// All, in the order of the tables.
+    /// All samples, in the order of the tables.
     pub const ALL: [Self; 5] =
         [Self::InSample, Self::OtherPaper, Self::FlowsLeftOut, Self::Unfitted, Self::Shipped];
 
-    /// Its head in a table.
+    /// Its column heading in a table.
     const fn head(self) -> &'static str {
         match self {
             Self::InSample => "in sample",
@@ -103,30 +103,30 @@ pub struct CrossCell {
     pub column: String,
     /// Number of flows.
     pub flows: u32,
-    /// What the paper says.
+    /// The published value.
     pub published: Option<f64>,
     /// The least denominator of the relative error.
     pub floor: f64,
-    /// By sample; null where a run has no such value.
+    /// The simulated values by sample; null if a run has no such value.
     pub simulated: BTreeMap<Sample, Option<f64>>,
 }
 
-/// How well a column of a paper is met with one kind of parameters.
+/// The agreement with a column of a paper under one sample of parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossScore {
     /// The paper.
     pub paper: String,
     /// The column.
     pub column: String,
-    /// Which parameters.
+    /// The sample of parameters.
     pub sample: Sample,
-    /// Cells that have both values.
+    /// The number of cells with both values.
     pub cells: usize,
-    /// Kendall's tau-b over all pairs of them.
+    /// Kendall's tau-b over all pairs of these cells.
     pub tau: Option<f64>,
     /// Median relative error.
     pub median_relative_error: Option<f64>,
-    /// Share of cells within 25 %, from 0 to 1; null without cells.
+    /// The fraction of cells within 25 %, from 0 to 1; null without cells.
     pub within_25_percent: Option<f64>,
 }
 
@@ -215,7 +215,7 @@ impl Document for CrossReport {
     }
 }
 
-/// A score in a cell.
+/// The text of a score in a table cell.
 fn shown(score: &CrossScore) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let share =
@@ -227,7 +227,7 @@ fn shown(score: &CrossScore) -> String {
 mod tests {
     use super::{CrossCell, CrossReport, Sample};
 
-    /// Four cells worked by hand: in sample all are exact, out of sample the order is reversed and every value is 50 % or more off.
+    /// Four cells computed by hand: in sample all are exact, out of sample the order is reversed and every value is off by at least 50 %.
     #[test]
     fn scores_in_and_out_of_sample_are_those_worked_by_hand() {
         let cell = |flows: u32, published: f64, other: f64| CrossCell {

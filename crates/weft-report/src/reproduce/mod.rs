@@ -1,6 +1,6 @@
-//! The document of `weft reproduce`: published beside simulated beside measured, with a verdict for each cell.
+//! The document of `weft reproduce`: published, simulated and measured values side by side, with a verdict for each cell.
 //!
-//! What a document says follows from its cells, series and claims: verdicts and scores are computed here, from them.
+//! Verdicts and scores are computed here from the cells, series and claims of the document.
 
 mod band;
 mod cross;
@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 pub struct ReproduceReport {
     /// `weft-reproduce/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The host of the run.
     pub host: Host,
     /// The first seed.
     pub seed: u64,
-    /// The experiments in the order they ran.
+    /// The experiments in the order in which they ran.
     pub experiments: Vec<Experiment>,
 }
 
@@ -37,96 +37,96 @@ pub struct ReproduceReport {
 pub struct Experiment {
     /// Its id, such as `titan-tr-table3`.
     pub id: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// Paper and table or figure.
     pub source: String,
     /// Cells of its table.
     pub cells: Vec<TableCell>,
-    /// Kendall's tau by column, over all rows and flow counts that have both values; null with less than two.
+    /// Kendall's tau by column, over all rows and flow counts with both values; null with fewer than two.
     pub tau: BTreeMap<String, Option<f64>>,
-    /// Median over all cells that have both values of |simulated - published| / published, with the column's floor as the least
+    /// Median of |simulated - published| / published over all cells with both values, with the column's floor as the least
     /// denominator.
     pub median_relative_error: Option<f64>,
     /// Scores by column.
     pub scores: Vec<Score>,
-    /// Lines of its plots.
+    /// The series of its plots.
     pub series: Vec<Series>,
-    /// What the paper says in words.
+    /// The paper's claims in words.
     pub claims: Vec<Claim>,
-    /// What must be known to read it.
+    /// Notes for readers.
     pub notes: Vec<String>,
-    /// Where and when the measured values are from; none for the document's own host, when it was made.
+    /// The host and time of the measured values; absent if the document's own host measured them in this run.
     pub measured_on: Option<String>,
-    /// Events of all its runs.
+    /// The simulated events of all its runs.
     pub events: u64,
-    /// How long it took, in seconds.
+    /// The duration, in seconds.
     pub wall_s: f64,
 }
 
-/// A cell: a row (configuration) and column (metric), at a number of flows.
+/// A cell: a row (configuration) and column (metric) at a number of flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableCell {
     /// Configuration.
     pub row: String,
     /// Metric.
     pub column: String,
-    /// Number of flows, or of what the experiment varies.
+    /// Number of flows, or value of the parameter that the experiment varies.
     pub flows: u32,
-    /// What the paper says.
+    /// The published value.
     pub published: Option<f64>,
     /// Mean over the simulated runs.
     pub simulated: Option<f64>,
-    /// What this machine, or the one that the measurement names, showed: the mean where there were several runs.
+    /// The measured value, from this machine or the one that the measurement names; the mean of several runs.
     pub measured: Option<f64>,
-    /// The least and the greatest of the measured runs.
+    /// The smallest and the largest of the measured runs.
     pub measured_spread: Option<[f64; 2]>,
     /// The measured runs, in the order of their seeds.
     pub measured_runs: Vec<f64>,
     /// Unit of the values.
     pub unit: String,
-    /// 5th and 95th percentile of the mean of as many runs as the paper made.
+    /// 5th and 95th percentile of the mean of as many runs as the paper averaged.
     pub band: Option<[f64; 2]>,
-    /// How many runs the paper made.
+    /// The number of runs in the paper.
     pub runs: u32,
-    /// How many runs were simulated.
+    /// The number of simulated runs.
     pub seeds: u32,
-    /// The least denominator of the relative error, below which differences mean nothing.
+    /// The least denominator of the relative error; smaller differences are meaningless.
     pub floor: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it is off, where that is known.
+    /// The reason for a deviation, if known.
     pub note: Option<String>,
 }
 
-/// What a cell shows.
+/// The verdict on a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The published value lies in the band.
     #[serde(rename = "inside band")]
     InsideBand,
-    /// It lies outside, and the simulated mean is within 25 % of it.
+    /// It lies outside the band, and the simulated mean is within 25 % of it.
     #[serde(rename = "within 25 %")]
     Within,
     /// Neither.
     #[serde(rename = "off")]
     Off,
-    /// Nothing was published, or nothing was simulated.
+    /// No value was published, or none was simulated.
     #[default]
     #[serde(rename = "not comparable")]
     NotComparable,
 }
 
-/// A line of a plot.
+/// A series of a plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// The plot that it belongs to.
+    /// The plot that contains it.
     pub plot: String,
     /// Its name.
     pub name: String,
-    /// What x is.
+    /// The quantity on x.
     pub x_label: String,
-    /// What y is.
+    /// The quantity on y.
     pub y_label: String,
     /// `line`, `step`, `points` or `reference`.
     pub kind: String,
@@ -136,23 +136,23 @@ pub struct Series {
     pub y: Vec<f64>,
 }
 
-/// What the paper says in words, and what was seen.
+/// A claim of the paper, with the corresponding figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The statement.
     pub statement: String,
-    /// What it asks of the figures.
+    /// The condition on the figures.
     pub expected: String,
     /// The figures: simulated, or measured where the statement or the experiment says so.
     pub simulated: String,
     /// Whether it holds.
     pub holds: bool,
-    /// The null model: what the figures would be if the statement were false; none for what is counted exactly.
+    /// The null model: the figures that would result if the claim were false; absent for exact counts.
     pub null: Option<String>,
-    /// Whether these conditions hold on the null model's figures; none without a null model.
+    /// Whether the conditions hold for the null model's figures; absent without a null model.
     #[serde(default)]
     pub null_passes: Option<bool>,
-    /// Why these figures cannot show it, such as that its null model would pass too; it then does not hold.
+    /// The reason why these figures cannot show the claim, such as that its null model would pass too. The claim then does not hold.
     pub not_shown: Option<String>,
 }
 
@@ -167,8 +167,8 @@ impl Claim {
         Self { statement, expected, simulated, holds, null: None, null_passes: None, not_shown }
     }
 
-    /// The claim beside its null model, `null` in words, and what the claim's conditions say of it. A claim that holds and that its null
-    /// model passes too cannot be shown: it would hold if the statement were false.
+    /// The claim with its null model, `null` in words, and the result of the claim's conditions on it. A claim that holds for its
+    /// null model too cannot be shown: it would hold if the statement were false.
     #[must_use]
     pub fn with_null(mut self, null: String, under_null: &Judgement) -> Self {
         let passes = *under_null == Judgement::Holds;
@@ -181,7 +181,7 @@ impl Claim {
         self
     }
 
-    /// How it stands.
+    /// The judgement of the claim.
     pub fn judgement(&self) -> Judgement {
         match &self.not_shown {
             Some(reason) => Judgement::NotShown(reason.clone()),
@@ -191,13 +191,13 @@ impl Claim {
 }
 
 impl TableCell {
-    /// Relative error, where both values are there.
+    /// Relative error, if both values exist.
     pub fn relative_error(&self) -> Option<f64> {
         let (published, simulated) = self.published.zip(self.simulated)?;
         Some((simulated - published).abs() / published.abs().max(self.floor))
     }
 
-    /// Takes the values of measured runs: their mean, least and greatest. Nothing changes without a run.
+    /// Sets the values of measured runs: mean, smallest and largest. Has no effect without runs.
     pub fn take_measured(&mut self, runs: Vec<f64>) {
         let spread = crate::stats::min(&runs).zip(crate::stats::max(&runs));
         if let Some((least, greatest)) = spread {
@@ -225,19 +225,19 @@ impl Experiment {
         Self { id: id.to_owned(), title: title.to_owned(), source: source.to_owned(), ..Self::default() }
     }
 
-    /// Adds a statement of the paper.
+    /// Adds a claim of the paper.
     pub fn claim(&mut self, statement: &str, expected: &str, simulated: String, holds: bool) {
         self.claim_judged(statement, expected, simulated, Judgement::of(holds));
     }
 
-    /// Gives the last claim its null model, `null` in words, and what the claim's conditions say of it ([`Claim::with_null`]).
+    /// Sets the last claim's null model, `null` in words, and the result of the claim's conditions on it ([`Claim::with_null`]).
     pub fn null_of_last(&mut self, null: &str, under_null: &Judgement) {
         if let Some(last) = self.claims.pop() {
             self.claims.push(last.with_null(null.to_owned(), under_null));
         }
     }
 
-    /// Adds a statement that may be one that cannot be shown.
+    /// Adds a claim that possibly cannot be shown.
     pub fn claim_judged(&mut self, statement: &str, expected: &str, simulated: String, judgement: Judgement) {
         self.claims.push(Claim::new(statement.to_owned(), expected.to_owned(), simulated, judgement));
     }
@@ -263,7 +263,7 @@ impl Experiment {
 }
 
 impl ReproduceReport {
-    /// How all claims stand: what `--strict` judges.
+    /// The judgements of all claims, for `--strict`.
     pub fn judgements(&self) -> Vec<Judgement> {
         self.experiments.iter().flat_map(|one| &one.claims).map(Claim::judgement).collect()
     }

@@ -44,11 +44,11 @@ fn section(experiment: &Experiment) -> Section {
     Section::new(format!("{}: {} ({})", experiment.id, experiment.title, experiment.source), blocks)
 }
 
-/// A chart for each column and flow count: configurations in the paper's order along x, published,
-/// simulated with its band, measured with its least and greatest run.
+/// A chart for each column and flow count, with configurations along x in the paper's order: published values, simulated
+/// values with their bands, and measured values with their ranges.
 fn cell_charts(experiment: &Experiment) -> Vec<Chart> {
     let mut kinds: Vec<(&str, u32)> = Vec::new();
-    // With only one value there is nothing beside it: the table and the experiment's own plots show as much.
+    // A single value has nothing to be compared with; the table and the experiment's own plots show it.
     let compared =
         |cell: &&TableCell| [cell.published, cell.simulated, cell.measured].into_iter().flatten().count() > 1;
     for cell in experiment.cells.iter().filter(compared) {

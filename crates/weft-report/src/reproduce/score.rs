@@ -1,4 +1,4 @@
-//! How well the simulated cells of a column agree with the published ones.
+//! The agreement of a column's simulated cells with the published ones.
 
 use super::{TableCell, Verdict};
 use crate::stats;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub struct Score {
     /// The column.
     pub column: String,
-    /// Cells that have both values.
+    /// The number of cells with both values.
     pub cells: usize,
     /// Kendall's tau-b over all pairs of these cells.
     pub tau: Option<f64>,
-    /// The same over pairs of the same flow count whose published difference exceeds both cells' bands and floors: pairs that a
+    /// The same over pairs of equal flow count whose published difference exceeds both cells' bands and floors: pairs that a
     /// perfect model would order as published.
     pub tau_distinguishable: Option<f64>,
-    /// How many such pairs there are.
+    /// The number of such pairs.
     pub pairs_distinguishable: usize,
     /// Cells whose published value lies in the band.
     pub inside_band: usize,
@@ -51,8 +51,8 @@ pub fn score(column: &str, cells: &[TableCell]) -> Score {
     }
 }
 
-/// Kendall's tau-b (Kendall 1945): concordant less discordant pairs, over the root of the product of the pairs that are not tied in
-/// the one and in the other. None when all are tied.
+/// Kendall's tau-b (Kendall 1945): concordant minus discordant pairs, divided by the root of the product of the numbers of pairs
+/// that are not tied in each list. `None` if all pairs are tied in one of them.
 pub fn kendall_tau(pairs: &[(f64, f64)]) -> Option<f64> {
     let (mut balance, mut untied_a, mut untied_b) = (0i64, 0u64, 0u64);
     for (i, first) in pairs.iter().enumerate() {
@@ -86,7 +86,7 @@ fn distinguishable(cells: &[&TableCell]) -> (Option<f64>, usize) {
             else {
                 continue;
             };
-            // Two means of the paper differ by chance as much as the root of the sum of both spreads squared.
+            // Two means of the paper differ by chance by about the root of the sum of the squared spreads.
             let chance = half(a).hypot(half(b)).max(a.floor.max(b.floor) / 2.0);
             if a.flows == b.flows && (pa - pb).abs() > chance {
                 balance += order(pa, pb) * order(sa, sb);
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(kendall_tau(&[(1.0, 2.0), (1.0, 3.0)]), None);
     }
 
-    /// Worked by hand: ten pairs, of which one is tied in the second: eight concordant, one discordant.
+    /// Computed by hand: ten pairs, one of them tied in the second list and eight concordant, one discordant.
     #[test]
     fn tau_counts_ties_as_tau_b_does() {
         let pairs = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (5.0, 4.0)];

@@ -1,4 +1,4 @@
-//! Reproductions as text.
+//! Reproductions as text tables.
 
 use super::{Experiment, TableCell, Verdict};
 use crate::human;
@@ -25,7 +25,7 @@ pub(super) fn of_experiment(experiment: &Experiment) -> Vec<Table> {
     tables
 }
 
-/// The tables of a flow count: the paper's columns, and apart from them those that only measurements have.
+/// The tables of a flow count: the paper's columns, and separately the columns that only measurements have.
 fn of_flows(experiment: &Experiment, flows: u32) -> Vec<Table> {
     let here = || experiment.cells.iter().filter(move |cell| cell.flows == flows);
     let compared = |cell: &&TableCell| cell.published.is_some() || cell.simulated.is_some();
@@ -36,8 +36,8 @@ fn of_flows(experiment: &Experiment, flows: u32) -> Vec<Table> {
     parts.map(|cells| cells_table(experiment, flows, &cells)).collect()
 }
 
-/// Rows and columns as in the paper, each cell `published | simulated [band]`, and `| measured` where there is one, with the
-/// least and the greatest of its runs.
+/// Rows and columns as in the paper. A cell is `published | simulated [band]`, with `| measured` and the range of its runs if
+/// measured.
 fn cells_table(experiment: &Experiment, flows: u32, cells: &[&TableCell]) -> Table {
     let here = || cells.iter().copied();
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -78,7 +78,7 @@ fn push_new<'a>(list: &mut Vec<&'a str>, name: &'a str) {
     }
 }
 
-/// A value in as many digits as tell something.
+/// A value with its significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -87,7 +87,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A cell's values: small times with their unit, since two decimals of a second would say nothing.
+/// A cell's values. Small times have a unit, since two decimals of a second would be zero.
 fn writer(cell: &TableCell) -> fn(f64) -> String {
     let greatest = [cell.published, cell.simulated, cell.measured].into_iter().flatten().fold(0.0, f64::max);
     if cell.unit == "s" && cell.simulated.is_none() && greatest < 100.0 { human::time } else { number }
@@ -172,7 +172,7 @@ fn claims_table(experiment: &Experiment) -> Table {
     table
 }
 
-/// All experiments in a line each.
+/// A summary with one line per experiment.
 pub(super) fn summary(experiments: &[Experiment]) -> Table {
     let mut table = Table::new("Summary").columns([
         Column::left("experiment"),
@@ -233,7 +233,7 @@ mod tests {
             tables[0]
         );
         assert!(tables[1].contains("8.00 [7.00 9.00]") && !tables[1].contains("nfm"), "{}", tables[1]);
-        // Where nothing was published or simulated, there is one table.
+        // Without published or simulated values, there is one table.
         experiment.cells.remove(0);
         assert_eq!(of_experiment(&experiment).len(), 1);
     }

@@ -1,12 +1,12 @@
-//! A checker for the part of JSON Schema (draft 2020-12) that `docs/schemas` uses. A keyword that it does not know is an error,
-//! so that nothing in a schema goes unchecked.
+//! A checker for the part of JSON Schema (draft 2020-12) that `docs/schemas` uses. An unknown keyword is an error, so that every
+//! part of a schema is checked.
 
 use serde_json::{Map, Value};
 
 /// Keywords without an effect on validity.
 const SILENT: [&str; 5] = ["$schema", "$id", "$defs", "title", "description"];
 
-/// Everything in `value` that `schema` does not allow, each with its place; empty when it is valid.
+/// The violations of `schema` in `value`, each with its place; empty if it is valid.
 pub(crate) fn errors(schema: &Value, value: &Value) -> Vec<String> {
     let mut errors = Vec::new();
     check(schema, schema, value, "$", &mut errors);
@@ -64,7 +64,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, errors: &mut Vec
     }
 }
 
-/// Checks the members that `properties` does not name.
+/// Checks the members that are not in `properties`.
 fn additional(
     root: &Value,
     keywords: &Map<String, Value>,
@@ -81,7 +81,7 @@ fn additional(
     }
 }
 
-/// Whether `value` is of the type, or one of the types, that `rule` names.
+/// Whether `value` has one of the types in `rule`.
 fn has_type(value: &Value, rule: &Value) -> bool {
     let is = |name: &Value| match name.as_str().expect("a type's name") {
         "null" => value.is_null(),
