@@ -1,12 +1,12 @@
 //! The transmit worker: one thread that takes doorbells, runs the engine, fetches, segments and sends.
 //!
-//! One iteration of the loop ([`Worker::run`]):
+//! One iteration of the loop (`Worker::run`):
 //! 1. The link's clock catches up with the wall clock; time beyond the catch-up is lost and counted ([`Link`]).
 //! 2. The engine polls its control page (multiqueue mode only).
 //! 3. Up to 256 chunks are sent while the link is free (`send_while_free`). For each chunk: take the posted doorbells,
 //!    ask the engine for a turn, fetch a packet if the ring has none in progress, write one chunk to the uplink, charge
 //!    the engine.
-//! 4. Housekeeping: retries of late rings, and every [`SWEEP`] the metadata records, the sweep over all rings, and the
+//! 4. Housekeeping: retries of late rings, and every `SWEEP` the metadata records, the sweep over all rings, and the
 //!    gauges.
 //! 5. The worker sleeps until a doorbell, a release time, a free link or room in the uplink (`sleep_until_work`).
 //!

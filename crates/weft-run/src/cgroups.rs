@@ -4,7 +4,7 @@
 //! has a new cgroup under the same path, so the table must follow.
 //!
 //! Steps of the [`Follower`], in its own thread:
-//! 1. Wait for an event in a watched directory, for at most [`LOOK`]. The timeout covers events that the watch misses.
+//! 1. Wait for an event in a watched directory, for at most `LOOK`. The timeout covers events that the watch misses.
 //! 2. Resolve all paths again, and take those whose cgroup was created, removed or replaced.
 //! 3. Write each change into the program's table. The program then classifies every flow again with its next packet.
 //!

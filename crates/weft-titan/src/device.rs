@@ -10,7 +10,7 @@
 //! 6. Add the clsact qdisc if missing, then the filter.
 //! 7. Write the requests to the NIC into the page: weights and segmentation.
 //!
-//! If a step fails, [`Undo`] reverts the preceding ones. [`Titan::detach`] does the same steps in reverse. It continues
+//! If a step fails, `Undo` reverts the preceding ones. [`Titan::detach`] does the same steps in reverse. It continues
 //! after a failed step, and reports the first error. Last it waits until the kernel has unloaded the programs.
 //!
 //! Ownership: the kernel owns the programs and maps, through pins and filter. The state file is the record of what must
@@ -300,7 +300,7 @@ impl Titan {
         }
         if !self.state.pins.exists() {
             notes.push(format!(
-                "the pins at {} were removed, so departures are not seen and counts are late; detach and attach again",
+                "nothing is pinned at {}, so departures are not seen and counts are late; detach and attach again",
                 self.state.pins.display()
             ));
         }
