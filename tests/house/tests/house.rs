@@ -4,7 +4,7 @@
 use house::circles::{Uses, circles, module_of, used};
 use house::documents::mentions;
 use house::workspace::{files, is_for_tests, read, root, test_modules};
-use house::{Finding, literals, manifests, skips, sources, unsafe_code};
+use house::{Finding, literals, manifests, prose, skips, sources, unsafe_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Table;
@@ -133,6 +133,11 @@ fn each_manifest_has_the_licence_and_the_licences_are_there() {
 #[test]
 fn each_module_says_what_it_is() {
     none("module comments", each(&all_sources(), |_, source| sources::module_comment(source)));
+}
+
+#[test]
+fn documents_of_items_begin_with_a_noun_or_a_verb() {
+    none("first lines", each(&all_sources(), |_, source| prose::clauses(source)));
 }
 
 #[test]

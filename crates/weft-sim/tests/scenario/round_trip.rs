@@ -39,7 +39,7 @@ fn scenarios_that_differ_are_written_differently() {
     }
 }
 
-/// That they draw every kind of qdisc, so that each is read and written.
+/// Checks that random scenarios draw every kind of qdisc, so that each is read and written.
 #[test]
 fn random_scenarios_have_every_qdisc() {
     let hosts = (0..ROUNDS).flat_map(|seed| scenario(&mut Random(seed)).hosts);
