@@ -16,7 +16,7 @@ pub(crate) enum ValueError {
     #[error("a rate of zero sends nothing; give one above zero, such as 500mbps")]
     ZeroRate,
     /// The time is zero.
-    #[error("a time must be above zero; a bare number is seconds")]
+    #[error("a time must be longer than zero; a bare number is seconds")]
     ZeroSpan,
     /// The value is neither `whole` nor a number of segments.
     #[error("`{0}` is neither `whole` nor a number of segments from 1 up")]

@@ -56,7 +56,7 @@ fn cgroups_are_found_where_ip_netns_exec_hides_them() {
     run.args(["run", &policy, "--uplink", "up0", "--rate", "100mbps", "--dry-run"]);
     let said = run.output().expect("ip");
     let err = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success() && !err.contains("cannot be seen"), "{err}");
+    assert!(said.status.success() && !err.contains("is not visible"), "{err}");
     assert!(err.contains(&format!("no cgroup /{name}/gone")), "{err}");
     assert!(
         !err.contains(&format!("no cgroup /{name} ")) && !err.contains(&format!("no cgroup /{name}:")),

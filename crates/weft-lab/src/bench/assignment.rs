@@ -134,7 +134,7 @@ fn case(flows: u32, burst: u32, (costs, speeds): &Measured, activations: u64) ->
     let floor = stats::median(&floors).unwrap_or(0.0);
     case.other.insert("empty_run_ns".to_owned(), floor.into());
     case.limited_by = Some(format!(
-        "{gross:.0} ns of programs a packet; {median:.0} ns without the statistics' own overhead, {floor:.0} ns for each program run"
+        "{gross:.0} ns of programs a packet; {median:.0} ns without the statistics' own overhead, {floor:.0} ns each run"
     ));
     case
 }
