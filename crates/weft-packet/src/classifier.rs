@@ -13,8 +13,7 @@
 //!   an error.
 //! * A test of ports fails for protocols without ports, whose key carries 0. A row for port 0 would otherwise match ICMP.
 //! * Address families are disjoint: an IPv4 prefix contains no IPv6 address, not even a mapped one.
-//! * The eBPF program evaluates the same rows in the kernel (`bpf/match.h`). A change of meaning here is a change there; tests of
-//!   the policy compiler compare both packet by packet.
+//! * The eBPF program evaluates the same rows in the kernel (`bpf/match.h`), so a change of meaning here is a change there too.
 //!
 //! The mark, the priority and the cgroup belong to the socket and are invisible to a NIC; [`header_match`](crate::header_match)
 //! has the tests that a NIC can execute.

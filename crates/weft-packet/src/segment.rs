@@ -15,7 +15,8 @@
 //!
 //! Rules that must hold:
 //!
-//! * All checks are made in `parse`. `emit` only checks that the frame has the parsed length and that the segments exist.
+//! * The headers are checked in `parse`. `emit` only checks that the frame has the parsed length, that the segments exist, and
+//!   that the checksum of a packet that is not cut lies within [`HEADER_MAX`].
 //! * The chunks of a packet cover its payload in order, without gap or overlap; [`fuzz_segment`] checks this.
 //! * The sum of [`SuperPacket::wire_bytes`] over the chunks equals that of the whole, because the engine charges by it.
 //! * A super-packet without an open checksum (`NEEDS_CSUM`) is refused: its sum is final and would be wrong for its segments.

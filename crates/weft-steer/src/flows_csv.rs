@@ -256,7 +256,7 @@ fn field(flow: &mut Flow, column: Column, text: &str) -> Result<(), RowError> {
             Ok(core) => flow.core = Some(core),
             Err(_) => {
                 let what = format!("there is no processor {}", quoted(text));
-                return Err(RowError::new(what, "leave it empty if it is not known"));
+                return Err(RowError::new(what, "leave it empty if it is unknown"));
             }
         },
     }

@@ -26,7 +26,7 @@ pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), ParseE
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(ParseError::new(
             place(),
-            format!("the class {} stands twice", quoted(pair[0])),
+            format!("the class {} is listed twice", quoted(pair[0])),
             "leave one of them out",
         )),
         None => Ok(()),

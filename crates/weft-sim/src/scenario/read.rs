@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<DeTable<'_>, ParseError> {
     }
     DeTable::parse(text).map(toml::Spanned::into_inner).map_err(|error| {
         let what = format!("this is not TOML: {}", error.message());
-        ParseError::new(error.span().unwrap_or(0..0), what, "texts stand in quotes; tables begin with [name]")
+        ParseError::new(error.span().unwrap_or(0..0), what, "write texts in quotes; tables begin with [name]")
     })
 }
 

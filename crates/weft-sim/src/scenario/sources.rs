@@ -321,6 +321,6 @@ fn fits(entry: &Source, leaves: &[Leaf], text: &str, item: &Item<'_>) -> Result<
     if candidates.iter().any(|candidate| candidate == value) {
         return Ok(());
     }
-    let what = format!("the value {} is none of its candidates", quoted(value));
+    let what = format!("the value {} is not among its candidates", quoted(value));
     Err(item.error(what, "add it to `candidates`"))
 }

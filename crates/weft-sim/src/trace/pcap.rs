@@ -27,7 +27,7 @@ pub enum PcapTraceError {
     #[error("host {0} has no address: the networks for documentation have room for 762 hosts")]
     NoAddress(HostId),
     /// An event of an unknown group.
-    #[error("an event is of flow group {0}, whose ends are not known")]
+    #[error("an event is of flow group {0}, whose ends are unknown")]
     UnknownGroup(GroupId),
     /// A length that IPv4 cannot represent.
     #[error("a packet of {0} bytes is not an Ethernet frame with IPv4 and TCP headers")]

@@ -20,8 +20,8 @@
 //!   owns what streams share (sockets, senders, receivers, applications) and the pools of segments and acknowledgements.
 //! * Time never decreases, and events of equal times are handled in the order of their insertion, so a run is a function of
 //!   scenario and seed. All random numbers come from the single generator, in the order of the events.
-//! * Every segment, packet and acknowledgement leaves its pool exactly once: freed, received, lost or dropped (`release`,
-//!   `forget`).
+//! * Every segment, packet and acknowledgement leaves its pool once: freed, received, lost or dropped (`release`, `forget`).
+//!   Those held at the end are found by a walk.
 //!
 //! Rare branches and their counters: drops are counted by the stage that drops, and appear in its balance
 //! ([`Outcome::balances`](crate::outcome::Outcome::balances)). A superseded interrupt or watchdog event is ignored; it counts as

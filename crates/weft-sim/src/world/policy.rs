@@ -22,7 +22,7 @@ pub(super) fn tree(
     let Some(text) = &stack.policy else {
         let hint = "give the host's stack a policy";
         return Err(impossible(
-            format!("the NIC of host {host} has a policy tree and there is no policy"),
+            format!("the NIC of host {host} has a policy tree, but the policy is missing"),
             hint,
         ));
     };

@@ -1,12 +1,12 @@
-//! A congestion control that does not control: the window is what it is.
+//! A congestion control without control: the window is constant.
 
 use super::{Acknowledged, CongestionControl, Window};
 use weft_units::Nanos;
 
-/// A window of the same size throughout, packets. Shows what a scheduler does to senders that do not react to it.
+/// A constant window in packets. Shows the effect of a scheduler on senders that do not react to it.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow {
-    /// Its size.
+    /// The size of the window.
     pub packets: u32,
 }
 

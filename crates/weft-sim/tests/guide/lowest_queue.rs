@@ -1,4 +1,4 @@
-//! Strict priority by queue number: of the queues that have something, the lowest sends.
+//! Strict priority by queue number: the lowest backlogged queue sends.
 
 use super::{After, NicScheduler, Pick};
 use std::collections::BTreeSet;

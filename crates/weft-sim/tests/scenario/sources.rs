@@ -42,7 +42,7 @@ fn what_is_fitted_says_to_what_and_over_which_values() {
         ("fitted = [\"a cpu\"]", "without `candidates`"),
         ("fitted = \"by eye\"\ncandidates = [100]", "must be a list"),
         ("fitted = [\"table3\"]\ncandidates = [100]", "is no column of an experiment"),
-        ("fitted = [\"a cpu\"]\ncandidates = [50, 60]", "is none of its candidates"),
+        ("fitted = [\"a cpu\"]\ncandidates = [50, 60]", "is not among its candidates"),
         ("assumed = \"a b c\"\ncandidates = [100]", "without `fitted`"),
         ("assumed = \"a b c\"\nkernel = \"net/core/dev.c\"", "one kind, not 2"),
         ("note = \"a b c\"", "one kind, not 0"),

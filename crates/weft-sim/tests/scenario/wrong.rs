@@ -31,10 +31,10 @@ wrong! {
     what_is_not_toml_or_unknown {
         "seed = \n" => expect![[r#"
             a.toml:1:8: error: this is not TOML: string values must be quoted, expected literal string
-              hint: texts stand in quotes; tables begin with [name]"#]];
+              hint: write texts in quotes; tables begin with [name]"#]];
         "seed = 1\nseed = 2\n" => expect![[r#"
             a.toml:2:1: error: this is not TOML: duplicate key
-              hint: texts stand in quotes; tables begin with [name]"#]];
+              hint: write texts in quotes; tables begin with [name]"#]];
         "durration = \"1s\"\n" => expect![[r#"
             a.toml:1:1: error: unknown key `durration` in the file's head
               hint: did you mean `duration`?"#]];
@@ -209,7 +209,7 @@ wrong! {
             a.toml:3:9: error: there is no class `T3`
               hint: did you mean `T1`? there are: T1, T2"#]];
         "classes = [\"T1\", \"T1\"]\n" => expect![[r#"
-            a.toml:1:11: error: the class `T1` stands twice
+            a.toml:1:11: error: the class `T1` is listed twice
               hint: leave one of them out"#]];
         "classes = []\n" => expect![[r#"
             a.toml:1:11: error: there are no classes

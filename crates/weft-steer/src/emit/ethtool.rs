@@ -17,7 +17,7 @@ pub(super) fn commands(
     if let Some((rule, added)) = rule_of(change) {
         of_interface(nic, rule, Interface::Ntuple)?;
         if !added {
-            let location = locations.remove(rule).ok_or("its location is not known")?;
+            let location = locations.remove(rule).ok_or("its location is unknown")?;
             return Ok(vec![format!("ethtool -N {device} delete {location}")]);
         }
         let flow = flow(&rule.headers)?;

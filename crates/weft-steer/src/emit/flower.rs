@@ -31,7 +31,7 @@ pub(super) fn commands(
         format!("tc filter {verb} dev {device} ingress protocol {protocol} pref {pref} flower")
     };
     if !added {
-        let pref = locations.remove(rule).ok_or("its preference is not known")?;
+        let pref = locations.remove(rule).ok_or("its preference is unknown")?;
         return Ok(vec![place("del", pref)]);
     }
     let (keys, action) = (keys(&rule.headers)?, action(rule)?);

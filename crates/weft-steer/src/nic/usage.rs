@@ -62,7 +62,7 @@ pub enum Refusal {
         within: String,
     },
     /// The rule's mask differs from the table's single mask.
-    #[error("table {table} has one mask for all of its rules, and others are set with another one")]
+    #[error("table {table} has one mask for all of its rules, and its other rules have a different mask")]
     OneMask {
         /// The table's name.
         table: String,
@@ -98,7 +98,7 @@ pub enum Refusal {
         given: RxQueueId,
     },
     /// The table has a rule for the same packets.
-    #[error("table {table} has a rule for just these packets")]
+    #[error("table {table} already has a rule for these packets")]
     Twice {
         /// The table's name.
         table: String,

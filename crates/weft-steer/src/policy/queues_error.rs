@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum QueuesError {
     /// No queue of a class is usable for flows.
     #[error(
-        "class {class} has queues {first}..{last}, of which none can be used: flows can be put on queues {low}..{high}"
+        "class {class} has queues {first}..{last}, but none of them is usable: flows can use queues {low}..{high}"
     )]
     NoneUsable {
         /// The class.
@@ -23,7 +23,7 @@ pub enum QueuesError {
         high: u32,
     },
     /// A queue would take no flow.
-    #[error("a queue must take at least 1 flow: write `by 8 flows`, say")]
+    #[error("a queue must take at least 1 flow: write for example `by 8 flows`")]
     NoFlows,
     /// Two kinds of flows have fewer than two queues.
     #[error("class {class} and the others need a queue each; allow 2")]
@@ -46,7 +46,7 @@ pub enum QueuesError {
         wanted: usize,
     },
     /// A processor's queue is not usable for flows.
-    #[error("queue {queue} of processor {core} is not one that flows can be put on")]
+    #[error("queue {queue} of processor {core} is not usable for flows")]
     NotUsable {
         /// The queue.
         queue: u32,

@@ -45,7 +45,7 @@ fn read_lines(text: &str) -> Result<PolicyFile, ParseError> {
         start += whole.len();
     }
     let policy: Box<dyn Policy> = match parts.len() {
-        0 => return Err(ParseError::new(Span::at(text.len()), "there is no policy", FORMS)),
+        0 => return Err(ParseError::new(Span::at(text.len()), "the policy is missing", FORMS)),
         1 if parts.iter().all(|(weight, _)| *weight == 1.0) => match parts.pop() {
             Some((_, policy)) => policy,
             None => Box::new(Balance::default()),
@@ -101,7 +101,7 @@ fn policy_line(line: &str) -> Result<Vec<Part>, ParseError> {
         if let Some(Token::Number(number)) = cursor.peek() {
             weight = *number;
             cursor.advance();
-            cursor.need_sign("*", "a weight stands before its policy: `0.5 * locality`")?;
+            cursor.need_sign("*", "a weight precedes its policy: `0.5 * locality`")?;
         }
         parts.push((weight, one(&mut cursor)?));
         if !cursor.sign("+") {
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn errors_have_places_and_hints() {
         for (text, shown) in [
-            ("", "p:1:1: error: there is no policy\n  hint: write `balance`"),
+            ("", "p:1:1: error: the policy is missing\n  hint: write `balance`"),
             ("balanced", "p:1:1: error: there is no policy `balanced`\n  hint: write `balance`"),
             (
                 "isolate hp on four queues",

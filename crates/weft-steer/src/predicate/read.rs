@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
     fn nested(&mut self, token: Token<'_>) -> Result<Predicate, ParseError> {
         if self.depth == DEEPEST {
             let what = format!("more than {DEEPEST} levels of parentheses and `not`");
-            return Err(ParseError::new(token.span(), what, "write the predicate without so many"));
+            return Err(ParseError::new(token.span(), what, "write the predicate with fewer levels"));
         }
         self.depth += 1;
         let predicate = if token.text == "not" {

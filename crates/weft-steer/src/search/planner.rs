@@ -16,9 +16,9 @@
 //!
 //! Rules that must hold:
 //!
-//! * The planner owns the flows' identities; the [assignment](super::assignment) owns their state. A flow's slot changes with
-//!   each `set`, its identity never does.
-//! * Only `set` may move any number of flows. An event stays within its budget, so that a change of few flows disturbs few
+//! * The planner owns the flows' identities, which are never reused; the assignment owns their state. The slot of a removed
+//!   flow is reused.
+//! * Only `set` ignores [`Options::most_moved`]. An event stays within its budget, so that a change of few flows disturbs few
 //!   others.
 //! * A plan is always returned. Each unmet goal is counted in [`Plan::degraded`], by cause.
 

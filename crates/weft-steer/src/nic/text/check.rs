@@ -72,7 +72,7 @@ fn rss(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
         (None, _, Some(node)) => {
             let name = places.nodes[node];
             Err(name.error(
-                format!("node `{}` spreads by RSS, and the NIC has none", name.text),
+                format!("node `{}` spreads by RSS, but the NIC has no RSS", name.text),
                 "add `rss { ... }`",
             ))
         }
@@ -96,7 +96,7 @@ fn edges(nic: &Nic, places: &Places<'_>) -> Result<(), ParseError> {
             let name = &nic.nodes[end].name;
             match (target, &nic.nodes[end].kind) {
                 (Target::Node(_), NodeKind::Logic { .. }) => {
-                    let what = format!("node `{}` goes to `{name}` without saying which operand", node.name);
+                    let what = format!("node `{}` leads to `{name}` without saying which operand", node.name);
                     return Err(place.error(what, format!("write `{name} operand 0 is true`")));
                 }
                 (Target::Operand { operand, .. }, NodeKind::Logic { operands, .. }) => {

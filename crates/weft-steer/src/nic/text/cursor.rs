@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn error(&self, wanted: &str) -> ParseError {
         let what = match self.peek() {
             Some(token) if token.kind == Kind::OpenText => "a text is not closed on its line".to_owned(),
-            Some(token) => format!("{} stands where {wanted} should be", quoted(token.text)),
+            Some(token) => format!("expected {wanted}, found {}", quoted(token.text)),
             None => format!("the file ends where {wanted} should be"),
         };
         ParseError::new(self.place(), what, format!("write {wanted} here"))

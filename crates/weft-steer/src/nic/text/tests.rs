@@ -102,7 +102,7 @@ fn what_is_wrong_is_said_with_line_column_and_hint() {
         ("queues 4 node a drop node ^b drop".into(), "no packet reaches node `b`", "first node, `a`"),
         ("queues 4 node ^rss drop".into(), "cannot be the name of a node", "begins a part"),
         ("queues 4 node a filter ^t else a".into(), "there is no table `t`", "there are none"),
-        ("queues 4 node ^a rss else a".into(), "spreads by RSS, and the NIC has none", "add `rss"),
+        ("queues 4 node ^a rss else a".into(), "spreads by RSS, but the NIC has no RSS", "add `rss"),
         (
             "queues 4\nnode a classify { port p -> ^spread }\nnode spraed drop".into(),
             "there is no node `spread`",
@@ -157,7 +157,7 @@ fn what_is_wrong_is_said_with_line_column_and_hint() {
         (table(&format!("{TABLE}pool ^p of 3")), "no table shares pool `p`", "add `share p`"),
         (table(&format!("{TABLE}exclude t, ^t because \"x\"")), "cannot exclude itself", "once"),
         (table(&format!("{TABLE}exclude t ^because \"x\"")), "another table", "`,`"),
-        (table(&format!("{TABLE}fact \"x\" ^form \"y\"")), "`form` stands where `from`", "write `from`"),
+        (table(&format!("{TABLE}fact \"x\" ^form \"y\"")), "expected `from`, found `form`", "write `from`"),
         (table(&format!("{TABLE}fact ^\"x")), "not closed on its line", "in quotes"),
         (rss("entries ^100 fixed queues 4 key 40 bytes fixed"), "a power of two", "such as 128"),
         (rss("entries 128 fixed queues 5 key 40 bytes fixed").replace("rss {", "^rss {"), "RSS names 5 queues", "at most `queues 4`"),
