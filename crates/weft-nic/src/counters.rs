@@ -102,17 +102,19 @@ pub struct Counters {
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: Counter,
     /// Packets read from the uplink (rx).
-    pub reverse: Counter,
+    pub rx: Counter,
     /// Packets written to the port (rx), by the result of the writes.
-    pub reverse_passed: Counter,
+    pub rx_passed: Counter,
     /// Packets refused by the port (rx).
-    pub reverse_refused: Counter,
+    pub rx_refused: Counter,
     /// Fetches that found a posted ring empty: the doorbell was ahead of its packet.
     pub doorbell_ahead: Counter,
     /// Packets posted and lost: dropped between doorbell and ring.
     pub lost: Counter,
     /// Packets found in a ring without a doorbell, before or after (also counted in their class).
     pub strays: Counter,
+    /// Packets of rings that classes share whose flow has no record: they count for the default class.
+    pub unrecorded: Counter,
     /// Sleeps of the worker that waited for a doorbell.
     pub sleeps: Counter,
     /// Sleeps that timed out although a doorbell was posted and its wake-up was not received.

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use threads::{start_reverse, start_tidy, start_worker};
+use threads::{start_rx, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
@@ -117,7 +117,7 @@ pub struct SoftwareNic {
     readings: LastReadings,
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<Result<(), Errno>>>,
-    reverse: Option<JoinHandle<()>>,
+    rx: Option<JoinHandle<()>>,
     tidy: Option<JoinHandle<()>>,
     plan: RingPlan,
 }
@@ -221,7 +221,7 @@ impl SoftwareNic {
     pub fn start(plan: NicPlan, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
         let (config, plan) = plan.into_parts(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);
-        let reverse_fd = fds
+        let rx_fd = fds
             .first()
             .ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?
             .try_clone()
@@ -259,7 +259,7 @@ impl SoftwareNic {
         };
         let shared_rings = plan.rings.iter().any(|ring| ring.class.is_none());
         let worker = start_worker(engine, parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
-        let reverse = start_reverse(&fd, reverse_fd, &counters, &stop)?;
+        let rx = start_rx(&fd, rx_fd, &counters, &stop)?;
         let tidy = start_tidy(&doorbells, &plan, &stop)?;
         port.up()?;
         Ok(Self {
@@ -273,7 +273,7 @@ impl SoftwareNic {
             readings: LastReadings::new(before),
             stop,
             worker: Some(worker),
-            reverse: Some(reverse),
+            rx: Some(rx),
             tidy: Some(tidy),
             plan,
         })
@@ -384,9 +384,9 @@ impl SoftwareNic {
             uplink_waits: c.uplink_waits.get().packets.get(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
-            reverse: c.reverse.get(),
-            reverse_passed: c.reverse_passed.get(),
-            reverse_refused: c.reverse_refused.get(),
+            rx: c.rx.get(),
+            rx_passed: c.rx_passed.get(),
+            rx_refused: c.rx_refused.get(),
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
             lost: c.lost.get().packets.get(),
             strays: c.strays.get().packets.get(),
@@ -395,6 +395,7 @@ impl SoftwareNic {
             infrastructure_excess: guard.excess.load(Ordering::Relaxed),
             guard: guard_cost,
             unread: failed,
+            unrecorded: c.unrecorded.get().packets.get(),
             sleeps: c.sleeps.get().packets.get(),
             wakeups_lost: c.wakeups_lost.get().packets.get(),
             turns: c.turns.get().packets.get(),
@@ -442,8 +443,8 @@ impl SoftwareNic {
 
     fn join(&mut self) -> Result<(), NicError> {
         self.stop.store(true, Ordering::SeqCst);
-        if let Some(reverse) = self.reverse.take() {
-            reverse.join().map_err(|_| NicError::Stopped("the receiving thread panicked".to_owned()))?;
+        if let Some(rx) = self.rx.take() {
+            rx.join().map_err(|_| NicError::Stopped("the receiving thread panicked".to_owned()))?;
         }
         if let Some(tidy) = self.tidy.take() {
             tidy.join().map_err(|_| NicError::Stopped("the flow table's thread panicked".to_owned()))?;

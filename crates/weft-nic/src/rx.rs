@@ -62,10 +62,10 @@ fn forward(uplink: &OwnedFd, port: &OwnedFd, buffer: &mut [u8], counters: &Count
         Err(_) => return false,
     };
     let Some(Bytes(bytes)) = frame_bytes(length) else { return false };
-    counters.reverse.add(1, bytes);
+    counters.rx.add(1, bytes);
     match rustix::io::write(port, &buffer[..length]) {
-        Ok(written) => counters.reverse_passed.add(1, frame_bytes(written).map_or(0, Bytes::get)),
-        Err(_) => counters.reverse_refused.add(1, bytes),
+        Ok(written) => counters.rx_passed.add(1, frame_bytes(written).map_or(0, Bytes::get)),
+        Err(_) => counters.rx_refused.add(1, bytes),
     }
     true
 }

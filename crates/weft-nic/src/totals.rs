@@ -55,11 +55,11 @@ pub struct Totals {
     /// Packets dropped by the uplink device.
     pub uplink_dropped: u64,
     /// Packets read from the uplink (rx).
-    pub reverse: Count,
+    pub rx: Count,
     /// Packets written to the port (rx).
-    pub reverse_passed: Count,
+    pub rx_passed: Count,
     /// Packets refused by the port (rx).
-    pub reverse_refused: Count,
+    pub rx_refused: Count,
     /// Fetches that found the doorbell ahead of its packet.
     pub doorbell_ahead: u64,
     /// Packets posted and lost before their ring.
@@ -77,6 +77,8 @@ pub struct Totals {
     pub guard: RunStats,
     /// Failed reads of the kernel's counters. The last successful reading is reported instead.
     pub unread: u64,
+    /// Packets of rings that classes share whose flow had no record; they are counted for the default class.
+    pub unrecorded: u64,
     /// Sleeps that waited for a doorbell.
     pub sleeps: u64,
     /// Wake-ups lost: the sleeper found the doorbell when its sleep timed out.

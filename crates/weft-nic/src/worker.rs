@@ -22,7 +22,7 @@
 //! * The engine's time is the link's time. It never runs ahead of the wall clock except by the frame being sent.
 //!
 //! Rare branches and their counters: no room (`uplink_waits`, `uplink_failed`), refused packet (`refused` of the
-//! class), doorbell ahead of its packet (`doorbell_ahead`), packet lost (`lost`), stray (`strays`), lost wake-up
+//! class), packet of a shared ring without a record (`unrecorded`), doorbell ahead of its packet (`doorbell_ahead`), packet lost (`lost`), stray (`strays`), lost wake-up
 //! (`wakeups_lost`), stalled worker (`link_lost`). A failed fetch ends the worker with its error. A posted bit without
 //! a ring needs no counter: the program posts only rings of the plan.
 
@@ -351,7 +351,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             self.records.consume();
             known()
         };
-        known().or_else(read).unwrap_or(self.parts.default_class)
+        known().or_else(read).unwrap_or_else(|| {
+            self.parts.counters.unrecorded.add(1, 0);
+            self.parts.default_class
+        })
     }
 
     fn close_windows(&mut self, now: Instant) {

@@ -325,7 +325,7 @@ fn silent_flows_expire_during_floods_of_both_directions() {
     assert_eq!(before, 101);
     assert_eq!(left, 1, "all but the flood's own flow");
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert!(totals.reverse.packets.get() > 1000, "{totals:#?}");
+    assert!(totals.rx.packets.get() > 1000, "{totals:#?}");
     conserved(&totals);
 }
 

@@ -87,7 +87,7 @@ fn each_flow_is_counted_at_the_queue_that_the_model_says() {
     let (_, from) = server.recv_from(&mut buffer).expect("a packet came through");
     server.send_to(b"reply", from).expect("sent");
     assert!(nic.drain(Nanos::from_secs(5)).expect("devices"), "served in time");
-    while nic.counters().reverse.get().packets == Packets(0) {
+    while nic.counters().rx.get().packets == Packets(0) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");

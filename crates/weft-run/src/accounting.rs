@@ -75,7 +75,7 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
         stage("uplink", balance(totals.uplink_writes, totals.uplink_arrived, on_wire, none)),
         stage("receive", {
             // In by the result of the reads, out by that of the writes.
-            balance(totals.reverse, totals.reverse_passed, drops(totals.reverse_refused), none)
+            balance(totals.rx, totals.rx_passed, drops(totals.rx_refused), none)
         }),
     ];
     let uncounted = [
@@ -122,8 +122,8 @@ mod tests {
             classes: vec![ClassTotals { posted: ten, fetched: ten, sent: ten, ..ClassTotals::default() }],
             uplink_writes: ten,
             uplink_arrived: ten,
-            reverse: count(2, 120),
-            reverse_passed: count(2, 120),
+            rx: count(2, 120),
+            rx_passed: count(2, 120),
             ..Totals::default()
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn what_one_side_did_not_count_is_seen() {
         assert_eq!(violations(&totals()), 0);
         let mut wrong = totals();
-        wrong.reverse_passed = count(2, 119);
+        wrong.rx_passed = count(2, 119);
         assert_eq!(violations(&wrong), 1, "a byte is missing on the way back");
         let mut wrong = totals();
         wrong.classes[0].posted = count(10, 1001);

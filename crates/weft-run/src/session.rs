@@ -391,7 +391,7 @@ impl Session {
             elapsed: self.started.elapsed(),
             classes: self.names.iter().enumerate().map(class).collect(),
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
-            received: totals.reverse.packets.get(),
+            received: totals.rx.packets.get(),
             dropped: report::dropped(&totals),
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             failed: totals.unread + self.not_followed,

@@ -41,7 +41,7 @@ pub(super) fn start_worker(
         .map_err(|e| NicError::Stopped(format!("start the transmit thread: {e}")))
 }
 
-pub(super) fn start_reverse(
+pub(super) fn start_rx(
     uplink: &Arc<OwnedFd>,
     port: OwnedFd,
     counters: &Arc<Counters>,

@@ -82,9 +82,9 @@ pub struct ReceiveCounters {
     /// By queue.
     pub queues: Vec<QueueCounters>,
     /// Packets read from the host (towards the wire).
-    pub reverse: Counter,
+    pub rx: Counter,
     /// Packets refused by the wire (from the host).
-    pub reverse_refused: Counter,
+    pub rx_refused: Counter,
     /// The processor time of the receive thread, in nanoseconds.
     pub cpu: Gauge,
     /// The number of replacements of the steering.
@@ -118,9 +118,9 @@ pub struct ReceiveTotals {
     /// Packets that the host's device received from the NIC, from the kernel's counters.
     pub host: Count,
     /// Packets read from the host (towards the wire).
-    pub reverse: Count,
+    pub rx: Count,
     /// Packets refused by the wire (from the host).
-    pub reverse_refused: Count,
+    pub rx_refused: Count,
     /// The processor time of the receive thread.
     pub cpu: Nanos,
 }

@@ -169,8 +169,8 @@ impl ReceiveNic {
             misrouted: c.misrouted.get(),
             queues,
             host: host.minus(self.before.host),
-            reverse: c.reverse.get(),
-            reverse_refused: c.reverse_refused.get(),
+            rx: c.rx.get(),
+            rx_refused: c.rx_refused.get(),
             cpu: Nanos(c.cpu.get()),
         })
     }

@@ -185,9 +185,9 @@ pub(super) fn reverse(host: &OwnedFd, wire: &OwnedFd, counters: &ReceiveCounters
         match rustix::io::read(host, &mut buffer) {
             Ok(length) if length > VNET => {
                 let frame = &buffer[..length];
-                counters.reverse.add(1, frame_bytes(frame));
+                counters.rx.add(1, frame_bytes(frame));
                 if !write_whole(wire, frame) {
-                    counters.reverse_refused.add(1, frame_bytes(frame));
+                    counters.rx_refused.add(1, frame_bytes(frame));
                 }
             }
             Ok(_) | Err(Errno::AGAIN) => {

@@ -48,8 +48,8 @@ pub fn conservation(totals: &ReceiveTotals) -> Conservation {
         stages.push(stage(&format!("receive queue {number}"), accounting));
     }
     stages.push(stage("host", balance(delivered, totals.host, none, none)));
-    let back = totals.reverse.minus(totals.reverse_refused);
-    stages.push(stage("replies", balance(totals.reverse, back, totals.reverse_refused, none)));
+    let back = totals.rx.minus(totals.rx_refused);
+    stages.push(stage("replies", balance(totals.rx, back, totals.rx_refused, none)));
     let reasons = [
         ("the wire's ring was full", on_wire),
         ("dropped by a rule, or with nowhere to go", totals.filtered),
