@@ -8,7 +8,7 @@
 //! | [`catalogue`] | the files of experiments, and changes to them |
 //! | [`simulate`] | `weft sim`: runs of scenarios, and their records |
 //! | [`reproduce`] | `weft reproduce`: runs, cells, scores and claims beside what was published |
-//! | [`bench`] | benchmarks beside peers |
+//! | [`mod@bench`] | benchmarks beside peers |
 
 pub mod bench;
 pub mod catalogue;

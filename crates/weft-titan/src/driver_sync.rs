@@ -3,14 +3,14 @@
 //! Weights of queues use the net-shaper interface, and segment sizes the device's limit. The software NIC needs no
 //! actuator, since it reads the page itself.
 //!
-//! One pass ([`Actuator::look`]), at the interval of [`Actuator::pause`]:
+//! One pass ([`DriverSync::look`]), at the interval of [`DriverSync::pause`]:
 //! 1. Take the changed weights from the page, at most one batch per update interval ([`WeightUpdates`]).
 //! 2. Set them by net-shaper. A group is set as a whole, so the actuator keeps all weights.
 //! 3. Check whether a queue has more than one flow. Segments become small at once, and large again after [`CALM`]
 //!    without a shared queue.
 //! 4. After a change of the segment limit, flush the routes, so that sockets adopt it.
 //!
-//! [`Actuator::finish`] restores the segment limits and deletes the weights.
+//! [`DriverSync::finish`] restores the segment limits and deletes the weights.
 //!
 //! Ownership: one actuator per device, by a file lock that ends with the process. The original limits are in the state
 //! file, written before the first change. A killed actuator's changes are thus undone by the next actuator or by

@@ -3,7 +3,7 @@
 //!
 //! [`Mix`] has TCP connections that are busy and silent for random times, write messages of random sizes, and read
 //! random amounts back, and UDP flows with numbered datagrams. All sockets are connected, and those of the clients
-//! live until the end, as the order check needs ([`super::order`]). Clients change their core every few milliseconds,
+//! live until the end, as the order check needs ([`crate::experiments::titan::order`]). Clients change their core every few milliseconds,
 //! so a flow's packets are sent from all cores in turn. Random values are drawn from the seed; the kernel's timing is
 //! not reproducible.
 

@@ -18,7 +18,7 @@ const FORGET: (Nanos, Duration) = (Nanos::from_millis(500), Duration::from_secs(
 pub struct OrderSettings {
     /// Packets (segments) checked at the sender's egress after which the run ends.
     pub packets: Packets,
-    /// The longest duration, to which the draining is added ([`traffic::DRAIN`]).
+    /// The longest duration, to which the draining is added ([`ordered::DRAIN`]).
     pub most: Duration,
     /// Long-lived flows.
     pub mix: Mix,
