@@ -21,7 +21,7 @@ fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
         (&["no-such-command"][..], "no-such-command"),
         (&["demo", "--rate", "0mbps"], "a rate of zero sends nothing"),
         (&["demo", "--rate", "500"], "500mbps"),
-        (&["demo", "--duration", "0"], "above zero"),
+        (&["demo", "--duration", "0"], "longer than zero"),
         (&["demo", "--modes", "sq,fast"], "fast"),
         (&["demo", "--figure", "12"], "12"),
         (&["demo", "--flows", "1,2"], "T1, T2, T3 and T4"),
