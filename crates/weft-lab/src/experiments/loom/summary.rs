@@ -182,7 +182,7 @@ fn cost(outcome: &Outcome) -> Cost {
         ("flows", t.flows),
         ("scheduling decisions", t.turns),
         ("doorbells ahead of their packet", t.doorbell_ahead),
-        ("packets whose doorbell rang and that never came", t.lost),
+        ("packets posted and lost", t.lost),
         ("packets without a doorbell", t.strays),
         ("worker ns per chunk sent", t.worker_cpu.get() / packets),
         ("worker sleeps waiting for a doorbell", t.sleeps),
