@@ -30,6 +30,34 @@ pub fn queue_below(rate: BitsPerSec, piece: Bytes) -> Bytes {
     Bytes(rate.bytes_in(BELOW).get().clamp(2 * piece, 2 * WHOLE))
 }
 
+/// The link below the worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkKind {
+    /// A link that exists only as a clock of the given rate: nothing leaves before the link is free, in chunks of a
+    /// fixed number of segments. For the demo and the experiments.
+    Emulated,
+    /// A device, which sends at its own pace.
+    Device(DeviceLink),
+}
+
+/// The treatment of an uplink's device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceLink {
+    /// The source of the rate.
+    pub rate: LinkRate,
+    /// The longest chunk in link time while another class has a better claim; `None` for the default.
+    pub piece: Option<Nanos>,
+}
+
+/// The source of a link's rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkRate {
+    /// The rate of the configuration: a limit that the device can keep.
+    Given,
+    /// No limit but the back-pressure of the device.
+    Observed,
+}
+
 /// A link of a fixed rate.
 #[derive(Clone, Debug)]
 pub struct Link {

@@ -66,6 +66,7 @@ pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, Mult
     let config = NicConfig {
         mode: Mode::Multiqueue { queues: wanted.queues, inner: wanted.inner, service: wanted.service },
         rate: wanted.rate,
+        link: crate::link::LinkKind::Emulated,
         segments_per_turn: SegmentsPerTurn::Whole,
         catch_up: CATCH_UP,
         window: CATCH_UP,

@@ -28,7 +28,7 @@ mod threads;
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError};
-use crate::link::{Link, queue_below};
+use crate::link::{Link, LinkKind, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::{LastReadings, Readings};
@@ -60,7 +60,9 @@ pub struct NicConfig {
     pub mode: Mode,
     /// The rate of the emulated link, or the rate limit of the real one.
     pub rate: BitsPerSec,
-    /// The unit of segmentation, except in [`Mode::Multiqueue`].
+    /// The link that the rate describes: one that exists only as a clock, or a device.
+    pub link: LinkKind,
+    /// The unit of segmentation of an emulated link, and the longest chunk of a device. [`Mode::Multiqueue`] has its own.
     pub segments_per_turn: SegmentsPerTurn,
     /// The maximum lag of the link's clock behind the wall clock before link time is lost.
     pub catch_up: Nanos,

@@ -32,6 +32,7 @@ use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::{OsError, RunId, sysctl};
+use weft_nic::link::LinkKind;
 use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
@@ -98,6 +99,9 @@ pub struct Settings {
     pub rate: BitsPerSec,
     /// The hardware queues that replace a policy's scheduling, if any; the policy is then [`ONE_CLASS`].
     pub queues: Option<Queues>,
+    /// The treatment of the uplink. [`LinkKind::Emulated`] holds each packet until the link's clock is free, whatever the
+    /// device could send.
+    pub link: LinkKind,
     /// The unit of segmentation. A NIC with hardware queues sends super-packets whole.
     pub segments_per_turn: SegmentsPerTurn,
     /// The maximum number of the port's descriptor rings.
@@ -191,6 +195,7 @@ impl Settings {
         NicConfig {
             mode: self.queues.map_or(Mode::Loom, Queues::mode),
             rate: self.rate,
+            link: self.link,
             segments_per_turn: self.segments_per_turn(),
             catch_up: self.catch_up,
             window: WINDOW,

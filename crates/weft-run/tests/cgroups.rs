@@ -49,6 +49,7 @@ fn a_service_that_starts_again_keeps_its_class() {
     let config = NicConfig {
         mode: Mode::Loom,
         rate: BitsPerSec(100_000_000),
+        link: weft_nic::link::LinkKind::Emulated,
         segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
         catch_up: Nanos::from_millis(50),
         window: Nanos::from_millis(50),

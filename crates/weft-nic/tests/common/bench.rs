@@ -32,6 +32,7 @@ pub(crate) fn config(megabits: u64) -> NicConfig {
     NicConfig {
         mode: Mode::Loom,
         rate: BitsPerSec(megabits * 1_000_000),
+        link: weft_nic::link::LinkKind::Emulated,
         segments_per_turn: SegmentsPerTurn::AtMost(NonZeroU32::MIN),
         catch_up: Nanos::from_millis(50),
         window: Nanos::from_millis(50),

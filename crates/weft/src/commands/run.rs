@@ -289,6 +289,7 @@ impl Args {
             mac: self.mac.unwrap_or_else(random_mac),
             rate,
             queues: self.queues.map(|count| Queues { count, inner: self.inner.unwrap_or(Inner::Fifo) }),
+            link: weft_nic::link::LinkKind::Emulated,
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,

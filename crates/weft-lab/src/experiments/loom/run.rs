@@ -111,6 +111,7 @@ impl Bench<'_> {
         let config = NicConfig {
             mode,
             rate,
+            link: weft_nic::link::LinkKind::Emulated,
             segments_per_turn: options.segments_per_turn,
             catch_up: options.catch_up,
             window: FINE,

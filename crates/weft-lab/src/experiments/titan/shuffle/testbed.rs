@@ -214,6 +214,7 @@ fn server(
             service: Service::RoundRobin,
         },
         rate: settings.rate,
+        link: weft_nic::link::LinkKind::Emulated,
         segments_per_turn: SegmentsPerTurn::Whole,
         catch_up: CATCH_UP,
         window: CATCH_UP,
