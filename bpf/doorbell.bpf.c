@@ -281,6 +281,7 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
 	__u64 bit = 1ull << (ring & 63);
+	__u32 sleeping;
 
 	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
 	/*
@@ -295,7 +296,10 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	 * Before it sleeps, the NIC sets the flag and then checks the bits again: one of the two sides sees the
 	 * other.
 	 */
-	if (*(volatile __u32 *)&d->sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
+	sleeping = *(volatile __u32 *)&d->sleeping;
+	if (sleeping == WEFT_SLEEPS_FOR_URGENT && !(*(volatile __u64 *)&d->urgent[(ring >> 6) & (WEFT_RINGS / 64 - 1)] & bit))
+		return;
+	if (sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
 		__u64 wake = __sync_fetch_and_add(&d->wakeups, 1);
 
 		bpf_ringbuf_output(&wakes, &wake, sizeof(wake), BPF_RB_FORCE_WAKEUP);

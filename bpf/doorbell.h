@@ -44,11 +44,15 @@ struct weft_lane_flows {
 	__u64 untracked_ns; /* time of the last packet of a flow beyond the bound; 0: none can be waiting */
 };
 
+/* The doorbells for which a sleeping NIC is woken. */
+#define WEFT_SLEEPS_FOR_ANY 1
+#define WEFT_SLEEPS_FOR_URGENT 2 /* the link is busy: only rings in `urgent` */
+
 /* The shared page: an mmapable array map of one element. */
 struct weft_doorbells {
 	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last took the bits */
-	__u64 pad0[4];
-	__u32 sleeping; /* 1: the NIC requests one wake-up */
+	__u64 urgent[WEFT_RINGS / 64]; /* written by the NIC, bit q: ring q wakes it although the link is busy */
+	__u32 sleeping; /* WEFT_SLEEPS_*: the NIC requests one wake-up */
 	__u32 pad1[15];
 	__u64 wakeups;
 	__u64 records; /* of flows that are new or have changed */

@@ -107,6 +107,12 @@ pub struct Counters {
     pub rx_passed: Counter,
     /// Packets refused by the port (rx).
     pub rx_refused: Counter,
+    /// Turns of urgent classes that began although the link's clock was ahead of the wall clock.
+    pub overdrawn: Counter,
+    /// The furthest that the link's clock was ahead when such a turn began, in nanoseconds.
+    pub ahead_max: Gauge,
+    /// The rate that the uplink's device shows by its back-pressure, in bits per second; 0 while it is not the bottleneck.
+    pub observed_bps: Gauge,
     /// Fetches that found a posted ring empty: the doorbell was ahead of its packet.
     pub doorbell_ahead: Counter,
     /// Packets posted and lost: dropped between doorbell and ring.

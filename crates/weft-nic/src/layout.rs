@@ -71,8 +71,9 @@ pub struct LaneFlows {
 pub struct Shared {
     /// Bit q: ring q was posted since the NIC last took the bits.
     pub ready: [AtomicU64; RINGS / 64],
-    pad0: [AtomicU64; 4],
-    /// 1: the NIC requests one wake-up.
+    /// Bit q: a doorbell of ring q wakes the NIC although the link is busy. Written by the NIC.
+    pub urgent: [AtomicU64; RINGS / 64],
+    /// The doorbells for which the NIC requests one wake-up: none (0), any (1), or those of urgent rings (2).
     pub sleeping: AtomicU32,
     pad1: [AtomicU32; 15],
     /// Wake-ups sent.
@@ -118,7 +119,7 @@ impl Default for Shared {
         let lane = |_| LaneFlows { flows: 0.into(), next: 0.into(), untracked: 0.into() };
         Self {
             ready: zeros(),
-            pad0: zeros(),
+            urgent: zeros(),
             sleeping: 0.into(),
             pad1: core::array::from_fn(|_| AtomicU32::new(0)),
             wakeups: 0.into(),

@@ -10,8 +10,11 @@
 //! pause until both are level again, so limits and shares stay exact in the link's time. A lag beyond the catch-up is
 //! lost link time. It is counted ([`Link::lost`], reported as `link_lost`).
 //!
+//! A link without a rate of its own ([`Link::observed`]) is free whenever the device below has room: its clock follows
+//! the wall clock, and nothing is ever lost.
+//!
 //! The clock belongs to the transmit worker. It never decreases. It is ahead of the wall clock by at most one chunk,
-//! and then the link is busy.
+//! and then the link is busy. Above a device, urgent classes may overdraw it (`worker/urgency.rs` has the bound).
 
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
@@ -61,8 +64,9 @@ pub enum LinkRate {
 /// A link of a fixed rate.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// The rate, with the fraction of a nanosecond missing from `free_at`, which keeps long runs exact.
-    exact: ExactRate,
+    /// The rate, with the fraction of a nanosecond missing from `free_at`, which keeps long runs exact. `None`: the
+    /// device below alone says when the link is busy.
+    exact: Option<ExactRate>,
     catch_up: Nanos,
     /// The link's clock: until then the link has been busy or known to be idle.
     free_at: Instant,
@@ -72,7 +76,14 @@ pub struct Link {
 impl Link {
     /// Creates a link that is free from `now` on.
     pub fn new(rate: BitsPerSec, catch_up: Nanos, now: Instant) -> Self {
-        Self { exact: ExactRate::at_least_one(rate), catch_up, free_at: now, lost: Nanos::ZERO }
+        let exact = Some(ExactRate::at_least_one(rate));
+        Self { exact, catch_up, free_at: now, lost: Nanos::ZERO }
+    }
+
+    /// Creates a link without a rate of its own: its clock is the wall clock, and packets take no time of it. The device
+    /// below says by its back-pressure when it is busy.
+    pub fn observed(now: Instant) -> Self {
+        Self { exact: None, catch_up: Nanos::ZERO, free_at: now, lost: Nanos::ZERO }
     }
 
     /// The link's clock: the engine's "now".
@@ -85,16 +96,18 @@ impl Link {
         self.lost
     }
 
-    /// The rate.
-    pub fn rate(&self) -> BitsPerSec {
-        self.exact.rate()
+    /// The rate; `None` for a link without a rate of its own.
+    pub fn rate(&self) -> Option<BitsPerSec> {
+        self.exact.map(|exact| exact.rate())
     }
 
     /// Advances the link's clock to the wall clock less the catch-up, if it is behind. Called before scheduling.
     pub fn follow(&mut self, wall: Instant) {
         let earliest = wall.saturating_sub(self.catch_up);
         if self.free_at < earliest {
-            self.lost += earliest - self.free_at;
+            if self.exact.is_some() {
+                self.lost += earliest - self.free_at;
+            }
             self.free_at = earliest;
         }
     }
@@ -111,7 +124,9 @@ impl Link {
 
     /// Sends `bytes`. Returns the departure: the time of the last bit.
     pub fn send(&mut self, bytes: Bytes) -> Instant {
-        self.free_at += self.exact.take(bytes);
+        if let Some(exact) = self.exact.as_mut() {
+            self.free_at += exact.take(bytes);
+        }
         self.free_at
     }
 }

@@ -27,8 +27,9 @@ mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
+use crate::doorbell::infrastructure_rate;
 use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError};
-use crate::link::{Link, LinkKind, queue_below};
+use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::{LastReadings, Readings};
@@ -36,7 +37,7 @@ use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::{AtomicU64, Ordering};
 pub use crate::totals::{ClassTotals, Totals};
-use crate::worker::{SegmentsPerTurn, WorkerParts};
+use crate::worker::{Device, SegmentsPerTurn, Urgency, WorkerParts};
 use core::ops::Deref;
 pub use plan::NicPlan;
 use rustix::io::Errno;
@@ -49,9 +50,11 @@ use threads::{start_rx, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
-use weft_sched::{PolicyTree, QueueScheduler};
+use weft_sched::{LimitSpec, PolicyTree, Program, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, RingId, TxQueueId, Weight};
+use weft_units::{
+    BitsPerSec, Bytes, ClassId, FlowId, LaneId, LimitId, Nanos, Packets, RingId, TxQueueId, Weight,
+};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -190,6 +193,27 @@ fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Rin
     Ok((Scheduler::Policy(tree), rings, ring_of_flow))
 }
 
+/// The uplink as a device, unless the link is emulated. `most`: the longest chunk that it takes whole.
+fn device(config: &NicConfig, plan: &RingPlan, most: Bytes) -> Option<Device> {
+    let LinkKind::Device(link) = config.link else { return None };
+    // Hardware queues have no classes, so none is urgent.
+    let rate = (link.rate == LinkRate::Given && plan.queues.is_none()).then_some(config.rate);
+    let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
+    Some(Device::new(link, config.rate, most, Urgency::new(limited(plan, config.rate), &lanes, rate)))
+}
+
+/// The program with the limit that the egress program sets to infrastructure. Without it, the first lane of the
+/// priority would be guaranteed the whole link, and the policy's classes nothing.
+fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
+    let mut program = plan.program.clone();
+    if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
+        lane.limits.push(LimitId::from_index(program.limits.len()));
+        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), infrastructure_rate(rate));
+        program.limits.push(LimitSpec { name, rate, burst: Bytes::ZERO });
+    }
+    program
+}
+
 /// The page of the queues, which the doorbells keep mapped.
 struct SharedQueues(Arc<Doorbells>);
 
@@ -239,10 +263,12 @@ impl SoftwareNic {
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        uplink.bound_queue(queue_below(
-            config.rate,
-            config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into())),
-        ))?;
+        let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
+        let device = device(&config, &plan, chunk.min(uplink.longest_segment()?));
+        uplink.bound_queue(match config.link {
+            LinkKind::Emulated => queue_below(config.rate, chunk),
+            LinkKind::Device(link) => Device::first_bound(link, config.rate, chunk),
+        })?;
         let (before, _) = uplink.arrived()?;
         let (out, samples) = channel();
         let now = clock::now();
@@ -251,7 +277,11 @@ impl SoftwareNic {
             rings,
             ring_of_flow,
             uplink: Arc::clone(&fd),
-            link: Link::new(config.rate, config.catch_up, now),
+            link: match config.link {
+                LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }) => Link::observed(now),
+                _ => Link::new(config.rate, config.catch_up, now),
+            },
+            device,
             segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(config.window, now, classes, out),
@@ -384,6 +414,9 @@ impl SoftwareNic {
             uplink_writes: c.uplink_writes.get(),
             uplink_failed,
             uplink_waits: c.uplink_waits.get().packets.get(),
+            overdrawn: c.overdrawn.get().packets.get(),
+            ahead_max: Nanos(c.ahead_max.get()),
+            observed_rate: Some(BitsPerSec(c.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
             rx: c.rx.get(),

@@ -4,7 +4,7 @@ use crate::counters::Count;
 use crate::port::PortDrops;
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
-use weft_units::{Nanos, Packets};
+use weft_units::{BitsPerSec, Nanos, Packets};
 
 /// The totals of a class, stage by stage.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +50,12 @@ pub struct Totals {
     pub uplink_failed: Count,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: u64,
+    /// Turns of urgent classes on an overdraft of the link's clock.
+    pub overdrawn: u64,
+    /// The furthest that the link's clock was ahead of the wall clock when such a turn began.
+    pub ahead_max: Nanos,
+    /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
+    pub observed_rate: Option<BitsPerSec>,
     /// Packets that the uplink device counts as arrived.
     pub uplink_arrived: Count,
     /// Packets dropped by the uplink device.

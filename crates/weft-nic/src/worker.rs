@@ -26,15 +26,21 @@
 //! (`wakeups_lost`), stalled worker (`link_lost`). A failed fetch ends the worker with its error. A posted bit without
 //! a ring needs no counter: the program posts only rings of the plan.
 
+mod device;
 mod engine;
 mod out_of_step;
 mod pace;
+mod pressure;
 mod queues;
+mod sleep;
 mod uplink;
+mod urgency;
 mod waiting;
 
+pub(crate) use device::Device;
 pub(crate) use engine::{Decision, Engine};
 pub(crate) use queues::QueueEngine;
+pub(crate) use urgency::Urgency;
 
 use crate::counters::Counters;
 use crate::departures::Recorder;
@@ -45,9 +51,8 @@ use crate::ring::{Fetch, Fetched, Ring};
 use crate::ring_accounting::Arrival;
 use crate::sampler::Sampler;
 use crate::sync::Ordering;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::ethernet;
@@ -66,8 +71,6 @@ const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// The shortest sleep while the link is busy. The worker then sends all packets that are due, since a wake-up per frame
 /// costs more processor time than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
 pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
-/// The longest wait that is spent spinning, since a timer would be later.
-const SPIN: Nanos = Nanos::from_micros(3);
 
 /// The unit in which the worker cuts super-packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +98,8 @@ pub(crate) struct WorkerParts {
     pub(crate) ring_of_flow: Vec<RingId>,
     pub(crate) uplink: Arc<OwnedFd>,
     pub(crate) link: Link,
+    /// The uplink's device; `None` for an emulated link.
+    pub(crate) device: Option<Device>,
     pub(crate) segments_per_turn: SegmentsPerTurn,
     pub(crate) counters: Arc<Counters>,
     pub(crate) sampler: Sampler,
@@ -219,14 +224,17 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {
                 wall = clock::now();
-                if let Some(until) = self.parts.link.busy_until(wall) {
+                if let Some(until) = self.parts.link.busy_until(wall)
+                    && !self.may_overdraw(until - wall)
+                {
                     return Ok(Served::Wait(until));
                 }
             }
-            match self.serve()? {
+            match self.serve(wall)? {
                 Served::Progress => {}
                 Served::Blocked(room) => return Ok(Served::Blocked(room)),
                 Served::Wait(until) => {
+                    self.has_paused();
                     // The link's clock advances to the release time, not to the time it was noticed: a late timer costs
                     // no rate.
                     self.parts.link.idle_until(until.min(wall));
@@ -235,12 +243,36 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                     }
                 }
                 Served::Idle => {
+                    self.has_paused();
                     self.parts.link.idle_until(wall);
                     return Ok(Served::Idle);
                 }
             }
         }
         Ok(Served::Progress)
+    }
+
+    /// Whether the next turn belongs to an urgent class and may begin although the link's clock is `ahead`.
+    fn may_overdraw(&mut self, ahead: Nanos) -> bool {
+        let Some(device) = self.parts.device.as_mut() else { return false };
+        if !device.may_overdraw(ahead) {
+            return false;
+        }
+        let lane = self.engine.upcoming_lane(self.parts.link.now());
+        device.urgent_waits = lane.is_some_and(|lane| device.urgency.is_urgent_lane(lane));
+        if device.urgent_waits {
+            self.parts.counters.overdrawn.add(1, 0);
+            let most = &self.parts.counters.ahead_max;
+            most.set(most.get().max(ahead.get()));
+        }
+        device.urgent_waits
+    }
+
+    /// Records that there is nothing to send now, so that the uplink may run dry.
+    fn has_paused(&mut self) {
+        if let Some(device) = self.parts.device.as_mut() {
+            device.pressure.paused();
+        }
     }
 
     /// Activates the posted rings in the engine.
@@ -252,15 +284,15 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 bits &= bits - 1;
                 match self.parts.rings.get(number) {
                     Some(ring) if ring.late => self.next_late = Instant::ZERO,
-                    Some(ring) if self.engine.activate(ring.flow) => self.ready_from_now(number),
+                    Some(ring) if self.engine.activate(ring.flow) => self.became_ready(number),
                     _ => {}
                 }
             }
         }
     }
 
-    /// Executes one scheduling decision.
-    fn serve(&mut self) -> Result<Served, Errno> {
+    /// Executes one scheduling decision at `wall`.
+    fn serve(&mut self, wall: Instant) -> Result<Served, Errno> {
         let now = self.parts.link.now();
         let (flow, turn) = match self.engine.next(now) {
             Decision::Turn(flow, turn) => (flow, turn),
@@ -269,7 +301,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         };
         self.parts.counters.turns.add(1, 0);
         let number = self.parts.ring_of_flow[flow.index()].index();
-        let sent = match self.serve_ring(number)? {
+        let sent = match self.serve_ring(number, wall)? {
             Ok(sent) => sent,
             // The turn is not finished: the engine charges nothing and may choose another flow when there is room.
             Err(room) => return Ok(Served::Blocked(room)),
@@ -280,6 +312,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let backlogged = !ring.late && (ring.fetched.is_some() || posted || behind_stray);
         let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
         self.engine.finish(turn, sent, share, backlogged, now);
+        if let Some(device) = self.parts.device.as_mut() {
+            device.pressure.wrote(sent);
+            device.urgency.charge(number, sent, wall);
+        }
         Ok(Served::Progress)
     }
 
@@ -288,9 +324,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 
     /// Sends the next chunk of ring `number`. Returns its bytes on the wire.
-    fn serve_ring(&mut self, number: usize) -> Result<Result<Bytes, Room>, Errno> {
+    fn serve_ring(&mut self, number: usize, wall: Instant) -> Result<Result<Bytes, Room>, Errno> {
         if self.parts.rings[number].fetched.is_some() {
-            return Ok(self.send_chunk(number));
+            return Ok(self.send_chunk(number, wall));
         }
         self.engine.fetch_begins(self.parts.rings[number].flow, false);
         let found = self.parts.rings[number].fetch();
@@ -298,7 +334,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let (sent, failed) = match found {
             Fetch::Packet(packet) => {
                 self.accept(number, packet);
-                (self.send_chunk(number), None)
+                (self.send_chunk(number, wall), None)
             }
             Fetch::Empty => (Ok(Bytes::ZERO), None),
             Fetch::Failed(error) => (Ok(Bytes::ZERO), Some(error)),
@@ -374,6 +410,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.records.consume();
         found |= self.sweep();
         self.note_passed(wall);
+        self.settle_device(wall);
         let counters = &self.parts.counters;
         let cpu = thread_cpu();
         self.pace.close(wall, Nanos(cpu));
@@ -383,56 +420,6 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         counters.flows.set(self.flows.borrow().known());
         self.close_windows(self.parts.link.now());
         found
-    }
-
-    /// Sleeps until there is work.
-    fn sleep_until_work(&mut self, wait: Served) {
-        if matches!(wait, Served::Progress) {
-            return;
-        }
-        let now = clock::now();
-        self.sleep(wait, now);
-        self.pace.slept(clock::now().saturating_since(now));
-    }
-
-    fn sleep(&mut self, wait: Served, now: Instant) {
-        let (until, for_doorbells) = match wait {
-            Served::Progress => return,
-            Served::Blocked(room) => return self.wait_for_room(room, now),
-            // While the link is busy a doorbell changes nothing, so no wake-up is requested.
-            Served::Wait(until) => (until, self.parts.link.busy_until(now).is_none()),
-            Served::Idle => (now + SLEEP_MAX, true),
-        };
-        let mut until = until.min(now + SLEEP_MAX);
-        if !self.late.is_empty() {
-            until = until.min(self.next_late.max(now));
-        }
-        if until <= now + SPIN {
-            return;
-        }
-        let span = until - now;
-        let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
-        if !self.late.is_empty() {
-            let longest = &self.parts.counters.late_sleep_max;
-            longest.set(longest.get().max(span.get()));
-        }
-        if !for_doorbells {
-            let span = span.max(MODERATION);
-            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: span.get() as i64 };
-            let _ = poll(&mut [], Some(&timeout));
-            return;
-        }
-        if !protocol::prepare_sleep(&self.shared.ready, &self.shared.sleeping) {
-            return;
-        }
-        self.parts.counters.sleeps.add(1, 0);
-        let wake: BorrowedFd<'_> = self.records.wake_fd();
-        let woken = poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout));
-        if woken == Ok(0) && self.wakeup_was_lost() {
-            self.parts.counters.wakeups_lost.add(1, 0);
-        }
-        protocol::awake(&self.shared.sleeping);
-        self.records.consume();
     }
 
     /// Counts the packet in progress of ring `number` as held.

@@ -9,7 +9,7 @@
 //! packets += n        (locked add)          ready.swap(0)     (exchange)
 //! if ready & bit: done                      packets.load()
 //! ready |= bit        (locked or)           ... before sleeping:
-//! if sleeping, and sleeping.swap(0) was 1:  sleeping = 1      (exchange: a full barrier)
+//! if sleeping, and sleeping.swap(0) was:    sleeping = 1 or 2 (exchange: a full barrier)
 //!     wake                                  if ready != 0: sleeping = 0, continue
 //!                                           sleep
 //! ```
@@ -22,6 +22,8 @@
 //! * No doorbell is lost: the count is added before the bit is read, and the bit is cleared before the count is read.
 //!   Either the NIC's load sees the packet, or the posting side sees the bit cleared and sets it again.
 //! * No wake-up is lost: the flag is set before the bits are read, and the bit is set before the flag is read.
+//! * While the link is busy, `sleeping` is 2: only a ring whose bit is set in `urgent` wakes the NIC, and the NIC checks
+//!   only these bits before it sleeps. The NIC alone writes `urgent`, and never during a sleep.
 //! * No wake-up is sent to a NIC that is awake: only a NIC about to sleep sets the flag, and only one posting side
 //!   clears it.
 //!
@@ -31,9 +33,25 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Posts `count` packets to the ring with the count `packets` and the bit `bit` of `ready`. Returns true when the
-/// caller must wake the NIC.
+/// The values of `sleeping`: `WEFT_SLEEPS_*` in bpf/doorbell.h.
+const AWAKE: u32 = 0;
+const FOR_ANY: u32 = 1;
+const FOR_URGENT: u32 = 2;
+
+/// Posts `count` packets to the ring with the count `packets` and the bit `bit` of `ready`, a ring that is not urgent.
+/// Returns true when the caller must wake the NIC.
 pub fn ring(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
+    ring_word(packets, count, (ready, 0), bit, sleeping)
+}
+
+/// Posts as [`ring`], with the word of the urgent rings.
+pub fn ring_word(
+    packets: &AtomicU64,
+    count: u64,
+    (ready, urgent): (&AtomicU64, u64),
+    bit: u32,
+    sleeping: &AtomicU32,
+) -> bool {
     packets.fetch_add(count, Ordering::SeqCst);
     // A locked add is a full barrier on the machine; the language requires an explicit fence.
     fence(Ordering::SeqCst);
@@ -42,7 +60,11 @@ pub fn ring(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleepi
     }
     ready.fetch_or(1 << bit, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1
+    match sleeping.load(Ordering::Relaxed) {
+        AWAKE => false,
+        FOR_URGENT if urgent & (1 << bit) == 0 => false,
+        _ => sleeping.swap(AWAKE, Ordering::SeqCst) != AWAKE,
+    }
 }
 
 /// Takes places for `packets` packets, all or none, as `take_places` in `bpf/admit.h`. `let_in` counts all packets ever
@@ -83,12 +105,26 @@ pub fn take(ready: &AtomicU64) -> u64 {
     bits
 }
 
-/// Announces sleep. Returns false when a doorbell was posted in between; the NIC must not sleep then.
+/// Announces sleep until any doorbell. Returns false when one was posted in between; the NIC must not sleep then.
 pub fn prepare_sleep(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
-    sleeping.swap(1, Ordering::SeqCst);
+    announce_sleep(FOR_ANY, ready.iter().map(|word| (word, u64::MAX)), sleeping)
+}
+
+/// Announces sleep until a doorbell of the rings in `urgent`, as [`prepare_sleep`]. The doorbells of other rings set
+/// their bits without a wake-up.
+pub fn prepare_urgent_sleep(ready: &[AtomicU64], urgent: &[u64], sleeping: &AtomicU32) -> bool {
+    announce_sleep(FOR_URGENT, ready.iter().zip(urgent.iter().copied()), sleeping)
+}
+
+fn announce_sleep<'a>(
+    kind: u32,
+    mut words: impl Iterator<Item = (&'a AtomicU64, u64)>,
+    sleeping: &AtomicU32,
+) -> bool {
+    sleeping.swap(kind, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    if ready.iter().any(|word| word.load(Ordering::SeqCst) != 0) {
-        sleeping.swap(0, Ordering::SeqCst);
+    if words.any(|(word, wakes)| word.load(Ordering::SeqCst) & wakes != 0) {
+        sleeping.swap(AWAKE, Ordering::SeqCst);
         return false;
     }
     true
@@ -96,5 +132,5 @@ pub fn prepare_sleep(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
 
 /// Ends sleep, whichever side woke the NIC.
 pub fn awake(sleeping: &AtomicU32) {
-    sleeping.swap(0, Ordering::SeqCst);
+    sleeping.swap(AWAKE, Ordering::SeqCst);
 }

@@ -2,6 +2,7 @@
 
 use super::{PortError, disable_ipv6};
 use crate::counters::Count;
+use crate::link::WHOLE;
 use std::os::fd::{AsFd, OwnedFd};
 use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode, MacvtapOptions};
@@ -106,6 +107,16 @@ impl Uplink {
     /// When the device no longer exists.
     pub fn mtu(&self) -> Result<u32, PortError> {
         Ok(self.device.0.show()?.mtu)
+    }
+
+    /// The longest segment that the device takes whole, in bytes; the kernel cuts longer ones before it.
+    ///
+    /// # Errors
+    /// When the device no longer exists.
+    pub(crate) fn longest_segment(&self) -> Result<Bytes, PortError> {
+        let device = self.device.0.show()?;
+        let size = device.gso_ipv4_max_size.map_or(device.gso_max_size, |v4| v4.min(device.gso_max_size));
+        Ok(Bytes(if size == 0 { WHOLE } else { size.into() }))
     }
 
     /// Sets the MTU, if it differs.

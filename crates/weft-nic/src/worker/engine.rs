@@ -4,7 +4,7 @@ use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
-use weft_units::{Bytes, FlowId, FlowKey, Instant, TxQueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, TxQueueId};
 
 /// The decision of an engine.
 pub(crate) enum Decision<T> {
@@ -26,6 +26,10 @@ pub(crate) trait Engine {
     fn next(&mut self, now: Instant) -> Decision<Self::Turn>;
     /// Ends a turn that sent `sent` bytes and is charged `share` bytes in the share of its class.
     fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant);
+    /// The lane whose turn is next at `now`, without beginning it; `None` for a scheduler without lanes.
+    fn upcoming_lane(&mut self, _now: Instant) -> Option<LaneId> {
+        None
+    }
     /// The hardware queue of a ring.
     fn queue_of(&self, flow: FlowId) -> TxQueueId;
     /// The segments per turn of this packet, or `None` for the NIC's configured value.
@@ -66,6 +70,10 @@ impl Engine for PolicyTree {
     fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant) {
         // The turn is the outstanding one: `next` has just returned it.
         let _ = self.finish_charging(turn, sent, share, backlogged, now);
+    }
+
+    fn upcoming_lane(&mut self, now: Instant) -> Option<LaneId> {
+        Self::upcoming_lane(self, now)
     }
 
     /// A policy has no hardware queues: each ring counts as one.

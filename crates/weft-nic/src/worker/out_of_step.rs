@@ -93,7 +93,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 Fetch::Packet(length) => {
                     self.accept(number, length);
                     self.engine.activate(self.parts.rings[number].flow);
-                    self.ready_from_now(number);
+                    self.became_ready(number);
                     true
                 }
                 // A failing ring fails again when its turn comes.

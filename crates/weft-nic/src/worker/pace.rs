@@ -21,7 +21,11 @@ const GROWTH: u64 = 256;
 /// The measurement of the worker's busy fraction and its time per chunk.
 #[derive(Debug)]
 pub(crate) struct Pace {
+    /// The link's rate; for a link without one, the highest throughput of a window so far.
     rate: BitsPerSec,
+    measured: bool,
+    /// The wire bytes of the window.
+    bytes: Bytes,
     start: Instant,
     /// The processor time of the worker at the start of the window.
     cpu: Nanos,
@@ -34,9 +38,21 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Starts a measurement at `now` for a link of `rate`.
-    pub(crate) fn new(rate: BitsPerSec, now: Instant, cpu: Nanos) -> Self {
-        Self { rate, start: now, cpu, slept: Nanos::ZERO, chunks: 0, busy: 0, per_chunk: Nanos::ZERO }
+    /// Starts a measurement at `now` for a link of `rate`, or without a rate of its own.
+    pub(crate) fn new(rate: Option<BitsPerSec>, now: Instant, cpu: Nanos) -> Self {
+        let measured = rate.is_none();
+        let rate = rate.unwrap_or(BitsPerSec::ZERO);
+        Self {
+            rate,
+            measured,
+            bytes: Bytes::ZERO,
+            start: now,
+            cpu,
+            slept: Nanos::ZERO,
+            chunks: 0,
+            busy: 0,
+            per_chunk: Nanos::ZERO,
+        }
     }
 
     /// Records a sleep of the worker.
@@ -54,12 +70,17 @@ impl Pace {
             let grown = Nanos(self.per_chunk.get() + self.per_chunk.get().div_ceil(GROWTH));
             self.per_chunk = if self.per_chunk == Nanos::ZERO { mean } else { mean.min(grown) };
         }
+        if self.measured {
+            self.rate = self.rate.max(BitsPerSec::from_bytes_over(self.bytes, Nanos(span)));
+        }
+        self.bytes = Bytes::ZERO;
         (self.start, self.cpu, self.slept, self.chunks) = (now, cpu, Nanos::ZERO, 0);
     }
 
     /// The charge of a chunk of `wire` bytes in the share of its class.
     pub(crate) fn charge(&mut self, wire: Bytes) -> Bytes {
         self.chunks += 1;
+        self.bytes += wire;
         let short = self.busy.saturating_sub(BUSY_FROM);
         if short == 0 {
             return wire;
@@ -89,7 +110,7 @@ mod tests {
         let mut tree = PolicyTree::new(&policy.program).expect("tree");
         let flows = [0, 1].map(|lane| tree.add_flow(LaneId(lane), Weight::ONE).expect("flow"));
         flows.iter().for_each(|flow| _ = tree.activate(*flow));
-        let mut pace = Pace::new(rate, Instant::ZERO, Nanos::ZERO);
+        let mut pace = Pace::new(Some(rate), Instant::ZERO, Nanos::ZERO);
         let (mut now, mut cpu, mut window) = (Instant::ZERO, Nanos::ZERO, Instant::from_millis(20));
         let (mut free, mut served) = (Instant::ZERO, [0; 2]);
         while now < Instant::from_secs(5) {
@@ -133,7 +154,7 @@ mod tests {
 
     #[test]
     fn one_slow_window_is_forgotten_and_a_slower_machine_noticed() {
-        let mut pace = Pace::new(BitsPerSec(8_000_000_000), Instant::ZERO, Nanos::ZERO);
+        let mut pace = Pace::new(Some(BitsPerSec(8_000_000_000)), Instant::ZERO, Nanos::ZERO);
         let (mut now, mut cpu) = (Instant::ZERO, Nanos::ZERO);
         let mut windows = |pace: &mut Pace, count: u64, per_chunk: u64| {
             for _ in 0..count {

@@ -5,8 +5,10 @@ use crate::doorbell::protocol;
 use crate::nic::make_rings;
 use crate::plan::{Mode, RingPlan};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -69,6 +71,7 @@ impl Bench {
             ring_of_flow,
             uplink: Arc::new(uplink),
             link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
+            device: None,
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),

@@ -18,6 +18,8 @@
 //! (`EINVAL`).
 
 use super::out_of_step::publish_done;
+use super::sleep::timespec;
+use super::urgency::RingSet;
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
 use crate::port::SEGMENT_MAX;
 use crate::records::RecordSource;
@@ -26,12 +28,13 @@ use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::IoSlice;
+use std::os::fd::AsFd;
 use weft_host::clock;
 use weft_packet::ethernet::wire_of;
-use weft_packet::segment::Checksum;
+use weft_packet::segment::{Checksum, SuperPacket};
 use weft_packet::tap::frame_bytes;
 use weft_packet::vnet::{GsoType, VnetHeader};
-use weft_units::{Bytes, Instant, Nanos};
+use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
 /// The wait after the kernel had no memory for a chunk, as it sends no notification when there is some.
 const MEMORY_PAUSE: Nanos = Nanos::from_millis(1);
@@ -80,14 +83,14 @@ impl Pieces {
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Sends the next chunk of the packet in ring `number`. Returns its bytes on the wire, or the exhausted resource.
-    pub(super) fn send_chunk(&mut self, number: usize) -> Result<Bytes, Room> {
+    pub(super) fn send_chunk(&mut self, number: usize, wall: Instant) -> Result<Bytes, Room> {
         let Some(fetched) = self.parts.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
         let (total, first) = (fetched.segments(), fetched.next_segment);
         let segments_per_turn = match fetched.packet.segmentation() {
             Some(packet) => self
                 .engine
                 .segments_per_turn(self.parts.rings[number].flow, &packet)
-                .unwrap_or(self.parts.segments_per_turn),
+                .unwrap_or_else(|| self.segments_per_turn(&packet, wall)),
             None => SegmentsPerTurn::Whole,
         };
         let count = match segments_per_turn {
@@ -111,6 +114,13 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.refusals = 0;
         self.account(number, (count, wire, whole), result);
         Ok(wire)
+    }
+
+    /// The segments of `packet` that may leave in a turn at `wall`.
+    fn segments_per_turn(&self, packet: &SuperPacket, wall: Instant) -> SegmentsPerTurn {
+        let ahead = self.parts.link.now().saturating_since(wall);
+        let device = self.parts.device.as_ref();
+        device.map_or(self.parts.segments_per_turn, |device| device.segments_per_turn(packet, wall, ahead))
     }
 
     /// The frames of the packet in ring `number`, if it is longer than the NIC can cut and the kernel cuts it.
@@ -207,14 +217,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     pub(super) fn wait_for_room(&mut self, room: Room, now: Instant) {
         self.parts.counters.uplink_waits.add(1, 0);
         let longest = match room {
-            Room::Queue => SLEEP_MAX,
+            Room::Queue => self.blocked_at(now).unwrap_or(SLEEP_MAX),
             Room::Memory => MEMORY_PAUSE,
         };
         let mut until = now + longest;
         if !self.late.is_empty() {
             until = until.min(self.next_late.max(now));
         }
-        let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: (until - now).get() as i64 };
+        let timeout = timespec(until - now);
         let _ = match room {
             Room::Queue => poll(&mut [PollFd::new(&*self.parts.uplink, PollFlags::OUT)], Some(&timeout)),
             Room::Memory => poll(&mut [], Some(&timeout)),
@@ -222,9 +232,39 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.parts.link.idle_until(clock::now());
     }
 
-    /// Whether a sleep that timed out missed its wake-up: a doorbell was posted during it, and no wake-up follows.
-    pub(super) fn wakeup_was_lost(&self) -> bool {
-        let posted = self.shared.ready.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+    /// Records that the uplink's queue had no room at `now`. Returns the time after which to try again, where it is known.
+    fn blocked_at(&mut self, now: Instant) -> Option<Nanos> {
+        let device = self.parts.device.as_mut()?;
+        let bound = if device.pressure.blocked(now) { device.rate_changed() } else { None };
+        let retry = device.retry_room();
+        self.bound_uplink(bound);
+        retry
+    }
+
+    /// Settles the device's rate and the classes' urgency at `now`.
+    pub(super) fn settle_device(&mut self, now: Instant) {
+        let Some(device) = self.parts.device.as_mut() else { return };
+        let bound = if device.pressure.settle(now) { device.rate_changed() } else { None };
+        device.urgency.settle(now);
+        let observed = device.pressure.observed().map_or(0, BitsPerSec::get);
+        self.parts.counters.observed_bps.set(observed);
+        self.bound_uplink(bound);
+    }
+
+    /// Bounds the queue below the NIC anew.
+    fn bound_uplink(&self, bound: Option<Bytes>) {
+        if let Some(bound) = bound {
+            // Fails only when the device is gone, which the next write notices.
+            let bytes = u32::try_from(bound.get()).unwrap_or(u32::MAX);
+            let _ = weft_host::macvtap::set_send_buffer(self.parts.uplink.as_fd(), bytes);
+        }
+    }
+
+    /// Whether a sleep that timed out missed its wake-up: a doorbell of `rings` was posted during it, and no wake-up
+    /// follows.
+    pub(super) fn wakeup_was_lost(&self, rings: &RingSet) -> bool {
+        let words = self.shared.ready.iter().zip(rings);
+        let posted = words.into_iter().any(|(word, of)| word.load(Ordering::SeqCst) & of != 0);
         if !posted {
             return false;
         }

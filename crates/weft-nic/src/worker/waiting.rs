@@ -7,6 +7,14 @@ use crate::sync::Ordering;
 use weft_units::{Bytes, ClassId, Instant};
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Records that ring `number`, which was idle, has a packet to send.
+    pub(super) fn became_ready(&mut self, number: usize) {
+        self.ready_from_now(number);
+        if let Some(device) = self.parts.device.as_mut() {
+            device.urgent_waits |= device.urgency.is_urgent(number);
+        }
+    }
+
     /// Records that the packet of ring `number` waits from now on.
     pub(super) fn ready_from_now(&mut self, number: usize) {
         self.parts.rings[number].since = self.parts.link.now();

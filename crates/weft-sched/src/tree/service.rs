@@ -128,6 +128,25 @@ impl PolicyTree {
         self.in_service = None;
         self.posted = false;
         self.serial += 1;
+        match self.peek(now) {
+            Some((leaf, id)) => self.begin(leaf, id),
+            None => match self.shaping.peek() {
+                Some(first) => Next::Wait(Instant::from_nanos(first.rank)),
+                None => Next::Idle,
+            },
+        }
+    }
+
+    /// The lane that [`next`](Self::next) would serve at `now`, without beginning its turn: virtual time stays, so a
+    /// class that becomes backlogged before the turn is not placed behind it. For use between turns.
+    #[inline]
+    pub fn upcoming_lane(&mut self, now: Instant) -> Option<LaneId> {
+        self.peek(now).map(|(_, lane)| LaneId(lane))
+    }
+
+    /// The leaf and the lane whose turn it is at `now`. Parks lanes that a limit delays.
+    #[inline]
+    fn peek(&mut self, now: Instant) -> Option<(u32, u32)> {
         self.release_due(now);
         // NO_LEAF is past the end of `leaves`.
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
@@ -135,14 +154,11 @@ impl PolicyTree {
             let lane = &self.lanes[id as usize];
             let release = release_time(lane, &self.limits);
             if release <= now {
-                return self.begin(self.first_leaf, id);
+                return Some((self.first_leaf, id));
             }
             self.park(id, release);
         }
-        match self.shaping.peek() {
-            Some(first) => Next::Wait(Instant::from_nanos(first.rank)),
-            None => Next::Idle,
-        }
+        None
     }
 
     /// Puts the first flow of `lane` into service and advances virtual time at every level.

@@ -32,11 +32,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::{Balance, Conservation, Document};
 use weft_run::session::{Inner, ONE_CLASS, Queues};
-use weft_run::session::{Session, Settings, Status, describe_plan, missing_cgroups, sees_cgroups};
+use weft_run::session::{
+    Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
+};
 use weft_units::{BitsPerSec, Nanos};
 
 /// Interval between readings of the counters.
@@ -99,9 +102,12 @@ pub(crate) struct Args {
     /// The link's rate; without it the policy's `link`. Required with --queues.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
-    /// Segments of a super-packet that are sent per turn: a number, or `whole`. Eight are 12 KB: a delay of a tenth
-    /// of a millisecond at 1 Gb/s for other flows, and an eighth of the system calls.
-    #[arg(long, alias = "grain", default_value = "8", value_parser = values::segments_per_turn, conflicts_with = "queues")]
+    /// The most link time that a super-packet takes in one turn while a class that is below its share also sends; the
+    /// rest waits for its next turn [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = values::span, conflicts_with = "queues")]
+    piece: Option<Nanos>,
+    /// The most segments of a super-packet that are sent per turn: a number, or `whole`.
+    #[arg(long, alias = "grain", default_value = "whole", value_parser = values::segments_per_turn, conflicts_with = "queues")]
     segments_per_turn: SegmentsPerTurn,
     /// Number of the port's descriptor rings.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "queues")]
@@ -272,13 +278,13 @@ fn line(status: &Status) -> String {
 
 impl Args {
     fn settings(&self, policy: &CompiledPolicy) -> anyhow::Result<Settings> {
-        let Some(rate) = policy.link else {
-            return Err(failure::usage(match self.policy {
-                Some(_) => {
-                    "the policy states no link rate: give --rate 900mbps, or begin the policy with `link 900mbps`"
-                }
-                None => "--queues needs the link's rate: give --rate 900mbps",
-            }));
+        if policy.link.is_none() && self.policy.is_none() {
+            return Err(failure::usage("--queues needs the link's rate: give --rate 900mbps"));
+        }
+        let link = match (self.queues, policy.link) {
+            (Some(_), _) => LinkKind::Emulated,
+            (None, Some(_)) => LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: self.piece }),
+            (None, None) => LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece: self.piece }),
         };
         Ok(Settings {
             name: self.name.clone(),
@@ -287,9 +293,9 @@ impl Args {
             uplink_netns: self.uplink_netns.clone(),
             addresses: self.address.clone(),
             mac: self.mac.unwrap_or_else(random_mac),
-            rate,
+            rate: policy.link.unwrap_or(UNKNOWN_RATE),
             queues: self.queues.map(|count| Queues { count, inner: self.inner.unwrap_or(Inner::Fifo) }),
-            link: weft_nic::link::LinkKind::Emulated,
+            link,
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,

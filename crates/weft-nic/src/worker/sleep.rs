@@ -1,0 +1,102 @@
+//! The worker's sleep: until a doorbell, a release time, a free link, or room in the uplink.
+//!
+//! * Nothing may be sent, and the link is free: any doorbell wakes the worker.
+//! * The link is busy: a doorbell changes nothing, except one of an urgent ring of a device, which may overdraw the
+//!   link's clock. Only that wakes the worker. The sleep lasts at least the moderation interval, since a wake-up per
+//!   frame costs more processor time than the frame.
+//! * The uplink has no room: doorbells change nothing, so no wake-up is requested (`wait_for_room`).
+//!
+//! A sleep ends early at the next retry of a late ring. While the link is busy only an urgent late ring shortens the
+//! moderation interval.
+//!
+//! Counters: sleeps for a doorbell (`sleeps`), those that missed their wake-up (`wakeups_lost`), and the longest sleep
+//! beside a late ring (`late_sleep_max`).
+
+use super::urgency::RingSet;
+use super::{Engine, MODERATION, SLEEP_MAX, Served, Worker};
+use crate::doorbell::{RINGS, protocol};
+use crate::records::RecordSource;
+use crate::sync::Ordering;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::BorrowedFd;
+use weft_host::clock;
+use weft_units::{Instant, Nanos};
+
+const ALL_RINGS: RingSet = [u64::MAX; RINGS / 64];
+/// The longest wait that is spent spinning, since a timer would be later.
+const SPIN: Nanos = Nanos::from_micros(3);
+
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Sleeps until there is work.
+    pub(super) fn sleep_until_work(&mut self, wait: Served) {
+        if matches!(wait, Served::Progress) {
+            return;
+        }
+        let now = clock::now();
+        self.sleep(wait, now);
+        self.pace.slept(clock::now().saturating_since(now));
+    }
+
+    fn sleep(&mut self, wait: Served, now: Instant) {
+        let (until, link_is_busy) = match wait {
+            Served::Progress => return,
+            Served::Blocked(room) => return self.wait_for_room(room, now),
+            Served::Wait(until) => (until, self.parts.link.busy_until(now).is_some()),
+            Served::Idle => (now + SLEEP_MAX, false),
+        };
+        let mut until = until.min(now + SLEEP_MAX);
+        if !self.late.is_empty() {
+            until = until.min(self.next_late.max(now));
+        }
+        if until <= now + SPIN {
+            return;
+        }
+        if !self.late.is_empty() {
+            let longest = &self.parts.counters.late_sleep_max;
+            longest.set(longest.get().max((until - now).get()));
+        }
+        if link_is_busy {
+            return self.sleep_while_busy(until, now);
+        }
+        if protocol::prepare_sleep(&self.shared.ready, &self.shared.sleeping) {
+            self.sleep_for_doorbell(until - now, &ALL_RINGS);
+        }
+    }
+
+    /// Sleeps until the link is free, and for at least the moderation interval.
+    fn sleep_while_busy(&mut self, until: Instant, now: Instant) {
+        let Some(device) = self.parts.device.as_mut() else {
+            let _ = poll(&mut [], Some(&timespec((until - now).max(MODERATION))));
+            return;
+        };
+        device.urgency.settle(now);
+        let late = self.late.iter().any(|ring| device.urgency.is_urgent(*ring));
+        let span = if late { until - now } else { (until - now).max(device.moderation(now)) };
+        let urgent = *device.urgency.rings();
+        for (word, bits) in self.shared.urgent.iter().zip(urgent) {
+            if word.load(Ordering::Relaxed) != bits {
+                word.store(bits, Ordering::SeqCst);
+            }
+        }
+        if protocol::prepare_urgent_sleep(&self.shared.ready, &urgent, &self.shared.sleeping) {
+            self.sleep_for_doorbell(span, &urgent);
+        }
+    }
+
+    /// Sleeps for `span` or until a doorbell of `rings`, for which the worker has asked to be woken.
+    fn sleep_for_doorbell(&mut self, span: Nanos, rings: &RingSet) {
+        self.parts.counters.sleeps.add(1, 0);
+        let wake: BorrowedFd<'_> = self.records.wake_fd();
+        let woken = poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timespec(span)));
+        if woken == Ok(0) && self.wakeup_was_lost(rings) {
+            self.parts.counters.wakeups_lost.add(1, 0);
+        }
+        protocol::awake(&self.shared.sleeping);
+        self.records.consume();
+    }
+}
+
+pub(super) fn timespec(span: Nanos) -> rustix::time::Timespec {
+    let (secs, nanos) = (span.get() / 1_000_000_000, span.get() % 1_000_000_000);
+    rustix::time::Timespec { tv_sec: secs as i64, tv_nsec: nanos as i64 }
+}
