@@ -22,12 +22,12 @@
 //! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A worker
 //! that ended early is reported by [`SoftwareNic::is_running`], and its error by [`SoftwareNic::stop`].
 
+mod device;
 mod plan;
 mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::infrastructure_rate;
 use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError};
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
@@ -36,9 +36,10 @@ use crate::readings::{LastReadings, Readings};
 use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::{AtomicU64, Ordering};
-pub use crate::totals::{ClassTotals, Totals};
-use crate::worker::{Device, SegmentsPerTurn, Urgency, WorkerParts};
+pub use crate::totals::{ClassTotals, Lag, Totals};
+use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
 use core::ops::Deref;
+use device::device;
 pub use plan::NicPlan;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -50,11 +51,9 @@ use threads::{start_rx, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
-use weft_sched::{LimitSpec, PolicyTree, Program, QueueScheduler};
+use weft_sched::{PolicyTree, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{
-    BitsPerSec, Bytes, ClassId, FlowId, LaneId, LimitId, Nanos, Packets, RingId, TxQueueId, Weight,
-};
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, RingId, TxQueueId, Weight};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -193,27 +192,6 @@ fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Rin
     Ok((Scheduler::Policy(tree), rings, ring_of_flow))
 }
 
-/// The uplink as a device, unless the link is emulated. `most`: the longest chunk that it takes whole.
-fn device(config: &NicConfig, plan: &RingPlan, most: Bytes) -> Option<Device> {
-    let LinkKind::Device(link) = config.link else { return None };
-    // Hardware queues have no classes, so none is urgent.
-    let rate = (link.rate == LinkRate::Given && plan.queues.is_none()).then_some(config.rate);
-    let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
-    Some(Device::new(link, config.rate, most, Urgency::new(limited(plan, config.rate), &lanes, rate)))
-}
-
-/// The program with the limit that the egress program sets to infrastructure. Without it, the first lane of the
-/// priority would be guaranteed the whole link, and the policy's classes nothing.
-fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
-    let mut program = plan.program.clone();
-    if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
-        lane.limits.push(LimitId::from_index(program.limits.len()));
-        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), infrastructure_rate(rate));
-        program.limits.push(LimitSpec { name, rate, burst: Bytes::ZERO });
-    }
-    program
-}
-
 /// The page of the queues, which the doorbells keep mapped.
 struct SharedQueues(Arc<Doorbells>);
 
@@ -257,14 +235,15 @@ impl SoftwareNic {
         if let Mode::Multiqueue { queues, .. } = config.mode {
             doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
+        let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
+        let device = device(&config, &plan, chunk.min(uplink.longest_segment()?));
         let classes = plan.classes();
-        let counters = Arc::new(Counters::new(classes));
+        let leaves = if device.is_some() { plan.program.leaves.len() } else { 0 };
+        let counters = Arc::new(Counters::new(classes, leaves));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
-        let device = device(&config, &plan, chunk.min(uplink.longest_segment()?));
         uplink.bound_queue(match config.link {
             LinkKind::Emulated => queue_below(config.rate, chunk),
             LinkKind::Device(link) => Device::first_bound(link, config.rate, chunk),
@@ -414,6 +393,7 @@ impl SoftwareNic {
             uplink_writes: c.uplink_writes.get(),
             uplink_failed,
             uplink_waits: c.uplink_waits.get().packets.get(),
+            lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
             observed_rate: Some(BitsPerSec(c.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO),
@@ -444,6 +424,17 @@ impl SoftwareNic {
                 max: Nanos(c.weights_age_max.get()),
             },
         })
+    }
+
+    /// The largest lags, by leaf that has a due.
+    fn lags(&self) -> Vec<Lag> {
+        let leaves = self.plan.program.leaves.iter().zip(&self.counters.lags);
+        let lag = |(leaf, gauge): (&weft_sched::LeafSpec, &crate::counters::LagGauge)| {
+            let bound = gauge.bound.get();
+            let (bytes, span) = (Bytes(gauge.bytes.get()), Nanos(gauge.nanos.get()));
+            (bound > 0).then(|| Lag { leaf: leaf.name.clone(), bytes, span, bound: Bytes(bound) })
+        };
+        leaves.filter_map(lag).collect()
     }
 
     /// Takes the port down, sends the packets that have entered for at most `grace`, and stops the threads. The packets

@@ -4,7 +4,7 @@ use crate::counters::Count;
 use crate::port::PortDrops;
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
-use weft_units::{BitsPerSec, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 /// The totals of a class, stage by stage.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,19 @@ pub struct ClassTotals {
     pub moving: Count,
 }
 
+/// The largest lag of a leaf of the policy behind the fluid schedule of the backlogged leaves.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lag {
+    /// The leaf's name in the policy.
+    pub leaf: String,
+    /// The part of its due that it did not have, on the wire.
+    pub bytes: Bytes,
+    /// The time of these bytes at the rate of the bottleneck; zero without a known rate.
+    pub span: Nanos,
+    /// The largest lag that the engine's order may cause with the chunks that were sent.
+    pub bound: Bytes,
+}
+
 /// The totals of a NIC at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
@@ -50,6 +63,8 @@ pub struct Totals {
     pub uplink_failed: Count,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: u64,
+    /// The largest lags, by leaf without a rate limit; empty for an emulated link.
+    pub lags: Vec<Lag>,
     /// Turns of urgent classes on an overdraft of the link's clock.
     pub overdrawn: u64,
     /// The furthest that the link's clock was ahead of the wall clock when such a turn began.

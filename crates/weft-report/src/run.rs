@@ -21,8 +21,40 @@ pub struct RunReport {
     /// Packets dropped, by reason.
     #[serde(default)]
     pub dropped: RunDrops,
+    /// The largest lag of each leaf of the policy without a rate limit behind the fluid schedule.
+    #[serde(default)]
+    pub lags: Vec<RunLag>,
+    /// The uplink's device.
+    #[serde(default)]
+    pub uplink: RunUplink,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
+}
+
+/// The largest lag of a class, or of classes that share a queue, behind the fluid schedule of the backlogged ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunLag {
+    /// The name of the class or of the leaf of the policy.
+    pub class: String,
+    /// The part of its due that it did not have at that time, in bytes on the wire.
+    pub lag_bytes: u64,
+    /// The time of these bytes at the rate of the bottleneck; null without a known rate.
+    pub lag_s: Option<f64>,
+    /// The largest lag that the schedule may cause with the chunks that were sent, in bytes on the wire.
+    pub bound_bytes: u64,
+}
+
+/// The treatment of the uplink's device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunUplink {
+    /// The rate that the device last showed by its back-pressure; null if it was not the bottleneck at the end.
+    pub observed_bps: Option<f64>,
+    /// Waits for room in the device.
+    pub waits: u64,
+    /// Turns of urgent classes that began although the link's clock was ahead.
+    pub overdrawn_turns: u64,
+    /// The furthest that the link's clock was ahead when such a turn began.
+    pub ahead_max_s: f64,
 }
 
 /// Packets dropped during the run, by reason.
@@ -117,8 +149,27 @@ impl Document for RunReport {
                     .into(),
             ]);
         }
-        vec![table, self.conservation.table("Conservation")]
+        let lags = (!self.lags.is_empty()).then(|| lag_table(&self.lags));
+        [table].into_iter().chain(lags).chain([self.conservation.table("Conservation")]).collect()
     }
+}
+
+fn lag_table(lags: &[RunLag]) -> Table {
+    let mut table = Table::new("Largest lag behind the fluid schedule").columns([
+        Column::left("class"),
+        Column::right("lag"),
+        Column::right("time"),
+        Column::right("bound"),
+    ]);
+    for lag in lags {
+        table.row([
+            Cell::plain(&lag.class),
+            human::bytes(lag.lag_bytes as f64).into(),
+            lag.lag_s.map_or_else(|| "no rate known".to_owned(), human::time).into(),
+            human::bytes(lag.bound_bytes as f64).into(),
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]

@@ -29,10 +29,10 @@ mod report;
 use core::net::IpAddr;
 use std::time::{Duration, Instant};
 use weft_host::cgroup::CgroupError;
-use weft_host::link::{self, LinkError, Mac, Numbered};
+use weft_host::link::{self, Link, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::{OsError, RunId, sysctl};
-use weft_nic::link::LinkKind;
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
@@ -142,6 +142,15 @@ pub enum SessionError {
         /// The interfaces that exist.
         there: String,
     },
+    /// The uplink's device gives no back-pressure, and no rate is given.
+    #[error(
+        "{name} is a TAP, which takes packets without saying when it has sent them, so its rate cannot be observed: give \
+         the rate with --rate 900mbps, or begin the policy with `link 900mbps`"
+    )]
+    NoBackPressure {
+        /// The interface.
+        name: String,
+    },
     /// The name of the port is in use.
     #[error("an interface {name} exists already in {place}; choose another name with --name")]
     NameTaken {
@@ -184,11 +193,24 @@ impl Settings {
             let (name, place) = (self.uplink.clone(), place(self.uplink_netns.as_deref()));
             return Err(SessionError::NoUplink { name, place, there });
         }
+        self.check_back_pressure(&links)?;
         if link::exists(&namespace(self.port_netns.as_deref())?, &self.name)? {
             let (name, place) = (self.name.clone(), place(self.port_netns.as_deref()));
             return Err(SessionError::NameTaken { name, place });
         }
         Ok(())
+    }
+
+    /// Checks that the uplink's device keeps packets charged until it has sent them, where the link has no rate of its
+    /// own. A TAP releases them when it takes them (`skb_orphan` in `tun_net_xmit`, drivers/net/tun.c), and drops what its
+    /// reader does not take.
+    fn check_back_pressure(&self, links: &[Link]) -> Result<(), SessionError> {
+        let observed = matches!(self.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
+        let is_tap = |link: &&Link| link.name == self.uplink && link.kind.as_deref() == Some("tun");
+        match links.iter().find(is_tap) {
+            Some(_) if observed => Err(SessionError::NoBackPressure { name: self.uplink.clone() }),
+            _ => Ok(()),
+        }
     }
 
     fn config(
@@ -262,6 +284,8 @@ pub struct Status {
     pub received: u64,
     /// Packets dropped, by reason.
     pub dropped: RunDrops,
+    /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
+    pub observed_rate: Option<BitsPerSec>,
     /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
     /// carries.
     pub worker_bound: bool,
@@ -402,6 +426,7 @@ impl Session {
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
             received: totals.rx.packets.get(),
             dropped: report::dropped(&totals),
+            observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             failed: totals.unread + self.not_followed,
         })

@@ -11,6 +11,7 @@
 //! It does not allocate once all flows are added.
 #![forbid(unsafe_code)]
 
+pub mod fluid;
 pub mod guarantee;
 pub mod packets;
 pub mod program;

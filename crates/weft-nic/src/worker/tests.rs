@@ -63,7 +63,7 @@ impl Bench {
         })
         .expect("rings");
         let (uplink, wire) = pair();
-        let counters = Arc::new(Counters::new(plan.classes()));
+        let counters = Arc::new(Counters::new(plan.classes(), 0));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {

@@ -2,6 +2,7 @@
 
 use super::{Inner, RING_PACKETS, Settings, place};
 use core::fmt::Write;
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate, PIECE};
 use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
 use weft_nic::worker::SegmentsPerTurn;
@@ -104,10 +105,27 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         settings.uplink,
         place(settings.uplink_netns.as_deref())
     ));
-    let segments_per_turn = match settings.segments_per_turn() {
-        SegmentsPerTurn::Whole => "super-packets left whole".to_owned(),
+    lines.push(format!("two threads: transmit {}; receive", pace(settings)));
+    lines
+}
+
+/// The rate, and the longest chunk.
+fn pace(settings: &Settings) -> String {
+    let longest = match settings.segments_per_turn() {
+        SegmentsPerTurn::Whole => "super-packets whole".to_owned(),
         SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
     };
-    lines.push(format!("two threads: transmit at {}, {segments_per_turn}; receive", settings.rate));
-    lines
+    match settings.link {
+        LinkKind::Emulated => format!("at {}, {longest}", settings.rate),
+        LinkKind::Device(DeviceLink { rate, piece }) => {
+            let rate = match rate {
+                LinkRate::Given => format!("at {}", settings.rate),
+                LinkRate::Observed => format!("as fast as {} takes packets", settings.uplink),
+            };
+            let piece = piece.unwrap_or(PIECE);
+            format!(
+                "{rate}, {longest}, or in chunks of {piece} of link time while a class below its share sends"
+            )
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! The totals of a run as a report document.
 
 use std::time::Duration;
-use weft_nic::nic::Totals;
+use weft_nic::nic::{Lag, Totals};
 use weft_report::record::Document;
-use weft_report::run::{RunClass, RunDrops, RunReport};
+use weft_report::run::{RunClass, RunDrops, RunLag, RunReport, RunUplink};
+use weft_units::{Bytes, Nanos};
 
 use crate::accounting::{QdiscDrops, conservation};
 use crate::host_facts;
@@ -33,7 +34,23 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
         duration_s: duration.as_secs_f64(),
         classes: classes.collect(),
         dropped: dropped(totals),
+        lags: totals.lags.iter().map(lag).collect(),
+        uplink: RunUplink {
+            observed_bps: totals.observed_rate.map(|rate| rate.get() as f64),
+            waits: totals.uplink_waits,
+            overdrawn_turns: totals.overdrawn,
+            ahead_max_s: totals.ahead_max.as_secs_f64(),
+        },
         conservation,
+    }
+}
+
+fn lag(lag: &Lag) -> RunLag {
+    RunLag {
+        class: lag.leaf.clone(),
+        lag_bytes: lag.bytes.get(),
+        lag_s: (lag.span > Nanos::ZERO || lag.bytes == Bytes::ZERO).then(|| lag.span.as_secs_f64()),
+        bound_bytes: lag.bound.get(),
     }
 }
 

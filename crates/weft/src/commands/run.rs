@@ -61,13 +61,15 @@ const GRACE: Nanos = Nanos::from_secs(2);
 #[command(after_help = "\
 Examples:
   weft run my.weft --uplink eth0 --dry-run
+  weft run my.weft --uplink eth0 --address 192.0.2.10/24
   weft run my.weft --uplink eth0 --address 192.0.2.10/24 --rate 900mbps
   weft run my.weft --uplink eth0 --netns web --name eth1 --duration 60 --json counters.json
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
-Give the rate of the real link, or a little less. Where the link is slower, packets wait until it has room,
-and the policy still decides their order. The port follows its uplink's MTU and carrier. As with any
+Without a rate, packets wait until the uplink has room, and the policy decides their order. With the rate of the
+real link, or a little less, they wait here only. An uplink that drops what it cannot send (a TAP) needs a rate.
+The port follows its uplink's MTU and carrier. As with any
 macvlan, the host itself reaches the port only through the network.
 
 The exit code is 1 when packets or bytes are not accounted for at the end.")]
@@ -99,11 +101,12 @@ pub(crate) struct Args {
     /// The port's hardware address [default: a random one]
     #[arg(long)]
     mac: Option<Mac>,
-    /// The link's rate; without it the policy's `link`. Required with --queues.
+    /// The link's rate; without it the policy's `link`. Without both, packets leave as fast as the uplink takes them.
+    /// Required with --queues.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
-    /// The most link time that a super-packet takes in one turn while a class that is below its share also sends; the
-    /// rest waits for its next turn [default: 1ms]
+    /// The most link time that a super-packet takes in one turn; the rest waits for the next [default: the least
+    /// `latency` of the policy's classes, or 1ms while a class that is below its share also sends]
     #[arg(long, value_name = "TIME", value_parser = values::span, conflicts_with = "queues")]
     piece: Option<Nanos>,
     /// The most segments of a super-packet that are sent per turn: a number, or `whole`.
@@ -229,7 +232,11 @@ fn watch(
     stop: &Stop,
     quiet: bool,
 ) -> anyhow::Result<()> {
-    let title = format!("weft run · {} by {} at {}", settings.name, settings.uplink, settings.rate);
+    let rate = match settings.link {
+        LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }) => "its own rate".to_owned(),
+        _ => settings.rate.to_string(),
+    };
+    let title = format!("weft run · {} by {} at {rate}", settings.name, settings.uplink);
     let live = !args.plain && !quiet && terminal::possible();
     let screen = match live {
         true => Some(Screen::open(RunView { title, status: Status::default() }, stop)?),
@@ -267,6 +274,9 @@ fn line(status: &Status) -> String {
     let standing = status.classes.iter().map(|c| c.standing).sum::<weft_units::Bytes>();
     let (dropped, received) = (status.dropped, status.received);
     line.push_str(&format!(", {standing} in the NIC, {dropped}, {received} received"));
+    if let Some(rate) = status.observed_rate {
+        line.push_str(&format!(", the uplink carries {rate}"));
+    }
     if status.worker_bound {
         line.push_str(", limited by the worker and not the link");
     }
@@ -281,10 +291,11 @@ impl Args {
         if policy.link.is_none() && self.policy.is_none() {
             return Err(failure::usage("--queues needs the link's rate: give --rate 900mbps"));
         }
+        let piece = self.piece.or_else(|| policy.least_latency());
         let link = match (self.queues, policy.link) {
             (Some(_), _) => LinkKind::Emulated,
-            (None, Some(_)) => LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: self.piece }),
-            (None, None) => LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece: self.piece }),
+            (None, Some(_)) => LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece }),
+            (None, None) => LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece }),
         };
         Ok(Settings {
             name: self.name.clone(),
