@@ -142,7 +142,7 @@ impl Device {
     pub(super) fn rate_changed(&mut self) -> Option<Bytes> {
         self.urgency.set_rate(self.known_rate().unwrap_or(BitsPerSec::ZERO));
         let bound = match self.pressure.observed() {
-            Some(_) => Bytes(2 * self.pressure.piece(self.most).get()),
+            Some(_) => self.pressure.bound(self.most),
             None => Self::first_bound(self.link, self.rate, self.most),
         };
         (core::mem::replace(&mut self.bound, bound) != bound).then_some(bound)
