@@ -1,27 +1,30 @@
 //! The lag of each leaf behind the fluid schedule of its program (generalised processor sharing).
 //!
 //! The fluid schedule serves all backlogged leaves at the same time, each at its share. The *due* of a leaf is what the
-//! fluid schedule would have given it since it became backlogged, out of the bytes that were really sent; the *lag* is
-//! its due less its own bytes. A packet scheduler serves one chunk after the other, so a lag of some chunks is
-//! unavoidable; [`FluidLag::bound`] says how many.
+//! fluid schedule has given it, out of the bytes that were really sent; the *lag* is its due less its own bytes. A packet
+//! scheduler serves one chunk after the other, so a lag of some chunks is unavoidable; [`FluidLag::bound`] says how many.
 //!
 //! Shares among the backlogged leaves: a weighted fair node divides by the weights of its backlogged children; a strict
 //! priority gives everything to its first backlogged child.
+//!
+//! The fluid schedule has backlogs of its own. A leaf that became idle ahead of its due is still being served there, and
+//! keeps its share until its due has caught up (its *debt* is paid). A leaf that became idle behind its due was empty
+//! there before; what it was given too much goes to the others.
 //!
 //! A leaf with a rate limit may be backlogged and not allowed to send. It has no due. Its bytes are taken from the leaves
 //! with which it competes: those below its nearest ancestor that has another backlogged leaf.
 //!
 //! Steps and costs:
-//! 1. [`FluidLag::sent`] adds the bytes to one sum: O(1), or O(leaves) for a limited leaf.
-//! 2. When a leaf becomes backlogged or idle, the dues are brought up to date and the shares are computed anew before the
-//!    next bytes: O(leaves + nodes).
+//! 1. [`FluidLag::sent`] adds the bytes to one sum: O(leaves in debt), or O(leaves) for a limited leaf.
+//! 2. When the fluid schedule's set of leaves changes, the dues are brought up to date and the shares are computed anew
+//!    before the next bytes: O(leaves + nodes).
 //! 3. The lag of a leaf is checked before its own bytes count, when it is largest.
 //!
 //! Floating point: nothing is scheduled by these numbers. Their error is far below a byte in the time between two
 //! changes.
 
 use crate::program::{Child, Discipline, Program};
-use weft_units::{Bytes, LeafId};
+use weft_units::{Bytes, LaneId, LeafId, NodeId};
 
 const NO_PARENT: u32 = u32::MAX;
 
@@ -30,6 +33,8 @@ const NO_PARENT: u32 = u32::MAX;
 struct LeafLag {
     /// Backlogged flows.
     flows: u32,
+    /// Whether it is idle and ahead of its due.
+    in_debt: bool,
     limited: bool,
     /// The share of the bytes of all leaves.
     share: f64,
@@ -38,6 +43,14 @@ struct LeafLag {
     /// The sum of all bytes up to which `lag` is up to date.
     settled: f64,
     largest: f64,
+}
+
+impl LeafLag {
+    /// Adds the share of the bytes that were distributed up to `sum`.
+    fn bring_up_to(&mut self, sum: f64) {
+        self.lag += (sum - self.settled) * self.share;
+        self.settled = sum;
+    }
 }
 
 /// An inner node.
@@ -59,8 +72,12 @@ pub struct FluidLag {
     parent_of_leaf: Vec<u32>,
     nodes: Vec<NodeShare>,
     leaf_of_lane: Vec<u32>,
-    /// The bytes of all leaves.
+    /// The bytes that the fluid schedule has distributed.
     sum: f64,
+    /// Bytes that leaves without a backlog were given too much.
+    unpaid: f64,
+    debts: Vec<usize>,
+    /// Whether the shares must be computed anew. The lags are up to date then.
     stale: bool,
     open: Vec<(Child, f64)>,
 }
@@ -96,58 +113,114 @@ impl FluidLag {
         }
         let leaf_of_lane = program.lanes.iter().map(|lane| lane.leaf.0).collect();
         let open = Vec::with_capacity(program.leaves.len() + program.nodes.len());
-        Self { root: program.root, leaves, parent_of_leaf, nodes, leaf_of_lane, sum: 0.0, stale: false, open }
+        Self {
+            root: program.root,
+            leaves,
+            parent_of_leaf,
+            nodes,
+            leaf_of_lane,
+            sum: 0.0,
+            unpaid: 0.0,
+            debts: Vec::new(),
+            stale: false,
+            open,
+        }
     }
 
-    fn leaf_of(&self, lane: weft_units::LaneId) -> Option<usize> {
+    fn leaf_of(&self, lane: LaneId) -> Option<usize> {
         self.leaf_of_lane.get(lane.index()).map(|leaf| *leaf as usize)
     }
 
     /// Records that a flow of `lane` became backlogged.
-    pub fn activated(&mut self, lane: weft_units::LaneId) {
+    pub fn activated(&mut self, lane: LaneId) {
         let Some(leaf) = self.leaf_of(lane) else { return };
-        self.leaves[leaf].flows += 1;
-        if self.leaves[leaf].flows == 1 && !self.leaves[leaf].limited {
-            self.settle();
-            self.leaves[leaf].lag = 0.0;
-            self.count(leaf, |active| active + 1);
+        let state = &mut self.leaves[leaf];
+        state.flows += 1;
+        if state.flows > 1 || state.limited {
+            return;
         }
+        if core::mem::take(&mut state.in_debt) {
+            self.debts.retain(|of| *of != leaf);
+            return;
+        }
+        self.settle();
+        self.leaves[leaf].lag = 0.0;
+        self.count(leaf, |active| active + 1);
     }
 
     /// Records that a flow of `lane` became idle.
-    pub fn idled(&mut self, lane: weft_units::LaneId) {
+    pub fn idled(&mut self, lane: LaneId) {
         let Some(leaf) = self.leaf_of(lane) else { return };
         let state = &mut self.leaves[leaf];
         if state.flows == 0 {
             return;
         }
         state.flows -= 1;
-        if state.flows == 0 && !state.limited {
-            self.settle();
+        if state.flows > 0 || state.limited {
+            return;
+        }
+        self.settle();
+        let state = &mut self.leaves[leaf];
+        if state.lag < 0.0 {
+            state.in_debt = true;
+            self.debts.push(leaf);
+        } else {
+            self.unpaid += core::mem::take(&mut state.lag);
             self.count(leaf, |active| active.saturating_sub(1));
-            self.leaves[leaf].share = 0.0;
         }
     }
 
     /// Records that a flow of `lane` sent `bytes`. To be called before [`idled`](Self::idled).
-    pub fn sent(&mut self, lane: weft_units::LaneId, bytes: Bytes) {
+    pub fn sent(&mut self, lane: LaneId, bytes: Bytes) {
         let Some(leaf) = self.leaf_of(lane) else { return };
         if self.stale {
             self.divide();
         }
         let bytes = bytes.get() as f64;
         if self.leaves[leaf].limited {
-            self.sum += bytes;
+            self.distribute(bytes);
             self.take_from_rivals(leaf, bytes);
             return;
         }
+        let extra = core::mem::take(&mut self.unpaid);
+        self.distribute(extra);
         let sum = self.sum;
         let state = &mut self.leaves[leaf];
-        state.lag += (sum - state.settled) * state.share;
+        state.bring_up_to(sum);
         state.largest = state.largest.max(state.lag);
-        state.lag += bytes * state.share - bytes;
-        state.settled = sum + bytes;
-        self.sum += bytes;
+        state.lag -= bytes;
+        self.distribute(bytes);
+    }
+
+    /// Gives `bytes` to the leaves of the fluid schedule. Those that pay their debt with a part of them leave it.
+    fn distribute(&mut self, bytes: f64) {
+        let mut left = bytes;
+        while left > 0.0 {
+            if self.stale {
+                self.divide();
+            }
+            let until_paid = |leaf: &usize| {
+                let state = &self.leaves[*leaf];
+                let debt = -(state.lag + (self.sum - state.settled) * state.share);
+                (state.share > 0.0).then(|| (debt.max(0.0) / state.share, *leaf))
+            };
+            let first = self.debts.iter().filter_map(until_paid).min_by(|a, b| a.0.total_cmp(&b.0));
+            match first {
+                Some((part, leaf)) if part <= left => {
+                    self.sum += part;
+                    left -= part;
+                    self.settle();
+                    let state = &mut self.leaves[leaf];
+                    (state.in_debt, state.lag) = (false, 0.0);
+                    self.debts.retain(|of| *of != leaf);
+                    self.count(leaf, |active| active.saturating_sub(1));
+                }
+                _ => {
+                    self.sum += left;
+                    return;
+                }
+            }
+        }
     }
 
     /// The largest lag of a leaf so far; `None` for a leaf with a rate limit, which has no due.
@@ -156,35 +229,28 @@ impl FluidLag {
         (!state.limited).then_some(Bytes(state.largest.max(0.0) as u64))
     }
 
-    /// The largest lag that the engine's order may cause to `leaf`, for chunks of at most `chunk`.
-    ///
-    /// Start-time fair queueing gives a child with the share r at least its due less one chunk of its own and r chunks of
-    /// each sibling (Goyal, Vin and Cheng, SIGCOMM 1996, theorem 2), at each level; a strict priority delays it by the
-    /// chunk being sent.
+    /// The largest lag that the engine's order may cause to `leaf`, for chunks of at most `chunk`: one of its own, and at
+    /// each level above one of every child of a weighted fair node (Goyal, Vin and Cheng, SIGCOMM 1996, theorem 2, for
+    /// any share), or the one being sent for a strict priority.
     pub fn bound(&self, leaf: LeafId, chunk: Bytes) -> Bytes {
-        let mut chunks = 1.0;
-        let mut child = Child::Leaf(leaf);
+        let mut chunks = 1;
         let mut node = self.parent_of_leaf.get(leaf.index()).copied().unwrap_or(NO_PARENT);
         while let Some(parent) = self.nodes.get(node as usize) {
-            let weight = parent.children.iter().find(|(of, _)| *of == child).map_or(1, |(_, weight)| *weight);
-            let all: f64 = parent.children.iter().map(|(_, weight)| f64::from(*weight)).sum();
-            chunks += match parent.priority {
-                true => 1.0,
-                false => 1.0 + f64::from(weight) / all * parent.children.len() as f64,
-            };
-            child = Child::Node(weft_units::NodeId(node));
+            chunks += if parent.priority { 1 } else { parent.children.len() as u64 };
             node = parent.parent;
         }
-        Bytes((chunks * chunk.get() as f64) as u64)
+        Bytes(chunks * chunk.get())
     }
 
     /// Brings the lags up to date, before the shares change.
     fn settle(&mut self) {
         if !self.stale {
-            for state in self.leaves.iter_mut().filter(|state| state.flows > 0 || state.share > 0.0) {
-                state.lag += (self.sum - state.settled) * state.share;
-                state.largest = state.largest.max(state.lag);
-                state.settled = self.sum;
+            let sum = self.sum;
+            for state in self.leaves.iter_mut().filter(|state| state.share > 0.0) {
+                state.bring_up_to(sum);
+                if state.flows > 0 {
+                    state.largest = state.largest.max(state.lag);
+                }
             }
         }
         self.stale = true;
@@ -202,7 +268,7 @@ impl FluidLag {
         match child {
             Child::Leaf(leaf) => {
                 let state = &self.leaves[leaf.index()];
-                state.flows > 0 && !state.limited
+                (state.flows > 0 || state.in_debt) && !state.limited
             }
             Child::Node(node) => self.nodes[node.index()].active > 0,
         }
@@ -252,7 +318,7 @@ impl FluidLag {
             return;
         };
         let mut open = core::mem::take(&mut self.open);
-        open.push((Child::Node(weft_units::NodeId(node)), 0.0));
+        open.push((Child::Node(NodeId(node)), 0.0));
         while let Some((child, _)) = open.pop() {
             match child {
                 Child::Leaf(leaf) => {

@@ -174,7 +174,10 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
     }
     assert!(document["uplink"]["waits"].as_u64() > Some(100), "{document}");
     let lags = document["lags"].as_array().expect("lags");
-    assert!(["first", "a", "b"].iter().all(|class| lags.iter().any(|lag| lag["class"] == *class)), "{lags:?}");
+    assert!(
+        ["first", "a", "b"].iter().all(|class| lags.iter().any(|lag| lag["class"] == *class)),
+        "{lags:?}"
+    );
     for lag in lags {
         let [bytes, bound] = ["lag_bytes", "bound_bytes"].map(|name| lag[name].as_u64().expect("bytes"));
         println!("{lag}");
