@@ -2,7 +2,7 @@
 
 use super::{PortError, disable_ipv6};
 use crate::counters::Count;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode, MacvtapOptions};
 use weft_host::netns::NetNs;
@@ -80,6 +80,11 @@ impl Uplink {
     /// The name that the device was created with.
     pub fn name(&self) -> &str {
         self.device.0.first_name()
+    }
+
+    /// The queue that packets are written to and read from.
+    pub fn queue(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// The device's namespace.
