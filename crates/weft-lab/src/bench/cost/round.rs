@@ -6,7 +6,7 @@ use super::case::{CostCase, Direction};
 use super::error::CostError;
 use super::processors::{Edge, Reading};
 use super::requests::Requests;
-use crate::traffic::iperf::{Client, Flows, MAX_STREAMS, Senders, deal};
+use crate::traffic::iperf::{Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use core::net::IpAddr;
 use core::time::Duration;
 use weft_host::bpf_stats::BpfStats;
@@ -117,6 +117,7 @@ fn senders<'a>(
         address,
         clients: deal(case.flows(), case.flows().div_ceil(MAX_STREAMS)).map(client).collect(),
         seconds: SECONDS,
+        start: Start::Together,
         block: None,
         congestion_control: CONGESTION_CONTROL,
         cancelled,

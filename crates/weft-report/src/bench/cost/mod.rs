@@ -105,7 +105,7 @@ pub struct Sample {
     pub carried_bits: f64,
     /// TCP segments that it received.
     pub segments: u64,
-    /// Processor time of the whole machine: all cores, less idle time and time stolen by other machines.
+    /// Processor time of the whole machine: all cores, less idle time.
     pub core_s: f64,
     /// Processor time of the applications' threads.
     pub application_s: f64,
@@ -115,7 +115,7 @@ pub struct Sample {
     pub receive_s: f64,
     /// Processor time of other processes.
     pub foreign_s: f64,
-    /// Time stolen by other machines on the same processors.
+    /// Time stolen by other machines on the same processors; it is contained in the times above.
     pub stolen_s: f64,
     /// Time of the NIC's eBPF programs by the kernel's statistics, which are on in a round of their own only.
     #[serde(default, skip_serializing_if = "Option::is_none")]

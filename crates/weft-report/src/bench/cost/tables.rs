@@ -1,13 +1,13 @@
 //! The tables of `weft bench cost`.
 
-use super::{CostCase, CostReport, Figure, Rank, Variant};
+use super::{Comparison, CostCase, CostReport, Rank, Variant};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::{human, stats};
 
-/// The tables: cost and throughput, round trips, parts.
+/// The tables: cost and throughput, round trips, goals, parts.
 pub(super) fn tables(report: &CostReport) -> Vec<Table> {
     let (requests, bulk): (Vec<_>, Vec<_>) = report.cases.iter().partition(|c| c.figures.p50_s.is_some());
-    let all = [costs(&bulk), latencies(&requests), parts(&report.cases)];
+    let all = [costs(&bulk), latencies(&requests), goals(&report.cases), parts(&report.cases)];
     let mut tables: Vec<Table> = all.into_iter().filter(|table| !table.is_empty()).collect();
     if tables.is_empty() {
         tables.push(costs(&[]));
@@ -27,7 +27,6 @@ fn costs(cases: &[&CostCase]) -> Table {
         Column::right("peer's"),
         Column::right("before"),
         Column::right("floor"),
-        Column::left("ratios"),
         Column::left("verdict"),
     ]);
     for case in cases {
@@ -39,7 +38,6 @@ fn costs(cases: &[&CostCase]) -> Table {
             peer(case, cores(of.peer_cores_per_gbps)).into(),
             cores(of.before_cores_per_gbps).into(),
             cores(of.floor_cores_per_gbps).into(),
-            ratios(case).into(),
             verdict(case),
         ]);
     }
@@ -56,7 +54,6 @@ fn latencies(cases: &[&CostCase]) -> Table {
         Column::right("ours"),
         Column::right("peer's"),
         Column::right("before"),
-        Column::left("ratios"),
         Column::left("verdict"),
     ]);
     for case in cases {
@@ -66,7 +63,6 @@ fn latencies(cases: &[&CostCase]) -> Table {
             pair(of.p50_s, of.p99_s).into(),
             peer(case, pair(of.peer_p50_s, of.peer_p99_s)).into(),
             pair(of.before_p50_s, of.before_p99_s).into(),
-            ratios(case).into(),
             verdict(case),
         ]);
     }
@@ -100,21 +96,47 @@ fn peer(case: &CostCase, figure: String) -> String {
     case.peer.map_or_else(|| human::NONE.to_owned(), |peer| format!("{figure} ({})", peer.name()))
 }
 
-/// The medians of the bounded comparisons, with their spread.
-fn ratios(case: &CostCase) -> String {
-    let text = |c: &super::Comparison| {
-        let (least, most) = stats::min(&c.ratio_runs).zip(stats::max(&c.ratio_runs))?;
-        let name = if c.figure == Figure::Cores { "" } else { c.figure.name() };
-        let aim = if c.rank == Rank::Aim { "aim " } else { "" };
-        Some(format!(
-            "{aim}{name}{}{:.2} of {} ({least:.2}..{most:.2})",
-            if name.is_empty() { "" } else { " " },
-            c.ratio_median?,
-            c.to.name()
-        ))
-    };
-    let bounded = case.comparisons.iter().filter(|c| c.is_bounded()).filter_map(text);
-    bounded.collect::<Vec<_>>().join("; ")
+/// The ratios with a bound. An aim that is not reached is no failure.
+fn goals(cases: &[CostCase]) -> Table {
+    let mut table = Table::new("Goals: ours by the other's").columns([
+        Column::left("case"),
+        Column::left("figure"),
+        Column::left("beside"),
+        Column::right("ratio"),
+        Column::right("least .. most"),
+        Column::left("goal"),
+        Column::left("verdict"),
+    ]);
+    for case in cases {
+        for one in case.comparisons.iter().filter(|c| c.is_bounded()) {
+            let spread = stats::min(&one.ratio_runs).zip(stats::max(&one.ratio_runs));
+            table.row([
+                Cell::plain(&case.case),
+                one.figure.name().into(),
+                one.to.name().into(),
+                human::or_none(one.ratio_median, |ratio| format!("{ratio:.2}")).into(),
+                human::or_none(spread, |(a, b)| format!("{a:.2} .. {b:.2}")).into(),
+                bound(one).into(),
+                reached(one),
+            ]);
+        }
+    }
+    table
+}
+
+fn bound(one: &Comparison) -> String {
+    let most = one.at_most.map(|most| format!("<= {most}"));
+    let least = one.at_least.map(|least| format!(">= {least}"));
+    most.or(least).unwrap_or_default()
+}
+
+fn reached(one: &Comparison) -> Cell {
+    match (one.met, one.rank) {
+        (None, _) => Cell::toned("not measured", Tone::Dim),
+        (Some(met), Rank::Required) => Cell::verdict(met, "within", "OUTSIDE"),
+        (Some(true), Rank::Aim) => Cell::toned("aim reached", Tone::Good),
+        (Some(false), Rank::Aim) => Cell::toned("aim not reached", Tone::Dim),
+    }
 }
 
 fn verdict(case: &CostCase) -> Cell {
@@ -124,10 +146,9 @@ fn verdict(case: &CostCase) -> Cell {
     }
 }
 
-/// The goal, the limit and the disturbance of each case, below the table.
+/// The limit and the disturbance of each case, below the table.
 fn notes(table: &mut Table, cases: &[&CostCase]) {
     for case in cases {
-        table.note(format!("{}: goal: {}", case.case, case.goal));
         table.note(format!("{}: what limits: {}", case.case, case.limited_by));
         if let Some(why) = &case.not_shown {
             table.note(format!("{}: cannot be shown here, because {why}", case.case));
