@@ -88,6 +88,13 @@ pub(crate) struct Senders<'a> {
     pub(crate) cancelled: &'a dyn Fn() -> bool,
 }
 
+impl Senders<'_> {
+    /// Whether a client waits for others once its flows are connected.
+    fn waits_for_others(&self) -> bool {
+        self.start == Start::Together && self.clients.len() > 1
+    }
+}
+
 /// Divides flows among processes as evenly as possible; the first ones get one more.
 pub(crate) fn deal(flows: u32, processes: u32) -> impl Iterator<Item = u32> {
     (0..processes).map(move |i| (flows + processes - 1 - i) / processes)
@@ -141,7 +148,7 @@ impl Flows {
         all.wait_for(senders, "all flows to connect", |pair, table| {
             connections(table, pair.port, ESTABLISHED) > pair.flows
         })?;
-        if senders.start == Start::Together {
+        if senders.waits_for_others() {
             all.signal_clients(Signal::CONT)?;
             let now = clock::now();
             all.0.iter_mut().for_each(|pair| pair.started = Some(now));
@@ -170,7 +177,7 @@ impl Flows {
             let now = clock::now();
             for pair in self.0.iter_mut().filter(|pair| pair.started.is_none()) {
                 pair.started = ready(pair, &table).then_some(now);
-                let waits = pair.started.is_some() && senders.start == Start::Together;
+                let waits = pair.started.is_some() && senders.waits_for_others();
                 // Servers wait before there is a client.
                 if let Some(client) = pair.client.as_ref().filter(|_| waits) {
                     client.signal(Signal::STOP)?;

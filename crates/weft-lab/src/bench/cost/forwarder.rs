@@ -4,9 +4,9 @@
 //! doorbell, no cutting. The transmit thread reads a packet, writes it whole, and advances a clock of the link's rate;
 //! ahead of the clock it sleeps, at least [`SLEEP_MIN`]. The receive thread moves packets the other way.
 
-use super::bed::{Bed, PORT, PORT_MAC, UPLINK};
 use super::error::CostError;
 use super::processors::RECEIVE_THREAD;
+use super::testbed::{PORT, PORT_MAC, Testbed, UPLINK};
 use crate::testbed::schedstat::TRANSMIT_WORKER;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -47,12 +47,12 @@ pub(super) struct Forwarder {
 
 impl Forwarder {
     /// Makes the port in the sender's namespace, and forwards at `rate`.
-    pub(super) fn start(bed: &Bed, rate: BitsPerSec) -> Result<Self, CostError> {
+    pub(super) fn start(testbed: &Testbed, rate: BitsPerSec) -> Result<Self, CostError> {
         let nic = NetNs::anonymous()?;
-        let parent = (&bed.sender, UPLINK);
+        let parent = (&testbed.sender, UPLINK);
         let uplink = Uplink::on_interface(parent, (&nic, "floor-up"), PORT_MAC)?;
         let mut port = Port::create(&PortConfig {
-            app: &bed.sender,
+            app: &testbed.sender,
             nic: &nic,
             name: PORT,
             mac: PORT_MAC,
@@ -60,7 +60,7 @@ impl Forwarder {
             ring_packets: RING_PACKETS,
             single_backlog: true,
         })?;
-        port.follow(link::show(&bed.sender, UPLINK)?.mtu, true)?;
+        port.follow(link::show(&testbed.sender, UPLINK)?.mtu, true)?;
         let failed = |e| OsError::new("start the forwarder", e);
         let ring = port.take_rings().pop().ok_or_else(|| failed(std::io::Error::other("no ring")))?;
         let back = ring.try_clone().map_err(failed)?;

@@ -4,7 +4,7 @@
 //!    eBPF redirect, and the floor of a NIC in user space.
 //! 2. A round measures every variant once, in an order that rotates. Ratios are formed within a round, so that a machine
 //!    that slows down slows both.
-//! 3. A sample (`round`) makes two namespaces and a veth pair (`bed`), puts the variant in place, starts iperf3 and the
+//! 3. A sample (`round`) makes two namespaces and a veth pair (`testbed`), puts the variant in place, starts iperf3 and the
 //!    requests, lets them warm up, and reads the counters at both ends of the measured span. Everything is removed before
 //!    the next sample.
 //! 4. Processor time is that of the whole machine, less its idle time (`processors`): the receiver and the
@@ -15,7 +15,6 @@
 //! A sample beside which other processes used more than 5 % of a core is marked, and counts. Rare branches: a process of
 //! the traffic that ends early, and a port that ends, fail the case.
 
-mod bed;
 mod case;
 mod error;
 mod forwarder;
@@ -24,11 +23,12 @@ mod redirect;
 mod requests;
 mod round;
 mod settings;
+mod testbed;
 
 pub use case::CostCase;
 pub use error::CostError;
 use round::Statistics;
-use weft_report::bench::cost::{self, Measured, Sample, Variant};
+use weft_report::bench::cost::{CaseReport, Measured, Sample, Variant};
 use weft_units::Nanos;
 
 /// The options of a run.
@@ -56,7 +56,7 @@ pub fn run(
     options: &CostOptions,
     stop: &dyn Fn() -> bool,
     mut on_sample: impl FnMut(&Sample),
-) -> Result<cost::CostCase, CostError> {
+) -> Result<CaseReport, CostError> {
     weft_host::require_network_rights()?;
     let mut samples = Vec::new();
     for round in 1..=options.runs {
@@ -71,7 +71,7 @@ pub fn run(
         .then(|| round::measure(case, (options.runs, Variant::Ours), Statistics::On, options, stop))
         .transpose()?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    Ok(cost::CostCase::conclude(Measured {
+    Ok(CaseReport::conclude(Measured {
         case: case.name().to_owned(),
         peer: Some(case.peer()),
         link_bps: case.link().map(|rate| rate.get() as f64),

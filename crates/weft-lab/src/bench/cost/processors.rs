@@ -26,13 +26,6 @@ pub(super) const RECEIVE_THREAD: &str = "weft-receive";
 /// The beginning of the names of the threads of requests.
 pub(super) const REQUEST_THREAD: &str = "cost-req";
 
-/// The side of a measured span. What a reading costs stays outside of the span.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Edge {
-    Begin,
-    End,
-}
-
 /// Times since the start of machine and threads, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
@@ -41,7 +34,6 @@ pub(super) struct Reading {
     application_s: f64,
     worker_s: f64,
     receive_s: f64,
-    foreign_s: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -72,28 +64,18 @@ impl Usage {
 
 impl Reading {
     /// Reads the counters. `applications` are the processes of the bulk flows.
-    pub(super) fn take(edge: Edge, applications: &[i32]) -> Result<Self, CostError> {
-        let before = (edge == Edge::Begin).then(|| foreign(applications));
-        let (application, worker, receive) = own_threads();
+    pub(super) fn take(applications: &[i32]) -> Result<Self, CostError> {
+        let (application, worker_s, receive_s) = own_threads();
         let bulk: f64 = applications.iter().map(|pid| ran_in(&format!("/proc/{pid}/task"), "")).sum();
         let machine = machine(&read("/proc/stat")?).ok_or(CostError::Proc("/proc/stat", "idle times"))?;
-        let at = clock::now();
-        Ok(Self {
-            at,
-            machine,
-            application_s: application + bulk,
-            worker_s: worker,
-            receive_s: receive,
-            foreign_s: before.unwrap_or_else(|| foreign(applications)),
-        })
+        Ok(Self { at: clock::now(), machine, application_s: application + bulk, worker_s, receive_s })
     }
 
-    /// The use from `self` to `later`. Counters of threads that have ended can make a difference negative; it is zero
-    /// then.
-    pub(super) fn until(&self, later: &Self) -> Usage {
+    /// The use from `self` to `later`, and `foreign_s` of others. Counters of threads that have ended can make a
+    /// difference negative; it is zero then.
+    pub(super) fn until(&self, later: &Self, foreign_s: f64) -> Usage {
         let span_s = later.at.saturating_since(self.at).as_secs_f64();
         let (a, b) = (&self.machine, &later.machine);
-        let stolen_s = (b.stolen_s - a.stolen_s).max(0.0);
         let idle_s = b.idle_s - a.idle_s;
         Usage {
             span_s,
@@ -101,8 +83,8 @@ impl Reading {
             application_s: (later.application_s - self.application_s).max(0.0),
             worker_s: (later.worker_s - self.worker_s).max(0.0),
             receive_s: (later.receive_s - self.receive_s).max(0.0),
-            foreign_s: (later.foreign_s - self.foreign_s).max(0.0),
-            stolen_s,
+            foreign_s: foreign_s.max(0.0),
+            stolen_s: (b.stolen_s - a.stolen_s).max(0.0),
         }
     }
 }
@@ -140,8 +122,9 @@ fn ran(thread: &Path) -> Option<f64> {
     Some(nanos as f64 / 1e9)
 }
 
-/// The time of all processes but this one, `applications` and kernel threads, with their ended children.
-fn foreign(applications: &[i32]) -> f64 {
+/// The time of all processes but this one, `applications` and kernel threads, with their ended children. It takes
+/// milliseconds to read, so it is read before and after the measured span.
+pub(super) fn foreign(applications: &[i32]) -> f64 {
     let own = std::process::id() as i32;
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -194,20 +177,19 @@ mod tests {
             at: Instant::from_secs(s),
             machine: Machine { cores: 2, idle_s, stolen_s: 0.1 * s as f64 },
             worker_s,
-            foreign_s: worker_s / 10.0,
             ..Reading::default()
         };
-        let usage = at(1, 10.0, 1.0).until(&at(3, 12.5, 1.6));
+        let usage = at(1, 10.0, 1.0).until(&at(3, 12.5, 1.6), 0.06);
         assert!((usage.span_s - 2.0).abs() < 1e-9 && (usage.core_s - 1.5).abs() < 1e-9, "{usage:?}");
         assert!((usage.worker_s - 0.6).abs() < 1e-9 && usage.receive_s == 0.0, "{usage:?}");
         // 0.06 s of others and 0.2 s stolen, in 2 s.
-        assert!(usage.is_disturbed() && !at(1, 1.0, 1.0).until(&at(1, 1.0, 1.0)).is_disturbed());
+        assert!(usage.is_disturbed() && !at(1, 1.0, 1.0).until(&at(1, 1.0, 1.0), 0.0).is_disturbed());
     }
 
     /// A thread that burns a core shows in the machine's time and in its part, whatever else runs.
     #[test]
     fn a_thread_that_burns_a_core_shows_in_its_part() {
-        let begin = Reading::take(Edge::Begin, &[]).expect("a reading");
+        let begin = Reading::take(&[]).expect("a reading");
         let (told, burnt) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let burn = move || {
@@ -221,7 +203,7 @@ mod tests {
         let thread =
             std::thread::Builder::new().name(RECEIVE_THREAD.to_owned()).spawn(burn).expect("a thread");
         let burnt = burnt.recv_timeout(Duration::from_secs(60)).expect("burnt");
-        let usage = begin.until(&Reading::take(Edge::End, &[]).expect("a reading"));
+        let usage = begin.until(&Reading::take(&[]).expect("a reading"), 0.0);
         drop(end);
         thread.join().expect("joined");
         assert!((0.199..burnt + 0.05).contains(&usage.receive_s), "{usage:?}, {burnt}");

@@ -1,7 +1,7 @@
 //! The least way of a packet between a device pair and an uplink: eBPF redirects in both directions, without weftline.
 
-use super::bed::{Bed, PORT, PORT_MAC, UPLINK};
 use super::error::CostError;
+use super::testbed::{PORT, PORT_MAC, Testbed, UPLINK};
 use weft_host::bpf::{Object, ObjectOptions};
 use weft_host::link::{self, VethOptions};
 
@@ -20,8 +20,8 @@ pub(super) struct Redirect {
 
 impl Redirect {
     /// Makes the port in the sender's namespace, and redirects between it and the uplink.
-    pub(super) fn start(bed: &Bed) -> Result<Self, CostError> {
-        let ns = &bed.sender;
+    pub(super) fn start(testbed: &Testbed) -> Result<Self, CostError> {
+        let ns = &testbed.sender;
         let options = VethOptions { macs: [Some(PORT_MAC), None], ..VethOptions::default() };
         link::create_veth((ns, PORT), (ns, FAR), &options)?;
         let options = ObjectOptions { name: "cost_redirect", ..ObjectOptions::default() };

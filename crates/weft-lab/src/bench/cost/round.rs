@@ -1,18 +1,18 @@
 //! One sample: a variant in place, its traffic, and the counters around the measured span.
 
 use super::CostOptions;
-use super::bed::{Bed, RECEIVER, Received, SENDER, Way, request_priority};
 use super::case::{CostCase, Direction};
 use super::error::CostError;
-use super::processors::{Edge, Reading};
+use super::processors::{Reading, Usage, foreign};
 use super::requests::Requests;
+use super::testbed::{RECEIVER, Received, SENDER, Testbed, Way, request_priority};
 use crate::traffic::iperf::{Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use core::net::IpAddr;
 use core::time::Duration;
 use weft_host::bpf_stats::BpfStats;
 use weft_host::{NetNs, clock};
 use weft_report::bench::cost::{RoundTrips, Sample, Variant};
-use weft_units::Nanos;
+use weft_units::{Instant, Nanos};
 
 /// The congestion control of the bulk flows.
 const CONGESTION_CONTROL: &str = "cubic";
@@ -49,6 +49,36 @@ impl Running<'_> {
         }
         Ok(())
     }
+
+    /// Lets it run for `span` between two readings of all counters. `receiver` receives the bulk flows.
+    fn measure(&mut self, receiver: &NetNs, span: Nanos) -> Result<Span, CostError> {
+        let pids = self.flows.pids();
+        let others = foreign(&pids);
+        let programs = self.way.program_cost()?;
+        // In the same order at both ends, so that both readings span the same time.
+        let received = Received::read(receiver)?;
+        let begin = Reading::take(&pids)?;
+        let from = clock::now();
+        self.rest(span)?;
+        let to = clock::now();
+        let (carried_bits, segments) = Received::read(receiver)?.since(&received);
+        let end = Reading::take(&pids)?;
+        let nanos = self.way.program_cost()?.nanos.saturating_sub(programs.nanos);
+        let usage = begin.until(&end, foreign(&pids) - others);
+        let programs_s = Nanos(nanos).as_secs_f64();
+        Ok(Span { from, to, usage, carried_bits, segments, programs_s })
+    }
+}
+
+/// Readings of a measured span.
+struct Span {
+    from: Instant,
+    to: Instant,
+    usage: Usage,
+    carried_bits: f64,
+    segments: u64,
+    /// Time of the eBPF programs, if their statistics are on.
+    programs_s: f64,
 }
 
 /// Measures `variant` once.
@@ -60,48 +90,42 @@ pub(super) fn measure(
     stop: &dyn Fn() -> bool,
 ) -> Result<Sample, CostError> {
     let _counting = (statistics == Statistics::On).then(BpfStats::enable).transpose()?;
-    let bed = Bed::create()?;
-    let way = bed.open(variant, case)?;
-    let (from, to, address) = ends(&bed, case.direction());
+    let testbed = Testbed::create()?;
+    let way = testbed.open(variant, case)?;
+    let (from, to, address) = ends(&testbed, case.direction());
     let flows = Flows::start(&senders(case, (from, to, address), stop))?;
     let mut running = Running { way, flows, stop };
     let requests = case
         .has_requests()
-        .then(|| Requests::start((&bed.sender, &bed.receiver), RECEIVER, request_priority()))
+        .then(|| Requests::start((&testbed.sender, &testbed.receiver), RECEIVER, request_priority()))
         .transpose()?;
     running.rest(options.warm_up)?;
-    let pids = running.flows.pids();
-    let programs = running.way.program_cost()?;
-    let begin = (Received::read(to)?, Reading::take(Edge::Begin, &pids)?, clock::now());
-    running.rest(options.span.unwrap_or(case.span()))?;
-    let end = (clock::now(), Reading::take(Edge::End, &pids)?, Received::read(to)?);
-    let nanos = running.way.program_cost()?.nanos - programs.nanos;
-    let trips = requests.map(|requests| requests.finish(begin.2, end.0));
-    let usage = begin.1.until(&end.1);
-    let (carried_bits, segments) = end.2.since(&begin.0);
+    let span = running.measure(to, options.span.unwrap_or(case.span()))?;
+    let trips = requests.map(|requests| requests.finish(span.from, span.to));
+    let usage = span.usage;
     Ok(Sample {
         round,
         variant,
         span_s: usage.span_s,
-        carried_bits,
-        segments,
+        carried_bits: span.carried_bits,
+        segments: span.segments,
         core_s: usage.core_s,
         application_s: usage.application_s,
         worker_s: usage.worker_s,
         receive_s: usage.receive_s,
         foreign_s: usage.foreign_s,
         stolen_s: usage.stolen_s,
-        ebpf_s: (statistics == Statistics::On).then_some(nanos as f64 / 1e9),
+        ebpf_s: (statistics == Statistics::On).then_some(span.programs_s),
         requests: trips.and_then(|trips| RoundTrips::of(&trips)),
         disturbed: usage.is_disturbed(),
     })
 }
 
 /// The sending namespace, the receiving one, and its address.
-fn ends(bed: &Bed, direction: Direction) -> (&NetNs, &NetNs, IpAddr) {
+fn ends(testbed: &Testbed, direction: Direction) -> (&NetNs, &NetNs, IpAddr) {
     match direction {
-        Direction::Outbound => (&bed.sender, &bed.receiver, RECEIVER),
-        Direction::Inbound => (&bed.receiver, &bed.sender, SENDER),
+        Direction::Outbound => (&testbed.sender, &testbed.receiver, RECEIVER),
+        Direction::Inbound => (&testbed.receiver, &testbed.sender, SENDER),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The settings of the variants that are ports of `weft run`.
 
-use super::bed::{PORT, PORT_MAC, PREFIX, SENDER, UPLINK};
 use super::case::CostCase;
+use super::testbed::{PORT, PORT_MAC, PREFIX, SENDER, UPLINK};
 use core::num::NonZeroU32;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;

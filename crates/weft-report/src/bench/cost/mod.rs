@@ -5,7 +5,7 @@
 //! 3. [`Parts`] divide the processor time by the threads whose time it was. A system call's time includes the interrupts
 //!    and the receive path that the kernel runs inside it. Time of no thread is the stack's: it is the remainder, so the
 //!    parts sum to the whole.
-//! 4. A [`Requirement`] bounds a ratio. [`CostCase::conclude`] compares, and gives the verdict.
+//! 4. A [`Requirement`] bounds a ratio. [`CaseReport::conclude`] compares, and gives the verdict.
 //!
 //! A sample is disturbed if processes of others, or other machines on the same processors, had more than
 //! [`DISTURBED_MAX`] cores. Disturbed samples count: dropping them would select. They are marked, and if they are half
@@ -38,7 +38,7 @@ pub struct CostReport {
     /// The number of rounds of each case.
     pub runs: u32,
     /// The cases in the order in which they ran.
-    pub cases: Vec<CostCase>,
+    pub cases: Vec<CaseReport>,
 }
 
 /// A way of the traffic through the host.
@@ -242,7 +242,7 @@ pub struct Measured {
 
 /// One case. Figures are medians of its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CostCase {
+pub struct CaseReport {
     /// Its name.
     pub case: String,
     /// The peer; null without one.
@@ -288,32 +288,45 @@ pub struct CostCase {
 
 /// Medians of the variants: throughput, cores per Gb/s, and round trips.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the prefix names the variant, the rest the figure: docs/schemas has each")]
 pub struct Figures {
+    /// Payload per second of ours.
     pub ours_bps: Option<f64>,
+    /// Cores per Gb/s of ours.
     pub ours_cores_per_gbps: Option<f64>,
+    /// Payload per second of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_bps: Option<f64>,
+    /// Cores per Gb/s of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_cores_per_gbps: Option<f64>,
+    /// Payload per second of the port as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_bps: Option<f64>,
+    /// Cores per Gb/s of the port as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_cores_per_gbps: Option<f64>,
+    /// Payload per second of the forwarder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_bps: Option<f64>,
+    /// Cores per Gb/s of the forwarder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_cores_per_gbps: Option<f64>,
+    /// Median of the round trips, in seconds, of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_s: Option<f64>,
+    /// 99th percentile of the round trips, in seconds, of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_s: Option<f64>,
+    /// Median of the round trips, in seconds, of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_p50_s: Option<f64>,
+    /// 99th percentile of the round trips, in seconds, of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_p99_s: Option<f64>,
+    /// Median of the round trips, in seconds, of the port as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_p50_s: Option<f64>,
+    /// 99th percentile of the round trips, in seconds, of the port as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_p99_s: Option<f64>,
 }
@@ -343,7 +356,7 @@ impl Figures {
     }
 }
 
-impl CostCase {
+impl CaseReport {
     /// Compares the variants and judges the requirements.
     pub fn conclude(measured: Measured) -> Self {
         let Measured { case, peer, link_bps, samples, statistics, requirements, cores } = measured;

@@ -1,6 +1,6 @@
 //! The tables of `weft bench cost`.
 
-use super::{Comparison, CostCase, CostReport, Rank, Variant};
+use super::{CaseReport, Comparison, CostReport, Rank, Variant};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::{human, stats};
 
@@ -19,7 +19,7 @@ fn cores(value: Option<f64>) -> String {
     human::or_none(value, |cores| format!("{cores:.3}"))
 }
 
-fn costs(cases: &[&CostCase]) -> Table {
+fn costs(cases: &[&CaseReport]) -> Table {
     let mut table = Table::new("Cost, in cores per Gb/s").columns([
         Column::left("case"),
         Column::right("carried"),
@@ -45,7 +45,7 @@ fn costs(cases: &[&CostCase]) -> Table {
     table
 }
 
-fn latencies(cases: &[&CostCase]) -> Table {
+fn latencies(cases: &[&CaseReport]) -> Table {
     let pair = |a: Option<f64>, b: Option<f64>| {
         format!("{} / {}", human::or_none(a, micros), human::or_none(b, micros))
     };
@@ -75,7 +75,7 @@ fn micros(seconds: f64) -> String {
     human::time((seconds * 1e6).round() / 1e6)
 }
 
-fn parts(cases: &[CostCase]) -> Table {
+fn parts(cases: &[CaseReport]) -> Table {
     let names = ["application", "eBPF", "worker", "receive", "stack", "disturbance"].map(Column::right);
     let heads = [Column::left("case"), Column::left("variant")].into_iter().chain(names);
     let mut table =
@@ -92,12 +92,12 @@ fn parts(cases: &[CostCase]) -> Table {
 }
 
 /// The peer's figure with its name.
-fn peer(case: &CostCase, figure: String) -> String {
+fn peer(case: &CaseReport, figure: String) -> String {
     case.peer.map_or_else(|| human::NONE.to_owned(), |peer| format!("{figure} ({})", peer.name()))
 }
 
 /// The ratios with a bound. An aim that is not reached is no failure.
-fn goals(cases: &[CostCase]) -> Table {
+fn goals(cases: &[CaseReport]) -> Table {
     let mut table = Table::new("Goals: ours by the other's").columns([
         Column::left("case"),
         Column::left("figure"),
@@ -139,7 +139,7 @@ fn reached(one: &Comparison) -> Cell {
     }
 }
 
-fn verdict(case: &CostCase) -> Cell {
+fn verdict(case: &CaseReport) -> Cell {
     match case.met {
         Some(met) => Cell::verdict(met, "met", "MISSED"),
         None => Cell::toned("not shown", Tone::Dim),
@@ -147,7 +147,7 @@ fn verdict(case: &CostCase) -> Cell {
 }
 
 /// The limit and the disturbance of each case, below the table.
-fn notes(table: &mut Table, cases: &[&CostCase]) {
+fn notes(table: &mut Table, cases: &[&CaseReport]) {
     for case in cases {
         table.note(format!("{}: what limits: {}", case.case, case.limited_by));
         if let Some(why) = &case.not_shown {

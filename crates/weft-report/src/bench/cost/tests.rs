@@ -34,8 +34,8 @@ fn rounds(more: f64) -> Vec<Sample> {
     (1..=5).flat_map(round).collect()
 }
 
-fn case(samples: Vec<Sample>, requirements: Vec<Requirement>) -> CostCase {
-    CostCase::conclude(Measured {
+fn case(samples: Vec<Sample>, requirements: Vec<Requirement>) -> CaseReport {
+    CaseReport::conclude(Measured {
         case: "a-case".to_owned(),
         peer: Some(Variant::Htb),
         link_bps: Some(1e9),
@@ -89,7 +89,7 @@ fn the_parts_sum_to_the_whole() {
         requirements: vec![COST],
         cores: 2,
     };
-    let case = CostCase::conclude(measured);
+    let case = CaseReport::conclude(measured);
     let (parts, peer) = (case.parts.expect("parts"), case.peer_parts.expect("the peer's parts"));
     assert!((parts.sum() - case.figures.ours_cores_per_gbps.expect("ours")).abs() < 1e-12);
     assert!((peer.sum() - case.figures.peer_cores_per_gbps.expect("htb")).abs() < 1e-12);
@@ -113,7 +113,7 @@ fn disturbed_rounds_are_marked_and_half_of_them_hide_the_verdict() {
 
 #[test]
 fn one_core_and_missing_figures_cannot_show_a_case() {
-    let alone = CostCase::conclude(Measured {
+    let alone = CaseReport::conclude(Measured {
         case: "a-case".to_owned(),
         peer: Some(Variant::Htb),
         link_bps: None,

@@ -55,7 +55,7 @@ pub(super) fn request_priority() -> u32 {
 
 /// The two namespaces; they are removed with their devices when the value is dropped.
 #[derive(Debug)]
-pub(super) struct Bed {
+pub(super) struct Testbed {
     pub(super) sender: NetNs,
     pub(super) receiver: NetNs,
 }
@@ -100,27 +100,27 @@ impl Way {
     }
 }
 
-impl Bed {
+impl Testbed {
     /// Makes namespaces and uplink.
     pub(super) fn create() -> Result<Self, CostError> {
         let make = |part: &str| NetNs::create(&RunId::current().name(&format!("cost{part}")));
-        let bed = Self { sender: make("snd")?, receiver: make("rcv")? };
-        for ns in [&bed.sender, &bed.receiver] {
+        let testbed = Self { sender: make("snd")?, receiver: make("rcv")? };
+        for ns in [&testbed.sender, &testbed.receiver] {
             // Router and neighbour discovery would be packets that no case sent. A kernel without IPv6 sends none.
             let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
             let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
         }
         let options = VethOptions { macs: [Some(UPLINK_MAC), Some(WIRE_MAC)], ..VethOptions::default() };
-        let ends = [(&bed.sender, UPLINK), (&bed.receiver, WIRE)];
+        let ends = [(&testbed.sender, UPLINK), (&testbed.receiver, WIRE)];
         link::create_veth(ends[0], ends[1], &options)?;
         for (ns, name) in ends {
             link::set_up(ns, name)?;
         }
-        link::add_address(&bed.receiver, WIRE, RECEIVER, PREFIX)?;
+        link::add_address(&testbed.receiver, WIRE, RECEIVER, PREFIX)?;
         for (ns, name) in ends {
             link::wait_running(ns, name, PATIENCE)?;
         }
-        Ok(bed)
+        Ok(testbed)
     }
 
     /// Puts a variant in place, so that sender and receiver reach each other.
