@@ -76,14 +76,15 @@ impl Reading {
     pub(super) fn until(&self, later: &Self, foreign_s: f64) -> Usage {
         let span_s = later.at.saturating_since(self.at).as_secs_f64();
         let (a, b) = (&self.machine, &later.machine);
-        let idle_s = b.idle_s - a.idle_s;
+        let core_s = (span_s * f64::from(b.cores) - (b.idle_s - a.idle_s)).max(0.0);
         Usage {
             span_s,
-            core_s: (span_s * f64::from(b.cores) - idle_s).max(0.0),
+            core_s,
             application_s: (later.application_s - self.application_s).max(0.0),
             worker_s: (later.worker_s - self.worker_s).max(0.0),
             receive_s: (later.receive_s - self.receive_s).max(0.0),
-            foreign_s: foreign_s.max(0.0),
+            // Others cannot have more than the machine; a process missed in one reading would seem to.
+            foreign_s: foreign_s.clamp(0.0, core_s),
             stolen_s: (b.stolen_s - a.stolen_s).max(0.0),
         }
     }
@@ -124,7 +125,15 @@ fn ran(thread: &Path) -> Option<f64> {
 
 /// The time of all processes but this one, `applications` and kernel threads, with their ended children. It takes
 /// milliseconds to read, so it is read before and after the measured span.
+///
+/// A process that ends while its parent has been read already is missed, with all its time. The larger of two readings
+/// is therefore the right one.
 pub(super) fn foreign(applications: &[i32]) -> f64 {
+    let [a, b] = [(); 2].map(|()| scan(applications));
+    a.max(b)
+}
+
+fn scan(applications: &[i32]) -> f64 {
     let own = std::process::id() as i32;
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -181,6 +190,7 @@ mod tests {
         };
         let usage = at(1, 10.0, 1.0).until(&at(3, 12.5, 1.6), 0.06);
         assert!((usage.span_s - 2.0).abs() < 1e-9 && (usage.core_s - 1.5).abs() < 1e-9, "{usage:?}");
+        assert!((at(1, 10.0, 1.0).until(&at(3, 12.5, 1.6), 9.0).foreign_s - 1.5).abs() < 1e-9);
         assert!((usage.worker_s - 0.6).abs() < 1e-9 && usage.receive_s == 0.0, "{usage:?}");
         // 0.06 s of others and 0.2 s stolen, in 2 s.
         assert!(usage.is_disturbed() && !at(1, 1.0, 1.0).until(&at(1, 1.0, 1.0), 0.0).is_disturbed());
