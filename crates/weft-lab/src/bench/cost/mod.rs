@@ -42,11 +42,6 @@ pub struct CostOptions {
     pub span: Option<Nanos>,
 }
 
-impl CostOptions {
-    /// The usual time for windows to grow and queues to fill.
-    pub const WARM_UP: Nanos = Nanos::from_secs(1);
-}
-
 /// Measures `case`. `on_sample` is told each sample.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use weft_units::Nanos;
 ///
 /// Real TCP between two network namespaces, through: the port of `weft run`; the port as it was; HTB without weftline;
 /// a plain eBPF redirect; and the floor, a forwarder in user space without a policy. Each round measures all of them,
-/// in an order that rotates. Needs root and iperf3, two idle cores, and about 13 minutes for all cases.
+/// in an order that rotates. Needs root and iperf3, two idle cores, and about 12 minutes for all cases.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = values::span)]
     span: Option<Nanos>,
     /// Time before it, for TCP to settle.
-    #[arg(long, default_value_t = CostOptions::WARM_UP, value_parser = values::span)]
+    #[arg(long, default_value = "1s", value_parser = values::span)]
     warm_up: Nanos,
     /// Exit with 1 when a goal is missed, and with 3 when none is but this machine cannot show one.
     #[arg(long)]
