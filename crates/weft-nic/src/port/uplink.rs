@@ -2,7 +2,7 @@
 
 use super::{PortError, disable_ipv6};
 use crate::counters::Count;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode, MacvtapOptions};
 use weft_host::netns::NetNs;
@@ -83,7 +83,7 @@ impl Uplink {
     }
 
     /// The queue that packets are written to and read from.
-    pub fn queue(&self) -> BorrowedFd<'_> {
+    pub fn queue(&self) -> std::os::fd::BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
