@@ -190,6 +190,12 @@ impl Port {
         self.near.first_name()
     }
 
+    /// Hands over the descriptors of the rings, for a NIC other than [`SoftwareNic`](crate::nic::SoftwareNic), such as the
+    /// floor of a benchmark. Empty the second time.
+    pub fn take_rings(&mut self) -> Vec<OwnedFd> {
+        core::mem::take(&mut self.rings)
+    }
+
     /// Brings the near end up and waits until packets pass in both directions. Before the kernel reports a carrier on
     /// the links it drops packets without counting them.
     ///

@@ -28,6 +28,7 @@ mod report;
 
 use core::net::IpAddr;
 use std::time::{Duration, Instant};
+use weft_host::bpf::RunStats;
 use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, Link, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
@@ -430,6 +431,17 @@ impl Session {
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             failed: totals.unread + self.not_followed,
         })
+    }
+
+    /// The runs and the time of the port's eBPF programs so far; zero while the kernel's statistics are off
+    /// ([`weft_host::bpf_stats::BpfStats`]).
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn program_cost(&self) -> Result<RunStats, SessionError> {
+        let totals = self.nic.totals()?;
+        let [egress, peer] = [totals.bpf, totals.guard];
+        Ok(RunStats { runs: egress.runs + peer.runs, nanos: egress.nanos + peer.nanos })
     }
 
     /// Takes the port down, sends its packets for at most `grace`, removes everything, and returns the totals.

@@ -83,6 +83,11 @@ impl Uplink {
         self.device.0.first_name()
     }
 
+    /// The queue that packets are written to and read from.
+    pub fn queue(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// The device's namespace.
     pub fn namespace(&self) -> &NetNs {
         self.device.0.namespace()
