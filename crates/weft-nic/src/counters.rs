@@ -112,6 +112,10 @@ pub struct Counters {
     pub uplink_failed: Counter,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: Counter,
+    /// Failed reads from the uplink (rx), without those of an empty queue or after a signal.
+    pub rx_read_failed: Counter,
+    /// Whether the rx thread ended before the NIC was stopped: 1, or 0.
+    pub rx_ended: Gauge,
     /// Packets read from the uplink (rx).
     pub rx: Counter,
     /// Packets written to the port (rx), by the result of the writes.

@@ -402,6 +402,8 @@ impl SoftwareNic {
             rx: c.rx.get(),
             rx_passed: c.rx_passed.get(),
             rx_refused: c.rx_refused.get(),
+            rx_read_failed: c.rx_read_failed.get().packets.get(),
+            rx_ended: c.rx_ended.get() > 0,
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
             lost: c.lost.get().packets.get(),
             strays: c.strays.get().packets.get(),

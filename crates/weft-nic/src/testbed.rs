@@ -23,7 +23,7 @@ pub const PORT: &str = "port0";
 /// The time allowed for the links to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
 /// The name of the wire's end in the receiver.
-const WIRE: &str = "wire0";
+pub const WIRE: &str = "wire0";
 
 /// Errors from creating the testbed.
 #[derive(Debug, thiserror::Error)]
@@ -86,11 +86,17 @@ impl Testbed {
         ring_packets: u32,
         single_backlog: bool,
     ) -> Result<(Port, Uplink), TestbedError> {
+        Ok((self.port(rings, ring_packets, single_backlog)?, Uplink::tap(&self.receiver, WIRE)?))
+    }
+
+    /// Creates the port alone, for an uplink of another kind. Its device, or the other end of its wire, is [`WIRE`].
+    ///
+    /// # Errors
+    /// When the device cannot be created, or the backlog cannot be set.
+    pub fn port(&self, rings: u32, ring_packets: u32, single_backlog: bool) -> Result<Port, TestbedError> {
         let (app, nic, mac) = (&self.sender, &self.nic, Mac::local(1));
         let config = PortConfig { app, nic, name: PORT, mac, rings, ring_packets, single_backlog };
-        let port = Port::create(&config)?;
-        let uplink = Uplink::tap(&self.receiver, WIRE)?;
-        Ok((port, uplink))
+        Ok(Port::create(&config)?)
     }
 
     /// Gives both ends their addresses and static neighbour entries, so that no ARP crosses the NIC. Call it after the

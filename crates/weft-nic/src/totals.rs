@@ -81,6 +81,10 @@ pub struct Totals {
     pub rx_passed: Count,
     /// Packets refused by the port (rx).
     pub rx_refused: Count,
+    /// Failed reads from the uplink (rx). Reads of an empty queue are none.
+    pub rx_read_failed: u64,
+    /// Whether the rx thread ended before the NIC was stopped, since the uplink's device no longer exists.
+    pub rx_ended: bool,
     /// Fetches that found the doorbell ahead of its packet.
     pub doorbell_ahead: u64,
     /// Packets posted and lost before their ring.

@@ -32,5 +32,5 @@ pub use packets::{
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 pub use queues::{QueueScheduler, WeightUpdates};
-pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, Turn};
+pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, TreeCounters, Turn};
 pub use validate::ProgramError;
