@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_failed_read_is_counted_and_an_empty_uplink_is_not() {
-        let counters = Counters::new(1);
+        let counters = Counters::new(1, 0);
         let (empty, sink) = pipe();
         let mut buffer = vec![0; FRAME_BYTES];
         assert!(!forward(&empty, &sink, &mut buffer, &counters));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_end_without_a_stop_is_recorded() {
-        let counters = Counters::new(1);
+        let counters = Counters::new(1, 0);
         let end_of_uplink = || {
             let (uplink, sender) = pipe();
             drop(sender);
