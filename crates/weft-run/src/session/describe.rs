@@ -1,6 +1,6 @@
 //! The description of a run's devices and programs, before they are created.
 
-use super::{Inner, RING_PACKETS, Settings, place};
+use super::{Inner, RING_PACKETS, Receive, Settings, place};
 use core::fmt::Write;
 use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
@@ -71,6 +71,17 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// The carrier of received packets. Only loading the program shows whether the kernel accepts it.
+fn receive(wanted: Receive) -> &'static str {
+    match wanted {
+        Receive::Auto => {
+            "in the kernel (eBPF program `weft_receive` at the uplink's ingress), or by the thread if the kernel refuses it"
+        }
+        Receive::Kernel => "in the kernel (eBPF program `weft_receive` at the uplink's ingress)",
+        Receive::Thread => "by the thread",
+    }
+}
+
 /// The text `ring 3` or `rings 3 to 5`.
 fn numbers(what: &str, first: usize, count: usize) -> String {
     match count {
@@ -109,5 +120,6 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
     };
     lines.push(format!("two threads: transmit at {}, {segments_per_turn}; receive", settings.rate));
+    lines.push(format!("receive: {}", receive(settings.receive)));
     lines
 }
