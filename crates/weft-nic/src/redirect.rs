@@ -8,7 +8,7 @@
 //!
 //! The program is not attached to the user's interface. The uplink's device is a macvtap on it, whose ingress sees
 //! exactly the packets for the port, after all programs of the interface. It is in the NIC's own namespace, beside the
-//! far end, so the same program serves a port in any namespace, also one that is moved later.
+//! far end, so the same program serves a port in any namespace.
 //!
 //! Ownership: the filter holds the program, and the device holds the filter. Both go with the device, and so with the
 //! process, however it ends. [`Redirect`] holds the counters' map.

@@ -109,7 +109,7 @@ pub(crate) struct Args {
     /// The most that the link's clock may lag behind the wall clock; link time beyond it is lost.
     #[arg(long, default_value = "10ms", value_parser = values::span)]
     catch_up: Nanos,
-    /// Who carries received packets to the port: the kernel where it can (auto), the kernel or nobody, or a thread.
+    /// The carrier of received packets to the port: the kernel where it can (auto), the kernel only, or a thread.
     #[arg(long, value_name = "auto|kernel|thread", default_value = "auto", value_parser = receive)]
     receive: Receive,
     /// Stop after this time (a bare number is seconds).
