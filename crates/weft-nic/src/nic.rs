@@ -7,14 +7,16 @@
 //! 3. The eBPF programs are loaded and attached: at the port's egress, and at the far end's ingress, which drops
 //!    packets that bypassed the egress.
 //! 4. The queue below the NIC is bounded, and the uplink's counters are read as a baseline.
-//! 5. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
-//! 6. The port is brought up. Until then no packet enters, so none passes uncounted.
+//! 5. The receive direction goes to the kernel where it can ([`ReceivePath`]).
+//! 6. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
+//! 7. The port is brought up. Until then no packet enters, so none passes uncounted.
 //!
 //! [`SoftwareNic::stop`], in this order:
 //! 1. The port is taken down.
 //! 2. The worker sends the packets that have entered, for at most the grace period.
 //! 3. The threads stop and are joined. The worker counts the packets left in the rings as held.
-//! 4. The totals are read. They are exact from then on.
+//! 4. The redirect ends: the uplink's device is taken down.
+//! 5. The totals are read. They are exact from then on.
 //!
 //! Ownership: the worker owns the rings, the engine and the link; each counter has one writing thread; `SoftwareNic`
 //! owns the devices and reads the counters. Dropping it removes the devices.
@@ -33,6 +35,7 @@ use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::{LastReadings, Readings};
+use crate::redirect::{ReceivePath, ThreadReason};
 use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::{AtomicU64, Ordering};
@@ -99,6 +102,9 @@ pub enum NicError {
     /// The engine rejects the program: a bug of the compiler, reported instead of executed.
     #[error("the engine refuses the policy: {0}")]
     Engine(String),
+    /// The kernel cannot carry received packets to the port, and nothing else was allowed.
+    #[error("no receive in the kernel: {0}; allow the thread with --receive auto")]
+    Receive(#[from] ThreadReason),
     /// The rate is zero.
     #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
     ZeroRate,
@@ -115,6 +121,7 @@ pub struct SoftwareNic {
     counters: Arc<Counters>,
     uplink: Arc<OwnedFd>,
     uplink_device: UplinkWatch,
+    receive: ReceivePath,
     samples: Receiver<Sample>,
     departures: Option<Departures>,
     /// The last reading of the kernel's counters.
@@ -249,6 +256,7 @@ impl SoftwareNic {
             LinkKind::Device(link) => Device::first_bound(link, config.rate, chunk),
         })?;
         let (before, _) = uplink.arrived()?;
+        let receive = ReceivePath::choose(&port, &uplink)?;
         let (out, samples) = channel();
         let now = clock::now();
         let (recorder, departures) = config.departures.map(departures).unzip();
@@ -279,6 +287,7 @@ impl SoftwareNic {
             counters,
             uplink: fd,
             uplink_device: UplinkWatch { device: uplink, before },
+            receive,
             samples,
             departures,
             readings: LastReadings::new(before),
@@ -303,6 +312,11 @@ impl SoftwareNic {
     /// The samples of the link's time, one per window.
     pub fn samples(&self) -> &Receiver<Sample> {
         &self.samples
+    }
+
+    /// The carrier of received packets.
+    pub fn receive_path(&self) -> &ReceivePath {
+        &self.receive
     }
 
     /// The port.
@@ -377,8 +391,10 @@ impl SoftwareNic {
             wire: c.wire.get(),
             untracked: Packets(shared.classes[i].untracked.load(Ordering::Relaxed)),
         };
-        let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed } =
-            self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells);
+        let readings =
+            self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells, &self.receive);
+        let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed, .. } =
+            readings;
         let guard = self.doorbells.guard();
         let c = &self.counters;
         let uplink_failed = c.uplink_failed.get();
@@ -399,6 +415,9 @@ impl SoftwareNic {
             observed_rate: Some(BitsPerSec(c.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
+            rx_redirected: readings.redirected,
+            rx_delivered: readings.deliveries.delivered,
+            rx_dropped: readings.deliveries.dropped,
             rx: c.rx.get(),
             rx_passed: c.rx_passed.get(),
             rx_refused: c.rx_refused.get(),
@@ -465,6 +484,7 @@ impl SoftwareNic {
             std::thread::sleep(core::time::Duration::from_millis(5));
         }
         self.join()?;
+        self.receive.close(&self.uplink_device.device);
         let log = self.departures.as_ref().map(Departures::collect).unwrap_or_default();
         Ok((self.totals()?, log))
     }

@@ -22,10 +22,12 @@ mod backlog;
 mod uplink;
 
 pub use backlog::BacklogError;
-pub use uplink::Uplink;
+pub use uplink::{Receive, Uplink};
 
+use crate::counters::Count;
+use core::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
-use weft_host::link::{self, LinkError, Mac, Numbered, VethOptions};
+use weft_host::link::{self, GsoSizes, LinkError, Mac, Numbered, VethOptions};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
@@ -103,6 +105,33 @@ pub struct PortDrops {
     pub ring_full: u64,
 }
 
+/// The packets that a port has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deliveries {
+    /// Packets delivered to the near end.
+    pub delivered: Count,
+    /// Packets dropped on the way to it.
+    pub dropped: DeliveryDrops,
+}
+
+/// Packets dropped on the way to the near end, by the counter that has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeliveryDrops {
+    /// `tx_dropped` of the far end: the port was down, the packet was above its MTU, or its receive backlog was full.
+    pub veth: u64,
+    /// `tx_dropped` of the macvtap, through which the thread writes: it had no carrier, or refused the write. Some
+    /// kernels count a drop of the veth here too (`macvlan_start_xmit`, drivers/net/macvlan.c).
+    pub macvtap: u64,
+}
+
+impl DeliveryDrops {
+    /// The bounds of the number of dropped packets, of which `refused` were refused writes and do not count.
+    pub fn bounds(self, refused: u64) -> RangeInclusive<u64> {
+        let macvtap = self.macvtap.saturating_sub(refused);
+        self.veth.max(macvtap)..=self.veth + macvtap
+    }
+}
+
 /// The time allowed for the links of a port to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
 /// The MTU of the far end: the maximum of a veth (`ETH_MAX_MTU`), so that only the near end's MTU applies.
@@ -111,6 +140,17 @@ const FAR_MTU: u32 = 65_535;
 /// The longest segment that the near end accepts, in bytes: the range of IP's length fields, so that the NIC can cut
 /// it. The kernel's own default; anything larger is BIG TCP.
 pub const SEGMENT_MAX: u32 = 65_536;
+
+/// The longest segment that the devices of the receive direction pass on whole: the maximum of a veth (`GSO_MAX_SIZE`
+/// in include/linux/netdevice.h). The default would cut BIG TCP segments that the uplink's interface has merged.
+const RECEIVED_SEGMENT_MAX: u32 = 8 * 65_535;
+
+/// Lets `link` pass on received segments whole. A kernel that refuses has no longer ones (before Linux 5.19).
+fn pass_segments_whole(ns: &NetNs, link: &str) {
+    let Ok(sizes) = link::gso_sizes(ns, link) else { return };
+    let ipv4_max = sizes.ipv4_max.map(|_| RECEIVED_SEGMENT_MAX);
+    let _ = link::set_gso_sizes(ns, link, GsoSizes { max: RECEIVED_SEGMENT_MAX, ipv4_max });
+}
 
 /// Disables IPv6 on a link of the NIC. The namespace's stack would otherwise send router and neighbour discovery to the
 /// applications, and its loopback traffic to the rings. A kernel without IPv6 sends neither, so an error is ignored.
@@ -142,6 +182,7 @@ impl Port {
             ring_packets: config.ring_packets,
         };
         disable_ipv6(&port.nic, &behind);
+        pass_segments_whole(&port.nic, &behind);
         if config.single_backlog {
             backlog::by_hash(&port.nic, &behind)?;
         }
@@ -150,6 +191,7 @@ impl Port {
         let mode = MacvtapMode::Passthru;
         macvtap::create(&port.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
         disable_ipv6(&port.nic, &tap);
+        pass_segments_whole(&port.nic, &tap);
         // Rings first: a packet that finds the link up and no ring would enter the stack of this namespace.
         port.rings = macvtap::open_queues(&port.nic, &tap, config.rings)?;
         link::set_all_multicast(&port.nic, &tap)?;
@@ -244,6 +286,20 @@ impl Port {
         // The macvtap's drops on transmission belong to the other direction.
         let ring = self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats;
         Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: ring.rx_dropped.get() })
+    }
+
+    /// The packets that the near end has received, and those dropped on the way to it, from the counters of the far end
+    /// and the macvtap. The near end may be in any namespace, and its own counters include later drops.
+    ///
+    /// # Errors
+    /// When a device no longer exists.
+    pub fn deliveries(&self) -> Result<Deliveries, PortError> {
+        let far = self.behind.show()?.stats;
+        let tap = self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats;
+        Ok(Deliveries {
+            delivered: Count { packets: far.tx_packets, bytes: far.tx_bytes },
+            dropped: DeliveryDrops { veth: far.tx_dropped.get(), macvtap: tap.tx_dropped.get() },
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The receive direction: one thread that moves packets from the uplink to the port, unscheduled.
+//! The receive direction in a thread, which moves packets from the uplink to the port, unscheduled: all of them, or those
+//! that the kernel's redirect ([`redirect`](crate::redirect)) leaves.
 //!
 //! One iteration:
 //! 1. Move up to [`BURST`] packets: read one from the uplink, write it to the port.

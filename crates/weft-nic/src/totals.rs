@@ -1,7 +1,7 @@
 //! The totals of a NIC, stage by stage.
 
 use crate::counters::Count;
-use crate::port::PortDrops;
+use crate::port::{DeliveryDrops, PortDrops};
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
@@ -75,11 +75,17 @@ pub struct Totals {
     pub uplink_arrived: Count,
     /// Packets dropped by the uplink device.
     pub uplink_dropped: u64,
-    /// Packets read from the uplink (rx).
+    /// Packets redirected to the port by the kernel (rx).
+    pub rx_redirected: Count,
+    /// Packets delivered to the port (rx), by the veth's own counter.
+    pub rx_delivered: Count,
+    /// Packets dropped by the kernel before the port (rx).
+    pub rx_dropped: DeliveryDrops,
+    /// Packets read from the uplink by the thread (rx).
     pub rx: Count,
-    /// Packets written to the port (rx).
+    /// Packets written to the port by the thread (rx).
     pub rx_passed: Count,
-    /// Packets refused by the port (rx).
+    /// Packets of the thread refused by the port (rx).
     pub rx_refused: Count,
     /// Failed reads from the uplink (rx). Reads of an empty queue are none.
     pub rx_read_failed: u64,
@@ -124,6 +130,11 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Packets received through the uplink, by the thread and by the kernel.
+    pub fn received(&self) -> Count {
+        self.rx.plus(self.rx_redirected)
+    }
+
     /// The sum over the classes.
     pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
         self.classes.iter().map(pick).fold(Count::default(), Count::plus)

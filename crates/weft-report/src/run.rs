@@ -27,6 +27,9 @@ pub struct RunReport {
     /// The uplink's device.
     #[serde(default)]
     pub uplink: RunUplink,
+    /// The receive direction, from the uplink to the port. Absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<RunReceive>,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
 }
@@ -55,6 +58,37 @@ pub struct RunUplink {
     pub overdrawn_turns: u64,
     /// The furthest that the link's clock was ahead when such a turn began.
     pub ahead_max_s: f64,
+}
+
+/// The carrier of received packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceivedBy {
+    /// The kernel, by redirect. The thread carries what the redirect leaves.
+    Kernel,
+    /// The thread.
+    #[default]
+    Thread,
+}
+
+/// Received packets, by carrier.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReceive {
+    /// The carrier.
+    pub by: ReceivedBy,
+    /// The reason for the thread, if it is the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Packets redirected by the kernel.
+    pub redirected_packets: u64,
+    /// Their bytes.
+    pub redirected_bytes: u64,
+    /// Packets read by the thread.
+    pub thread_packets: u64,
+    /// Their bytes.
+    pub thread_bytes: u64,
+    /// Packets that did not reach the port: it was down, they were above its MTU, or its receive backlog was full.
+    pub dropped_packets: u64,
 }
 
 /// Packets dropped during the run, by reason.

@@ -37,6 +37,7 @@ use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
+use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
@@ -48,6 +49,7 @@ use crate::cgroups::{self, Follower};
 
 use arp::Arp;
 pub use describe::describe_plan;
+pub use weft_nic::port::Receive;
 pub use weft_sched::queues::Inner;
 
 /// The capacity of a ring in packets: room for hundreds of flows that share a ring, two packets each.
@@ -113,6 +115,8 @@ pub struct Settings {
     pub rings: usize,
     /// The maximum lag of the link's clock behind the wall clock.
     pub catch_up: Nanos,
+    /// The carrier wanted for received packets.
+    pub receive: Receive,
 }
 
 /// Errors from enforcing a policy.
@@ -333,7 +337,8 @@ impl Session {
         // First, since the kernel may refuse its hardware address.
         let device = settings.uplink_device();
         let parent = (&outside, settings.uplink.as_str());
-        let uplink = Uplink::on_interface(parent, (&namespace, &device), settings.mac)?;
+        let uplink =
+            Uplink::on_interface(parent, (&namespace, &device), settings.mac)?.with_receive(settings.receive);
         let port = Port::create(&PortConfig {
             app: &app,
             nic: &namespace,
@@ -379,7 +384,14 @@ impl Session {
         let name = self.uplink.first_name();
         let down = (!self.followed.1)
             .then(|| format!("{name} is not running, so the port has no carrier until it is"));
-        down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).collect()
+        let path = self.receive_path();
+        let thread = path.fallback().map(|_| format!("receive: {path}"));
+        down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).chain(thread).collect()
+    }
+
+    /// The carrier of received packets.
+    pub fn receive_path(&self) -> &ReceivePath {
+        self.nic.receive_path()
     }
 
     /// Applies the MTU and the carrier of the uplink's interface to the port. An interface that no longer exists has no
@@ -425,7 +437,7 @@ impl Session {
             elapsed: self.started.elapsed(),
             classes: self.names.iter().enumerate().map(class).collect(),
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
-            received: totals.rx.packets.get(),
+            received: totals.received().packets.get(),
             dropped: report::dropped(&totals),
             observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
@@ -450,7 +462,8 @@ impl Session {
     /// When the NIC failed before, with the reason.
     pub fn finish(self, grace: Nanos) -> Result<RunReport, SessionError> {
         let duration = self.started.elapsed();
+        let path = report::path(self.receive_path());
         let totals: Totals = self.nic.stop(grace)?;
-        Ok(report::report(&self.names, &totals, duration))
+        Ok(report::report(&self.names, &totals, duration, path))
     }
 }

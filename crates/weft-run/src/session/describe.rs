@@ -1,6 +1,6 @@
 //! The description of a run's devices and programs, before they are created.
 
-use super::{Inner, RING_PACKETS, Settings, place};
+use super::{Inner, RING_PACKETS, Receive, Settings, place};
 use core::fmt::Write;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate, PIECE};
 use weft_nic::nic::NicPlan;
@@ -72,6 +72,17 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// The carrier of received packets. Only loading the program shows whether the kernel accepts it.
+fn receive(wanted: Receive) -> &'static str {
+    match wanted {
+        Receive::Auto => {
+            "in the kernel (eBPF program `weft_receive` at the uplink's ingress), or by the thread if the kernel refuses it"
+        }
+        Receive::Kernel => "in the kernel (eBPF program `weft_receive` at the uplink's ingress)",
+        Receive::Thread => "by the thread",
+    }
+}
+
 /// The text `ring 3` or `rings 3 to 5`.
 fn numbers(what: &str, first: usize, count: usize) -> String {
     match count {
@@ -106,6 +117,7 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         place(settings.uplink_netns.as_deref())
     ));
     lines.push(format!("two threads: transmit {}; receive", pace(settings)));
+    lines.push(format!("receive: {}", receive(settings.receive)));
     lines
 }
 

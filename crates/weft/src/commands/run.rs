@@ -36,7 +36,7 @@ use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::{Balance, Conservation, Document};
-use weft_run::session::{Inner, ONE_CLASS, Queues};
+use weft_run::session::{Inner, ONE_CLASS, Queues, Receive};
 use weft_run::session::{
     Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
 };
@@ -118,6 +118,9 @@ pub(crate) struct Args {
     /// The most that the link's clock may lag behind the wall clock; link time beyond it is lost.
     #[arg(long, default_value = "10ms", value_parser = values::span)]
     catch_up: Nanos,
+    /// The carrier of received packets to the port: the kernel where it can (auto), the kernel only, or a thread.
+    #[arg(long, value_name = "auto|kernel|thread", default_value = "auto", value_parser = receive)]
+    receive: Receive,
     /// Stop after this time (a bare number is seconds).
     #[arg(long, value_parser = values::span)]
     duration: Option<Nanos>,
@@ -137,6 +140,15 @@ fn inner(text: &str) -> Result<Inner, String> {
         "fifo" => Ok(Inner::Fifo),
         "sfq" => Ok(Inner::Fair),
         _ => Err("the queue discipline is `fifo` or `sfq`".to_owned()),
+    }
+}
+
+fn receive(text: &str) -> Result<Receive, String> {
+    match text {
+        "auto" => Ok(Receive::Auto),
+        "kernel" => Ok(Receive::Kernel),
+        "thread" => Ok(Receive::Thread),
+        _ => Err("the receive direction is `auto`, `kernel` or `thread`".to_owned()),
     }
 }
 
@@ -192,6 +204,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     settings.check_host()?;
     let mut session = Session::start(&policy, &settings)?;
     session.notes().iter().for_each(|note| output::note(note));
+    // Otherwise among the notes.
+    if session.receive_path().fallback().is_none() {
+        output::message(&format!("receive: {}", session.receive_path()));
+    }
     let result = watch(&args, &settings, &mut session, &stop, json.is_stdout());
     let report = session.finish(GRACE)?;
     output::tables(&report.tables(), &json)?;
@@ -310,6 +326,7 @@ impl Args {
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,
+            receive: self.receive,
         })
     }
 }

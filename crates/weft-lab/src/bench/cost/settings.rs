@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_report::bench::cost::Variant;
-use weft_run::session::Settings;
+use weft_run::session::{Receive, Settings};
 use weft_units::Nanos;
 
 /// Descriptor rings, the default of `weft run`.
@@ -22,6 +22,10 @@ const BEFORE_SEGMENTS: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
 /// today's port benchmark sends them whole. All others have the defaults of `weft run`.
 pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Settings {
     let (link, segments_per_turn) = match (variant, case) {
+        (Variant::Ours, CostCase::Port4Flows) => {
+            let device = DeviceLink { rate: LinkRate::Observed, piece: None };
+            (LinkKind::Device(device), SegmentsPerTurn::Whole)
+        }
         (Variant::Before, CostCase::Port4Flows) => (LinkKind::Emulated, SegmentsPerTurn::Whole),
         (Variant::Before, _) => (LinkKind::Emulated, SegmentsPerTurn::AtMost(BEFORE_SEGMENTS)),
         _ => {
@@ -41,6 +45,10 @@ pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Set
         link,
         segments_per_turn,
         rings: RINGS,
+        receive: match variant {
+            Variant::Before => Receive::Thread,
+            _ => Receive::Auto,
+        },
         catch_up: CATCH_UP,
     }
 }
