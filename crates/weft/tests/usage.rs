@@ -40,12 +40,17 @@ fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
 }
 
 #[test]
-fn a_run_without_a_rate_is_wrong_usage() {
+fn hardware_queues_need_a_rate_and_a_policy_does_not() {
     let folder = tempfile::tempdir().expect("folder");
-    let policy = file(&folder, "p.weft", "class web = tcp port 80\nroot = fair of web\n");
-    let said = run(&["run", &policy, "--uplink", "lo", "--dry-run"]);
+    let said = run(&["run", "--queues", "2", "--uplink", "lo", "--dry-run"]);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("--rate"), "{}", said.err);
+    for text in ["", "link auto\n"] {
+        let policy = file(&folder, "p.weft", &format!("{text}class web = tcp port 80\nroot = fair of web\n"));
+        let said = run(&["run", &policy, "--uplink", "lo", "--dry-run"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.out.contains("as fast as lo takes packets"), "{}", said.out);
+    }
 }
 
 #[test]

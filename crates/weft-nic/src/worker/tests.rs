@@ -1,6 +1,7 @@
 //! The worker on rings that are sockets: doorbells and packets out of step as no kernel would produce them.
 
 use super::*;
+use crate::link::{DeviceLink, LinkRate};
 use crate::doorbell::protocol;
 use crate::nic::make_rings;
 use crate::plan::{Mode, RingPlan};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use weft_packet::vnet::VnetHeader;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::PolicyTree;
-use weft_units::{BitsPerSec, Weight};
+use weft_units::{BitsPerSec, LaneId, Weight};
 
 /// Two classes with two rings each, and the default class with one.
 const POLICY: &str =
@@ -53,7 +54,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let source = Source { name: "test", text: POLICY };
+        Self::with(POLICY, BitsPerSec(1_000_000_000), None)
+    }
+
+    /// A worker that sends by the policy `text` on a link of `rate`, above a device if `device`.
+    fn with(text: &str, rate: BitsPerSec, device: Option<DeviceLink>) -> Self {
+        let source = Source { name: "test", text };
         let policy = compile(source, &CompileOptions::default()).policy.expect("policy");
         let plan = RingPlan::new(&policy, Mode::Loom, 6, &[]).expect("plan");
         let mut tree = PolicyTree::new(&plan.program).expect("tree");
@@ -70,8 +76,18 @@ impl Bench {
             rings,
             ring_of_flow,
             uplink: Arc::new(uplink),
-            link: Link::new(BitsPerSec(1_000_000_000), Nanos::from_millis(5), now),
-            device: None,
+            link: Link::new(rate, Nanos::from_millis(5), now),
+            device: device.map(|link| {
+                let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
+                Device::new(DeviceConfig {
+                    link,
+                    rate,
+                    most: Bytes(WHOLE),
+                    program: &plan.program,
+                    urgency: Urgency::new(policy.program.clone(), &lanes, Some(rate)),
+                    lane_of_ring: lanes,
+                })
+            }),
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),
@@ -100,7 +116,8 @@ impl Bench {
         let shared = &self.shared;
         shared.classes[self.classes[ring].index()].packets.fetch_add(1, Ordering::SeqCst);
         let (word, bit) = (&shared.ready[ring / 64], (ring % 64) as u32);
-        if protocol::ring(&shared.rings[ring].packets, 1, word, bit, &shared.sleeping) {
+        let urgent = shared.urgent[ring / 64].load(Ordering::SeqCst);
+        if protocol::ring_word(&shared.rings[ring].packets, 1, (word, urgent), bit, &shared.sleeping) {
             rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).expect("wake");
         }
     }
@@ -391,4 +408,51 @@ fn a_wire_that_is_gone_refuses_packets_and_the_nic_goes_on() {
     assert!(!bench.thread.is_finished());
     bench.stop.store(true, Ordering::Relaxed);
     bench.thread.join().expect("no panic").expect("no failure");
+}
+
+const PRIORITY: &str = "class a = udp and port 1\nclass b = udp and port 2\nroot = priority { a, b, default }";
+/// The ring of class b above: a FIFO class has one.
+const RING_BULK: usize = 1;
+
+/// A slow link with 60 packets of the bulk class, 0.67 ms each, of which some have left.
+fn busy() -> Bench {
+    let device = DeviceLink { rate: LinkRate::Given, piece: None };
+    let mut bench = Bench::with(PRIORITY, BitsPerSec(1_000_000), Some(device));
+    (0..60).for_each(|_| bench.send(RING_BULK));
+    (0..5).for_each(|_| assert!(bench.receive(LONG).is_some()));
+    bench
+}
+
+/// The bulk packets that arrive before the first packet of `RING_A`.
+fn bulk_before_a(bench: &Bench) -> usize {
+    let arrived = std::iter::from_fn(|| bench.receive(LONG));
+    arrived.take_while(|(ring, _)| *ring == RING_BULK).count()
+}
+
+#[test]
+fn an_urgent_doorbell_wakes_the_worker_and_overdraws_the_clock() {
+    let mut bench = busy();
+    bench.send(RING_A);
+    // A stalled worker catches up 5 ms of its link, which are eight packets.
+    let before = bulk_before_a(&bench);
+    assert!(before <= 12, "{before} bulk packets first");
+    let counters = bench.finish();
+    assert!(counters.overdrawn.get().packets.get() >= 1, "{:?}", counters.overdrawn);
+    assert!(counters.ahead_max.get() < 2_000_000, "{:?}", counters.ahead_max);
+    assert_eq!(counters.wakeups_lost.get().packets.get(), 0);
+}
+
+#[test]
+fn a_late_ring_keeps_its_urgency() {
+    let mut bench = busy();
+    bench.ring(RING_A);
+    wait(5);
+    while bench.receive(Duration::ZERO).is_some() {}
+    bench.put(RING_A);
+    let before = bulk_before_a(&bench);
+    assert!(before <= 12, "{before} bulk packets first");
+    let counters = bench.finish();
+    assert!(counters.doorbell_ahead.get().packets.get() >= 1, "the doorbell was ahead");
+    assert!(counters.overdrawn.get().packets.get() >= 1, "{:?}", counters.overdrawn);
+    assert!(counters.late_sleep_max.get() <= LATE_RETRY_MAX.get(), "{:?}", counters.late_sleep_max);
 }
