@@ -9,7 +9,8 @@
 //!
 //! While the link is busy and only classes with a standing backlog wait, the worker sleeps at least [`BULK_SLEEP`] and
 //! then sends all that is due. An urgent doorbell wakes it. While an urgent class is active it sleeps for
-//! [`MODERATION`](super::MODERATION), so that its timers are not late.
+//! [`MODERATION`](super::MODERATION), so that its timers are not late. When it runs out of packets after a burst, it
+//! also sleeps for that time before any doorbell wakes it, as a NIC moderates its interrupts.
 
 use super::pressure::Pressure;
 use super::urgency::{OVERDRAW, Urgency};
@@ -45,6 +46,11 @@ pub(crate) struct Device {
     lane_of_ring: Vec<LaneId>,
     /// The longest chunk sent, on the wire.
     longest: Bytes,
+    /// The bytes sent since the last sleep.
+    burst: Bytes,
+    /// The throughput at the last settlement, and the bytes and the time of that.
+    throughput: BitsPerSec,
+    settled: (Bytes, Instant),
 }
 
 /// The parts of the configuration that a device needs.
@@ -73,6 +79,9 @@ impl Device {
             lag: FluidLag::new(program),
             lane_of_ring,
             longest: Bytes::ZERO,
+            burst: Bytes::ZERO,
+            throughput: BitsPerSec::ZERO,
+            settled: (Bytes::ZERO, Instant::ZERO),
             pressure: Pressure::default(),
             urgent_waits: false,
             bound: Self::first_bound(link, rate, most),
@@ -105,6 +114,7 @@ impl Device {
     ) {
         self.pressure.wrote(sent);
         self.urgency.charge(ring, sent, wall);
+        self.burst += sent;
         self.longest = self.longest.max(share);
         let Some(lane) = self.lane_of_ring.get(ring) else { return };
         self.lag.sent(*lane, share);
@@ -140,7 +150,7 @@ impl Device {
     /// Divides the rate of the bottleneck anew, after it has changed. Returns the new bound of the queue below, if that
     /// differs.
     pub(super) fn rate_changed(&mut self) -> Option<Bytes> {
-        self.urgency.set_rate(self.known_rate().unwrap_or(BitsPerSec::ZERO));
+        self.urgency.set_rate(self.known_rate().unwrap_or(self.throughput));
         let bound = match self.pressure.observed() {
             Some(_) => self.pressure.bound(self.most),
             None => Self::first_bound(self.link, self.rate, self.most),
@@ -178,6 +188,24 @@ impl Device {
     /// Whether an urgent turn may begin while the link's clock is `ahead`.
     pub(super) fn may_overdraw(&self, ahead: Nanos) -> bool {
         self.urgent_waits && ahead < OVERDRAW
+    }
+
+    /// Measures the throughput up to `now`. Without a known rate, the classes' guarantees are parts of that.
+    pub(super) fn measure(&mut self, now: Instant) {
+        let (before, since) = core::mem::replace(&mut self.settled, (self.pressure.written(), now));
+        if since == Instant::ZERO || self.known_rate().is_some() {
+            return;
+        }
+        let sent = self.pressure.written().saturating_sub(before);
+        let seen = BitsPerSec::from_bytes_over(sent, now.saturating_since(since)).get();
+        self.throughput = BitsPerSec(self.throughput.get() / 8 * 7 + seen / 8);
+        self.urgency.set_rate(self.throughput);
+    }
+
+    /// Whether a worker without packets should sleep for the moderation interval before it asks to be woken: it has sent
+    /// more than two super-packets since its last sleep, so that more will arrive.
+    pub(super) fn moderates(&mut self) -> bool {
+        core::mem::take(&mut self.burst) > Bytes(2 * WHOLE)
     }
 
     /// The shortest sleep while the link is busy.

@@ -43,6 +43,11 @@ impl Pressure {
         self.written += wire;
     }
 
+    /// The bytes written so far, on the wire.
+    pub(crate) fn written(&self) -> Bytes {
+        self.written
+    }
+
     /// Records a write that found no room at `now`. Returns true when there is a new observed rate.
     pub(crate) fn blocked(&mut self, now: Instant) -> bool {
         self.blocked_at = Some(now);

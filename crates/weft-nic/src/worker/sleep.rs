@@ -38,6 +38,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     fn sleep(&mut self, wait: Served, now: Instant) {
+        let idle = matches!(wait, Served::Idle);
         let (until, link_is_busy) = match wait {
             Served::Progress => return,
             Served::Blocked(room) => return self.wait_for_room(room, now),
@@ -56,22 +57,27 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             longest.set(longest.get().max((until - now).get()));
         }
         if link_is_busy {
-            return self.sleep_while_busy(until, now);
+            let moderation = self.parts.device.as_ref().map_or(MODERATION, |device| device.moderation(now));
+            return self.sleep_while_busy(until, moderation, now);
+        }
+        let device = self.parts.device.as_mut();
+        if idle && device.is_some_and(|device| device.moderates()) {
+            return self.sleep_while_busy(until.min(now + MODERATION), Nanos::ZERO, now);
         }
         if protocol::prepare_sleep(&self.shared.ready, &self.shared.sleeping) {
             self.sleep_for_doorbell(until - now, &ALL_RINGS);
         }
     }
 
-    /// Sleeps until the link is free, and for at least the moderation interval.
-    fn sleep_while_busy(&mut self, until: Instant, now: Instant) {
+    /// Sleeps until `until`, and for at least `moderation`. Only an urgent doorbell wakes the worker.
+    fn sleep_while_busy(&mut self, until: Instant, moderation: Nanos, now: Instant) {
         let Some(device) = self.parts.device.as_mut() else {
-            let _ = poll(&mut [], Some(&timespec((until - now).max(MODERATION))));
+            let _ = poll(&mut [], Some(&timespec((until - now).max(moderation))));
             return;
         };
         device.urgency.settle(now);
         let late = self.late.iter().any(|ring| device.urgency.is_urgent(*ring));
-        let span = if late { until - now } else { (until - now).max(device.moderation(now)) };
+        let span = if late { until - now } else { (until - now).max(moderation) };
         let urgent = *device.urgency.rings();
         for (word, bits) in self.shared.urgent.iter().zip(urgent) {
             if word.load(Ordering::Relaxed) != bits {

@@ -1,8 +1,8 @@
 //! The worker on rings that are sockets: doorbells and packets out of step as no kernel would produce them.
 
 use super::*;
-use crate::link::{DeviceLink, LinkRate};
 use crate::doorbell::protocol;
+use crate::link::{DeviceLink, LinkRate};
 use crate::nic::make_rings;
 use crate::plan::{Mode, RingPlan};
 use rustix::event::{EventfdFlags, eventfd};
@@ -410,7 +410,8 @@ fn a_wire_that_is_gone_refuses_packets_and_the_nic_goes_on() {
     bench.thread.join().expect("no panic").expect("no failure");
 }
 
-const PRIORITY: &str = "class a = udp and port 1\nclass b = udp and port 2\nroot = priority { a, b, default }";
+const PRIORITY: &str =
+    "class a = udp and port 1\nclass b = udp and port 2\nroot = priority { a, b, default }";
 /// The ring of class b above: a FIFO class has one.
 const RING_BULK: usize = 1;
 

@@ -245,6 +245,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     pub(super) fn settle_device(&mut self, now: Instant) {
         let Some(device) = self.parts.device.as_mut() else { return };
         let bound = if device.pressure.settle(now) { device.rate_changed() } else { None };
+        device.measure(now);
         device.urgency.settle(now);
         let observed = device.pressure.observed().map_or(0, BitsPerSec::get);
         self.parts.counters.observed_bps.set(observed);
