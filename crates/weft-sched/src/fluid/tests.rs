@@ -1,3 +1,5 @@
+//! The lag on small programs, and the bound on random trees under the engine.
+
 use super::*;
 use crate::program::{LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec};
 use crate::{Next, PolicyTree};
