@@ -16,6 +16,7 @@ fn main() {
         "match.h",
         "moves.h",
         "queues.h",
+        "tap.h",
     ];
     for file in files {
         println!("cargo::rerun-if-changed={}", bpf.join(file).display());

@@ -12,7 +12,7 @@ use crate::error::OsError;
 use crate::link::{LinkError, Numbered};
 use crate::netlink::{Netlink, attributes, u32_at};
 use crate::netns::NetNsError;
-use crate::tc::{self, Attributes, Place};
+use crate::tc::{self, Place};
 
 const RTM_NEWQDISC: u16 = 36;
 const TCMSG_LEN: usize = 20;
