@@ -23,12 +23,13 @@
 //! that ended early is reported by [`SoftwareNic::is_running`], and its error by [`SoftwareNic::stop`].
 
 mod plan;
+mod programs;
 mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::infrastructure_rate;
-use crate::doorbell::{Bypass, CgroupEntry, Doorbells, Shared, TableError, TapProgramError};
+use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, TapProgramError};
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
@@ -40,6 +41,7 @@ pub use crate::totals::{ClassTotals, Totals};
 use crate::worker::{Device, SegmentsPerTurn, Urgency, WorkerParts};
 use core::ops::Deref;
 pub use plan::NicPlan;
+use programs::{attach_doorbells, close};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -225,25 +227,6 @@ impl Deref for SharedQueues {
     fn deref(&self) -> &QueuePage {
         self.0.queues()
     }
-}
-
-/// Loads the eBPF programs and attaches them to the port.
-fn attach_doorbells(config: &NicConfig, plan: &RingPlan, port: &Port) -> Result<Arc<Doorbells>, NicError> {
-    let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
-    doorbells.guard().set_link_rate(config.rate);
-    let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
-    let guarded = plan.queues.is_none();
-    if let Some(queue) = port.tap_queue() {
-        doorbells.attach_tap(queue, if guarded { Bypass::Drops } else { Bypass::Passes })?;
-    }
-    let ifindex = port.index()?;
-    port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
-    // A plain multiqueue NIC has no classes, so no packet can escape its class.
-    if guarded && port.tap_queue().is_none() {
-        let behind = port.peer_index()?;
-        port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??;
-    }
-    Ok(doorbells)
 }
 
 impl SoftwareNic {
@@ -467,7 +450,7 @@ impl SoftwareNic {
     /// # Errors
     /// When the worker failed before, with the reason.
     pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
-        self.close_port();
+        close(&self.port, &self.doorbells);
         let until = clock::now() + grace;
         while clock::now() < until && self.is_running() {
             let totals = self.totals()?;
@@ -481,17 +464,6 @@ impl SoftwareNic {
         self.join()?;
         let log = self.departures.as_ref().map(Departures::collect).unwrap_or_default();
         Ok((self.totals()?, log))
-    }
-
-    /// Lets no further packet enter, and keeps those that have.
-    fn close_port(&self) {
-        match self.port.tap_queue() {
-            // Taking a TAP down would empty the FIFOs above its rings.
-            Some(_) => self.doorbells.guard().close(),
-            None => {
-                let _ = self.port.down();
-            }
-        }
     }
 
     fn join(&mut self) -> Result<(), NicError> {

@@ -95,7 +95,7 @@ pub struct Port {
     behind: Behind,
 }
 
-/// What is between a port's near end and its rings.
+/// The devices between a port's near end and its rings.
 #[derive(Debug)]
 enum Behind {
     Veth(Veth),

@@ -1,9 +1,10 @@
 //! The description of a run's devices and programs, before they are created.
 
-use super::{Inner, RING_PACKETS, Settings, place};
+use super::{Inner, PortKind, RING_PACKETS, Settings, place};
 use core::fmt::Write;
 use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
+use weft_nic::port::RING_SLOTS;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
@@ -85,17 +86,18 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     let nic = "that namespace";
     let mut lines = vec![
         "a network namespace without a name, which goes with the process that runs".to_owned(),
-        format!("port {port}, a veth in {here} with hardware address {mac}"),
+        format!("port {port}, {} in {here} with hardware address {mac}", kind_of(settings)),
     ];
     lines.extend(
         settings.addresses.iter().map(|(address, length)| format!("address {address}/{length} on {port}")),
     );
-    let stem: String = port.chars().take(11).collect();
     let rings = plan.rings.len();
-    lines.push(format!("its far end {stem}-nic in {nic}"));
-    lines.push(format!("macvtap {stem}-tap on it, with {} of {RING_PACKETS} packets", count(rings, "ring")));
-    if settings.queues.is_some() {
-        lines.push(format!("receive packet steering at {stem}-nic: a flow passes one core's backlog"));
+    match settings.port {
+        PortKind::Veth | PortKind::Auto => lines.extend(behind_veth(settings, rings, nic)),
+        PortKind::Tap => lines.push(format!(
+            "{} of {RING_SLOTS} packets, each with a FIFO of {RING_PACKETS} (mq, pfifo)",
+            count(rings, "ring")
+        )),
     }
     lines.push(format!("eBPF program `doorbell` at the egress of {port}, with its maps"));
     lines.push(format!(
@@ -109,5 +111,25 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
     };
     lines.push(format!("two threads: transmit at {}, {segments_per_turn}; receive", settings.rate));
+    lines
+}
+
+fn kind_of(settings: &Settings) -> &'static str {
+    match settings.port {
+        PortKind::Veth | PortKind::Auto => "a veth",
+        PortKind::Tap => "a TAP",
+    }
+}
+
+/// Describes the devices between a veth and its rings.
+fn behind_veth(settings: &Settings, rings: usize, nic: &str) -> Vec<String> {
+    let stem: String = settings.name.chars().take(11).collect();
+    let mut lines = vec![
+        format!("its far end {stem}-nic in {nic}"),
+        format!("macvtap {stem}-tap on it, with {} of {RING_PACKETS} packets", count(rings, "ring")),
+    ];
+    if settings.queues.is_some() {
+        lines.push(format!("receive packet steering at {stem}-nic: a flow passes one core's backlog"));
+    }
     lines
 }

@@ -36,7 +36,7 @@ use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::{Balance, Conservation, Document};
-use weft_run::session::{Inner, ONE_CLASS, Queues};
+use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues};
 use weft_run::session::{
     Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
 };
@@ -115,6 +115,9 @@ pub(crate) struct Args {
     /// The most that the link's clock may lag behind the wall clock; link time beyond it is lost.
     #[arg(long, default_value = "10ms", value_parser = values::span)]
     catch_up: Nanos,
+    /// The kind of port: a veth with a macvtap, or a TAP that holds senders back (Linux 7.3).
+    #[arg(long, value_name = "veth|tap|auto", default_value = "auto", value_parser = port, hide = true)]
+    port: PortKind,
     /// Stop after this time (a bare number is seconds).
     #[arg(long, value_parser = values::span)]
     duration: Option<Nanos>,
@@ -134,6 +137,15 @@ fn inner(text: &str) -> Result<Inner, String> {
         "fifo" => Ok(Inner::Fifo),
         "sfq" => Ok(Inner::Fair),
         _ => Err("the queue discipline is `fifo` or `sfq`".to_owned()),
+    }
+}
+
+fn port(text: &str) -> Result<PortKind, String> {
+    match text {
+        "veth" => Ok(PortKind::Veth),
+        "tap" => Ok(PortKind::Tap),
+        "auto" => Ok(PortKind::Auto),
+        _ => Err("the kind of port is `veth`, `tap` or `auto`".to_owned()),
     }
 }
 
@@ -299,6 +311,7 @@ impl Args {
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,
+            port: self.port,
         })
     }
 }
