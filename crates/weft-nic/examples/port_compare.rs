@@ -2,7 +2,7 @@
 //! machine with a kernel whose TAPs hold senders back.
 //!
 //! `port_compare [ROUNDS [SLOTS]]` prints a table: of each measure, the median of the rounds with the smallest and the largest, and
-//! the ratio of the medians. It checks that neither kind lost a packet, and nothing else: the figures are the machine's.
+//! the ratio of the medians. It checks that no packet was lost unseen, and with a TAP none at all; the figures are the machine's.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -139,16 +139,17 @@ impl Bench {
         Ok([out, end])
     }
 
-    /// Ends the NIC; neither kind may lose a packet.
+    /// Ends the NIC. A TAP may lose no packet; what a veth loses in its receive backlog, the kernel must have counted.
     fn end(self, kind: Kind) -> Done {
         let totals = self.nic.stop(Nanos::from_secs(5))?;
-        let lost = (totals.lost, totals.strays, totals.drops.backlog, totals.drops.ring_full);
-        println!("{kind:?}: {} doorbells ahead, {} sleeps", totals.doorbell_ahead, totals.sleeps);
-        if lost == (0, 0, 0, 0) {
-            Ok(())
-        } else {
-            Err(format!("{kind:?}: lost, strays, drops: {lost:?}").into())
-        }
+        let dropped = totals.drops.backlog + totals.drops.ring_full;
+        println!(
+            "{kind:?}: {} doorbells ahead, {} sleeps, {dropped} drops",
+            totals.doorbell_ahead, totals.sleeps
+        );
+        let bad = totals.lost != dropped || totals.strays > 0 || (kind == Kind::Tap && dropped > 0);
+        let found = (totals.lost, totals.strays, totals.drops);
+        if bad { Err(format!("{kind:?}: lost, strays, drops: {found:?}").into()) } else { Ok(()) }
     }
 }
 

@@ -20,6 +20,7 @@ use std::time::Duration;
 use weft_host::testing::privileged;
 use weft_nic::nic::Totals;
 use weft_nic::plan::Mode;
+use weft_nic::port::PortDrops;
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
@@ -192,4 +193,28 @@ fn a_port_without_policy_takes_what_its_rings_hold() {
     }
     assert_eq!(bench::in_order(&end), 400);
     all_went(&bench.nic.stop(Nanos::from_secs(5)).expect("stop"));
+}
+
+#[test]
+fn what_a_full_port_drops_is_counted() {
+    if !privileged("what_a_full_port_drops_is_counted") {
+        return;
+    }
+    let mut slow = config(1);
+    slow.mode = Mode::Sq;
+    let devices = |bed: &weft_nic::testbed::Testbed, rings| bed.tap_devices(rings, 8, 4).expect("devices");
+    let bench = Bench::start_on("tpfull", POLICY, &slow, |_| (), devices);
+    let end = bench.receiver(false, 7001);
+    let socket = bench.sender(false);
+    for number in 0_u32..60 {
+        socket.send_to(&[&number.to_ne_bytes()[..], &[7; 996]].concat(), (RECEIVER, 7001)).expect("send");
+    }
+    let arrived = bench::in_order(&end) as u64;
+    let totals = bench.nic.stop(Nanos::from_secs(5)).expect("stop");
+    let PortDrops { backlog, ring_full } = totals.drops;
+    assert!((8..60).contains(&arrived), "{arrived}");
+    assert_eq!(arrived + backlog + ring_full, 60, "{totals:#?}");
+    // The FIFO drops, or on an older kernel the ring.
+    assert_eq!(backlog > 0, weft_host::tap::require_backpressure().is_ok(), "{totals:#?}");
+    conserved(&totals);
 }
