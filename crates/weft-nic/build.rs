@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The objects of this crate, each `bpf/NAME.bpf.c`, and the headers that they include.
+const OBJECTS: [&str; 2] = ["doorbell", "receive"];
+const HEADERS: [&str; 8] =
+    ["admit.h", "doorbell.h", "flow_key.h", "guard.h", "match.h", "moves.h", "queues.h", "tap.h"];
+
 fn main() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("doorbell.bpf.o");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let bpf = manifest.join("../../bpf");
-    let files = [
-        "admit.h",
-        "doorbell.bpf.c",
-        "doorbell.h",
-        "flow_key.h",
-        "guard.h",
-        "match.h",
-        "moves.h",
-        "queues.h",
-        "tap.h",
-    ];
-    for file in files {
-        println!("cargo::rerun-if-changed={}", bpf.join(file).display());
+    for header in HEADERS {
+        println!("cargo::rerun-if-changed={}", bpf.join(header).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");
+    for object in OBJECTS {
+        let source = bpf.join(format!("{object}.bpf.c"));
+        println!("cargo::rerun-if-changed={}", source.display());
+        compile(&source, &out.join(format!("{object}.bpf.o")));
+    }
+}
+
+fn compile(source: &Path, object: &Path) {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
     // -mcpu=v3: atomic exchange and fetch-and-or; -g: the maps' types (BTF).
@@ -33,11 +35,12 @@ fn main() {
             command.arg("-I").arg(include);
         }
     }
-    command.arg(bpf.join("doorbell.bpf.c")).arg("-o").arg(&out);
+    command.arg(source).arg("-o").arg(object);
     match command.status() {
         Ok(status) if status.success() => {}
         Ok(status) => panic!(
-            "{clang} could not compile bpf/doorbell.bpf.c ({status}); are libbpf-dev and linux-libc-dev installed?"
+            "{clang} could not compile {} ({status}); are libbpf-dev and linux-libc-dev installed?",
+            source.display()
         ),
         Err(error) => panic!("{clang}: {error}; install the Debian package clang, or set CLANG"),
     }

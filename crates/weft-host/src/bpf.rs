@@ -243,6 +243,16 @@ impl Object {
             .map_err(|e| failed("write map", name, e))
     }
 
+    /// The values of element `index` of the per-CPU array map `name`, one for each possible CPU.
+    ///
+    /// # Errors
+    /// If the map is missing or of another type, or the kernel has no such element.
+    pub fn per_cpu(&self, name: &str, index: u32) -> Result<Vec<Vec<u8>>, BpfError> {
+        let values = self.map(name)?.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
+        let absent = || BpfError::Absent { what: "map", name: name.to_owned() };
+        values.map_err(|e| failed("read map", name, e))?.ok_or_else(absent)
+    }
+
     /// A handle of the map `name`, for use by another object or process.
     ///
     /// # Errors

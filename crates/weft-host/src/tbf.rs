@@ -94,6 +94,27 @@ pub fn install(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
     })
 }
 
+/// Changes the TBF at the link's egress. Its packets stay.
+///
+/// # Errors
+/// If there is none, or a value does not fit into the kernel's fields.
+pub fn change(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
+    let options = options(tbf)?;
+    let root = Place { link_index: link::index(ns, link)?, parent: tc::ROOT, handle: HANDLE };
+    tc::change_qdisc(&mut Netlink::open(ns)?, root, "tbf", options)
+        .map_err(|e| e.during(format!("change the TBF at link {link} of {ns}")).into())
+}
+
+/// Removes the TBF from the link's egress, with the packets in it.
+///
+/// # Errors
+/// If there is none.
+pub fn remove(ns: &NetNs, link: &str) -> Result<(), TbfError> {
+    let root = Place { link_index: link::index(ns, link)?, parent: tc::ROOT, handle: HANDLE };
+    tc::delete_qdisc(&mut Netlink::open(ns)?, root)
+        .map_err(|e| e.during(format!("remove the TBF from link {link} of {ns}")).into())
+}
+
 /// `struct tc_tbf_qopt` (rate, peak rate, limit, depth in ticks, an unused field), and the newer attributes.
 fn options(tbf: &Tbf) -> Result<Vec<u8>, TbfError> {
     let word = |what: &str, bytes: Bytes| {

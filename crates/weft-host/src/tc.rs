@@ -61,6 +61,17 @@ pub(crate) fn add_qdisc(
     netlink.request(body, NLM_F_CREATE | NLM_F_EXCL).map(drop)
 }
 
+/// Changes the options of the qdisc at `place`, which keeps its packets.
+pub(crate) fn change_qdisc(
+    netlink: &mut Netlink,
+    place: Place,
+    kind: &str,
+    options: Vec<u8>,
+) -> Result<(), Refusal> {
+    let body = RouteNetlinkMessage::NewQueueDiscipline(message(place, kind, Some(options)));
+    netlink.request(body, 0).map(drop)
+}
+
 pub(crate) fn delete_qdisc(netlink: &mut Netlink, place: Place) -> Result<(), Refusal> {
     netlink.request(RouteNetlinkMessage::DelQueueDiscipline(message(place, "", None)), 0).map(drop)
 }

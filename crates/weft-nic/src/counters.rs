@@ -90,6 +90,17 @@ pub struct ClassCounters {
     pub wire: Counter,
 }
 
+/// The largest lag of a leaf of the policy behind the fluid schedule.
+#[derive(Debug, Default)]
+pub struct LagGauge {
+    /// The lag in wire bytes.
+    pub bytes: Gauge,
+    /// Their time at the rate of the bottleneck, in nanoseconds; 0 without a known rate.
+    pub nanos: Gauge,
+    /// The largest lag that the engine's order may cause, in wire bytes; 0 for a leaf with a rate limit, which has no due.
+    pub bound: Gauge,
+}
+
 /// The counters of the whole NIC.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -101,12 +112,18 @@ pub struct Counters {
     pub uplink_failed: Counter,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: Counter,
+    /// Failed reads from the uplink (rx), without those of an empty queue or after a signal.
+    pub rx_read_failed: Counter,
+    /// Whether the rx thread ended before the NIC was stopped: 1, or 0.
+    pub rx_ended: Gauge,
     /// Packets read from the uplink (rx).
     pub rx: Counter,
     /// Packets written to the port (rx), by the result of the writes.
     pub rx_passed: Counter,
     /// Packets refused by the port (rx).
     pub rx_refused: Counter,
+    /// By leaf; empty for an emulated link.
+    pub lags: Vec<LagGauge>,
     /// Turns of urgent classes that began although the link's clock was ahead of the wall clock.
     pub overdrawn: Counter,
     /// The furthest that the link's clock was ahead when such a turn began, in nanoseconds.
@@ -147,8 +164,10 @@ pub struct Counters {
 
 impl Counters {
     /// Creates counters for `classes` classes.
-    pub fn new(classes: usize) -> Self {
-        Self { classes: (0..classes).map(|_| ClassCounters::default()).collect(), ..Self::default() }
+    pub fn new(classes: usize, leaves: usize) -> Self {
+        let classes = (0..classes).map(|_| ClassCounters::default()).collect();
+        let lags = (0..leaves).map(|_| LagGauge::default()).collect();
+        Self { classes, lags, ..Self::default() }
     }
 
     /// The sum of one counter over the classes.

@@ -24,6 +24,7 @@ pub mod port;
 mod readings;
 pub mod receive;
 mod records;
+pub mod redirect;
 mod ring;
 mod ring_accounting;
 mod rx;

@@ -20,6 +20,9 @@ use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
 /// The delay that the queue below the NIC may add to an urgent packet, on links fast enough that chunks are short.
 const BELOW: Nanos = Nanos::from_micros(200);
+/// The longest chunk in link time while an urgent class is active, unless configured: at most this is added to the
+/// wait of a class that may not overdraw. At 500 Mb/s and above, a super-packet takes less.
+pub const PIECE: Nanos = Nanos::from_millis(1);
 /// The size of a whole super-packet in bytes.
 pub(crate) const WHOLE: u64 = 65_536;
 

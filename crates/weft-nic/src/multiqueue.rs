@@ -2,7 +2,8 @@
 
 use crate::nic::{NicConfig, NicError, NicPlan, SoftwareNic};
 use crate::plan::Mode;
-use crate::testbed::{Testbed, TestbedError};
+use crate::port::Uplink;
+use crate::testbed::{Testbed, TestbedError, WIRE};
 use crate::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::queues::{Inner, Service};
@@ -60,6 +61,19 @@ const CATCH_UP: Nanos = Nanos::from_millis(50);
 /// # Errors
 /// When a device cannot be created, the kernel rejects the eBPF program, or a thread cannot be started.
 pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, MultiqueueError> {
+    let uplink = Uplink::tap(&testbed.receiver, WIRE).map_err(TestbedError::from)?;
+    start_over(testbed, wanted, uplink)
+}
+
+/// Starts the NIC as [`start`], over an uplink that leads to [`WIRE`].
+///
+/// # Errors
+/// As [`start`].
+pub fn start_over(
+    testbed: &Testbed,
+    wanted: &Multiqueue,
+    uplink: Uplink,
+) -> Result<SoftwareNic, MultiqueueError> {
     let compiled = compile(Source { name: "multiqueue", text: POLICY }, &CompileOptions::default());
     let said = || MultiqueueError::Policy(format!("{:?}", compiled.diagnostics));
     let policy = compiled.policy.as_ref().ok_or_else(said)?;
@@ -76,7 +90,7 @@ pub fn start(testbed: &Testbed, wanted: &Multiqueue) -> Result<SoftwareNic, Mult
         departures: wanted.departures,
     };
     let plan = NicPlan::new(policy, config)?;
-    let (port, uplink) = testbed.devices_with(plan.ring_count(), wanted.ring_packets, true)?;
+    let port = testbed.port(plan.ring_count(), wanted.ring_packets, true)?;
     let nic = SoftwareNic::start(plan, port, uplink)?;
     testbed.connect()?;
     testbed.wait_running()?;

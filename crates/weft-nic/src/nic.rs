@@ -7,14 +7,16 @@
 //! 3. The eBPF programs are loaded and attached: at the port's egress, and at the far end's ingress, which drops
 //!    packets that bypassed the egress.
 //! 4. The queue below the NIC is bounded, and the uplink's counters are read as a baseline.
-//! 5. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
-//! 6. The port is brought up. Until then no packet enters, so none passes uncounted.
+//! 5. The receive direction goes to the kernel where it can ([`ReceivePath`]).
+//! 6. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
+//! 7. The port is brought up. Until then no packet enters, so none passes uncounted.
 //!
 //! [`SoftwareNic::stop`], in this order:
 //! 1. The port is taken down.
 //! 2. The worker sends the packets that have entered, for at most the grace period.
 //! 3. The threads stop and are joined. The worker counts the packets left in the rings as held.
-//! 4. The totals are read. They are exact from then on.
+//! 4. The redirect ends: the uplink's device is taken down.
+//! 5. The totals are read. They are exact from then on.
 //!
 //! Ownership: the worker owns the rings, the engine and the link; each counter has one writing thread; `SoftwareNic`
 //! owns the devices and reads the counters. Dropping it removes the devices.
@@ -22,27 +24,30 @@
 //! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A worker
 //! that ended early is reported by [`SoftwareNic::is_running`], and its error by [`SoftwareNic::stop`].
 
+mod device;
 mod plan;
 mod programs;
+pub(crate) mod scheduler;
 mod threads;
 
-use crate::counters::{Count, Counters};
+use crate::counters::{ClassCounters, Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::infrastructure_rate;
 use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, TapProgramError};
+use crate::layout::ClassBell;
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::{LastReadings, Readings};
-use crate::ring::Ring;
+use crate::redirect::{ReceivePath, ThreadReason};
 use crate::sampler::{Sample, Sampler};
 use crate::sync::{AtomicU64, Ordering};
-pub use crate::totals::{ClassTotals, Totals};
-use crate::worker::{Device, SegmentsPerTurn, Urgency, WorkerParts};
-use core::ops::Deref;
+pub use crate::totals::{ClassTotals, Lag, Totals};
+use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
+use device::device;
 pub use plan::NicPlan;
 use programs::{attach_doorbells, close};
 use rustix::io::Errno;
+use scheduler::make_engine;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,11 +57,8 @@ use threads::{start_rx, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
-use weft_sched::{LimitSpec, PolicyTree, Program, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{
-    BitsPerSec, Bytes, ClassId, FlowId, LaneId, LimitId, Nanos, Packets, RingId, TxQueueId, Weight,
-};
+use weft_units::{BitsPerSec, Bytes, ClassId, Nanos, Packets};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -105,6 +107,9 @@ pub enum NicError {
     /// The engine rejects the program: a bug of the compiler, reported instead of executed.
     #[error("the engine refuses the policy: {0}")]
     Engine(String),
+    /// The kernel cannot carry received packets to the port, and nothing else was allowed.
+    #[error("no receive in the kernel: {0}; allow the thread with --receive auto")]
+    Receive(#[from] ThreadReason),
     /// The rate is zero.
     #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
     ZeroRate,
@@ -121,6 +126,7 @@ pub struct SoftwareNic {
     counters: Arc<Counters>,
     uplink: Arc<OwnedFd>,
     uplink_device: UplinkWatch,
+    receive: ReceivePath,
     samples: Receiver<Sample>,
     departures: Option<Departures>,
     /// The last reading of the kernel's counters.
@@ -156,79 +162,6 @@ struct UplinkWatch {
     before: Count,
 }
 
-/// Creates the descriptor rings of the plan. `add_flow` adds a ring's flow to the engine.
-pub(crate) fn make_rings<E: core::fmt::Display>(
-    plan: &RingPlan,
-    fds: Vec<OwnedFd>,
-    mut add_flow: impl FnMut(RingId) -> Result<FlowId, E>,
-) -> Result<(Vec<Ring>, Vec<RingId>), NicError> {
-    let mut rings = Vec::with_capacity(fds.len());
-    let mut ring_of_flow = Vec::new();
-    for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
-        let ring = RingId::from_index(number);
-        let flow = add_flow(ring).map_err(|error| NicError::Engine(error.to_string()))?;
-        if ring_of_flow.len() <= flow.index() {
-            ring_of_flow.resize(flow.index() + 1, RingId(u32::MAX));
-        }
-        ring_of_flow[flow.index()] = ring;
-        rings.push(Ring::new(fd, flow, spec.class));
-    }
-    Ok((rings, ring_of_flow))
-}
-
-/// The scheduler of a mode.
-enum Scheduler {
-    Policy(PolicyTree),
-    Queues(QueueScheduler),
-}
-
-/// Creates the scheduler of the plan, with a flow per ring.
-fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<RingId>), NicError> {
-    if let Some(queues) = plan.queues {
-        let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
-        let queue = |ring: RingId| TxQueueId::from_index(ring.index() / queues.rings.max(1));
-        let add = |ring| scheduler.add_flow(queue(ring));
-        let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
-        return Ok((Scheduler::Queues(scheduler), rings, ring_of_flow));
-    }
-    let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
-    let lane = |ring: RingId| plan.rings[ring.index()].lane;
-    let add = |ring| tree.add_flow(lane(ring), Weight::ONE);
-    let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
-    Ok((Scheduler::Policy(tree), rings, ring_of_flow))
-}
-
-/// The uplink as a device, unless the link is emulated. `most`: the longest chunk that it takes whole.
-fn device(config: &NicConfig, plan: &RingPlan, most: Bytes) -> Option<Device> {
-    let LinkKind::Device(link) = config.link else { return None };
-    // Hardware queues have no classes, so none is urgent.
-    let rate = (link.rate == LinkRate::Given && plan.queues.is_none()).then_some(config.rate);
-    let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
-    Some(Device::new(link, config.rate, most, Urgency::new(limited(plan, config.rate), &lanes, rate)))
-}
-
-/// The program with the limit that the egress program sets to infrastructure. Without it, the first lane of the
-/// priority would be guaranteed the whole link, and the policy's classes nothing.
-fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
-    let mut program = plan.program.clone();
-    if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
-        lane.limits.push(LimitId::from_index(program.limits.len()));
-        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), infrastructure_rate(rate));
-        program.limits.push(LimitSpec { name, rate, burst: Bytes::ZERO });
-    }
-    program
-}
-
-/// The page of the queues, which the doorbells keep mapped.
-struct SharedQueues(Arc<Doorbells>);
-
-impl Deref for SharedQueues {
-    type Target = QueuePage;
-    fn deref(&self) -> &QueuePage {
-        self.0.queues()
-    }
-}
-
 impl SoftwareNic {
     /// Starts the NIC of `plan` on `port`, which has the plan's number of rings, and `uplink`. Brings the port up.
     ///
@@ -247,19 +180,21 @@ impl SoftwareNic {
         if let Mode::Multiqueue { queues, .. } = config.mode {
             doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
+        let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
+        let device = device(&config, &plan, chunk.min(uplink.longest_segment()?));
         let classes = plan.classes();
-        let counters = Arc::new(Counters::new(classes));
+        let leaves = if device.is_some() { plan.program.leaves.len() } else { 0 };
+        let counters = Arc::new(Counters::new(classes, leaves));
         let stop = Arc::new(AtomicBool::new(false));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
-        let device = device(&config, &plan, chunk.min(uplink.longest_segment()?));
         uplink.bound_queue(match config.link {
             LinkKind::Emulated => queue_below(config.rate, chunk),
             LinkKind::Device(link) => Device::first_bound(link, config.rate, chunk),
         })?;
         let (before, _) = uplink.arrived()?;
+        let receive = ReceivePath::choose(&port, &uplink)?;
         let (out, samples) = channel();
         let now = clock::now();
         let (recorder, departures) = config.departures.map(departures).unzip();
@@ -290,6 +225,7 @@ impl SoftwareNic {
             counters,
             uplink: fd,
             uplink_device: UplinkWatch { device: uplink, before },
+            receive,
             samples,
             departures,
             readings: LastReadings::new(before),
@@ -314,6 +250,11 @@ impl SoftwareNic {
     /// The samples of the link's time, one per window.
     pub fn samples(&self) -> &Receiver<Sample> {
         &self.samples
+    }
+
+    /// The carrier of received packets.
+    pub fn receive_path(&self) -> &ReceivePath {
+        &self.receive
     }
 
     /// The port.
@@ -369,34 +310,17 @@ impl SoftwareNic {
     /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
     pub fn totals(&self) -> Result<Totals, NicError> {
         let shared = self.doorbells.shared();
-        let pair = |count: &[AtomicU64; 2]| Count {
-            packets: Packets(count[0].load(Ordering::Relaxed)),
-            bytes: Bytes(count[1].load(Ordering::Relaxed)),
-        };
-        let class = |(i, c): (usize, &crate::counters::ClassCounters)| ClassTotals {
-            bound: pair(&shared.classes[i].bound),
-            full: pair(&shared.classes[i].full),
-            moving: pair(&shared.classes[i].moving),
-            posted: Count {
-                packets: Packets(shared.classes[i].packets.load(Ordering::Relaxed)),
-                bytes: Bytes(shared.classes[i].bytes.load(Ordering::Relaxed)),
-            },
-            fetched: c.fetched.get(),
-            sent: c.sent.get(),
-            refused: c.refused.get(),
-            held: c.held.get(),
-            wire: c.wire.get(),
-            untracked: Packets(shared.classes[i].untracked.load(Ordering::Relaxed)),
-        };
-        let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed } =
-            self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells);
+        let readings =
+            self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells, &self.receive);
+        let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed, .. } =
+            readings;
         let guard = self.doorbells.guard();
         let c = &self.counters;
         let uplink_failed = c.uplink_failed.get();
         let counted = self.uplink_device.device.counts_failed_writes();
         let ours = if counted { uplink_failed.packets.get() } else { 0 };
         Ok(Totals {
-            classes: c.classes.iter().enumerate().map(class).collect(),
+            classes: self.class_totals(),
             drops,
             bpf,
             wakeups: shared.wakeups.load(Ordering::Relaxed),
@@ -404,14 +328,20 @@ impl SoftwareNic {
             uplink_writes: c.uplink_writes.get(),
             uplink_failed,
             uplink_waits: c.uplink_waits.get().packets.get(),
+            lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
             observed_rate: Some(BitsPerSec(c.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
+            rx_redirected: readings.redirected,
+            rx_delivered: readings.deliveries.delivered,
+            rx_dropped: readings.deliveries.dropped,
             rx: c.rx.get(),
             rx_passed: c.rx_passed.get(),
             rx_refused: c.rx_refused.get(),
+            rx_read_failed: c.rx_read_failed.get().packets.get(),
+            rx_ended: c.rx_ended.get() > 0,
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
             lost: c.lost.get().packets.get(),
             strays: c.strays.get().packets.get(),
@@ -434,6 +364,42 @@ impl SoftwareNic {
                 max: Nanos(c.weights_age_max.get()),
             },
         })
+    }
+
+    /// The totals by class, from the program's page and the worker's counters.
+    fn class_totals(&self) -> Vec<ClassTotals> {
+        let pair = |count: &[AtomicU64; 2]| Count {
+            packets: Packets(count[0].load(Ordering::Relaxed)),
+            bytes: Bytes(count[1].load(Ordering::Relaxed)),
+        };
+        let pages = &self.doorbells.shared().classes;
+        let class = |(page, c): (&ClassBell, &ClassCounters)| ClassTotals {
+            bound: pair(&page.bound),
+            full: pair(&page.full),
+            moving: pair(&page.moving),
+            posted: Count {
+                packets: Packets(page.packets.load(Ordering::Relaxed)),
+                bytes: Bytes(page.bytes.load(Ordering::Relaxed)),
+            },
+            fetched: c.fetched.get(),
+            sent: c.sent.get(),
+            refused: c.refused.get(),
+            held: c.held.get(),
+            wire: c.wire.get(),
+            untracked: Packets(page.untracked.load(Ordering::Relaxed)),
+        };
+        pages.iter().zip(&self.counters.classes).map(class).collect()
+    }
+
+    /// The largest lags, by leaf that has a due.
+    fn lags(&self) -> Vec<Lag> {
+        let leaves = self.plan.program.leaves.iter().zip(&self.counters.lags);
+        let lag = |(leaf, gauge): (&weft_sched::LeafSpec, &crate::counters::LagGauge)| {
+            let bound = gauge.bound.get();
+            let (bytes, span) = (Bytes(gauge.bytes.get()), Nanos(gauge.nanos.get()));
+            (bound > 0).then(|| Lag { leaf: leaf.name.clone(), bytes, span, bound: Bytes(bound) })
+        };
+        leaves.filter_map(lag).collect()
     }
 
     /// Takes the port down, sends the packets that have entered for at most `grace`, and stops the threads. The packets
@@ -462,6 +428,7 @@ impl SoftwareNic {
             std::thread::sleep(core::time::Duration::from_millis(5));
         }
         self.join()?;
+        self.receive.close(&self.uplink_device.device);
         let log = self.departures.as_ref().map(Departures::collect).unwrap_or_default();
         Ok((self.totals()?, log))
     }

@@ -18,8 +18,10 @@ mod veth;
 
 pub use backlog::BacklogError;
 pub use tap::{RING_SLOTS, TapConfig};
-pub use uplink::Uplink;
+pub use uplink::{Receive, Uplink};
 
+use crate::counters::Count;
+use core::ops::RangeInclusive;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use tap::Tap;
 use veth::Veth;
@@ -114,6 +116,35 @@ pub struct PortDrops {
     pub ring_full: u64,
 }
 
+/// The packets that a port has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deliveries {
+    /// Packets delivered to the near end: `tx_packets` of a veth's far end, or `rx_packets` of a TAP, which counts what
+    /// was written to its queues and passed to the stack (`tun_get_user`, drivers/net/tun.c).
+    pub delivered: Count,
+    /// Packets dropped on the way to it.
+    pub dropped: DeliveryDrops,
+}
+
+/// Packets dropped on the way to the near end of a veth, by the counter that has them. A TAP drops none: what it does not
+/// take is a refused write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeliveryDrops {
+    /// `tx_dropped` of the far end: the port was down, the packet was above its MTU, or its receive backlog was full.
+    pub veth: u64,
+    /// `tx_dropped` of the macvtap, through which the thread writes: it had no carrier, or refused the write. Some
+    /// kernels count a drop of the veth here too (`macvlan_start_xmit`, drivers/net/macvlan.c).
+    pub macvtap: u64,
+}
+
+impl DeliveryDrops {
+    /// The bounds of the number of dropped packets, of which `refused` were refused writes and do not count.
+    pub fn bounds(self, refused: u64) -> RangeInclusive<u64> {
+        let macvtap = self.macvtap.saturating_sub(refused);
+        self.veth.max(macvtap)..=self.veth + macvtap
+    }
+}
+
 /// The time allowed for the links of a port to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
 /// The longest segment that the near end accepts, in bytes: the range of IP's length fields, so that the NIC can cut
@@ -195,6 +226,12 @@ impl Port {
         self.near.first_name()
     }
 
+    /// Hands over the descriptors of the rings, for a NIC other than [`SoftwareNic`](crate::nic::SoftwareNic), such as the
+    /// floor of a benchmark. Empty the second time.
+    pub fn take_rings(&mut self) -> Vec<OwnedFd> {
+        core::mem::take(&mut self.rings)
+    }
+
     /// Brings the near end up and waits until packets pass in both directions. Before the kernel reports a carrier on
     /// the links it drops packets without counting them.
     ///
@@ -248,6 +285,18 @@ impl Port {
         match &self.behind {
             Behind::Veth(veth) => veth.drops(&self.near),
             Behind::Tap(tap) => tap.drops(),
+        }
+    }
+
+    /// The packets that the port has received, and those dropped on the way to it, from counters that include no later
+    /// drop.
+    ///
+    /// # Errors
+    /// When a device no longer exists.
+    pub fn deliveries(&self) -> Result<Deliveries, PortError> {
+        match &self.behind {
+            Behind::Veth(veth) => veth.deliveries(),
+            Behind::Tap(tap) => tap.deliveries(),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::counters::Count;
 use crate::doorbell::Doorbells;
-use crate::port::{Port, PortDrops, Uplink};
+use crate::port::{Deliveries, Port, PortDrops, Uplink};
+use crate::redirect::ReceivePath;
 use crate::sync::Ordering;
 use std::sync::{Mutex, PoisonError};
 use weft_host::bpf::RunStats;
@@ -18,6 +19,10 @@ pub(crate) struct Readings {
     pub(crate) bpf: RunStats,
     /// The run-time cost of the program at the port's far end.
     pub(crate) guard: RunStats,
+    /// Packets redirected to the port.
+    pub(crate) redirected: Count,
+    /// Packets delivered to the port, and those dropped before it.
+    pub(crate) deliveries: Deliveries,
     /// The number of failed readings.
     pub(crate) failed: u64,
 }
@@ -34,13 +39,21 @@ impl LastReadings {
     }
 
     /// Reads all counters.
-    pub(crate) fn read(&self, port: &Port, uplink: &Uplink, doorbells: &Doorbells) -> Readings {
+    pub(crate) fn read(
+        &self,
+        port: &Port,
+        uplink: &Uplink,
+        doorbells: &Doorbells,
+        receive: &ReceivePath,
+    ) -> Readings {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Readings { drops, arrived, bpf, guard, failed } = &mut *last;
+        let Readings { drops, arrived, bpf, guard, redirected, deliveries, failed } = &mut *last;
         take(failed, drops, port.drops().map(|drops| without_bypassing(drops, port, doorbells)));
         take(failed, arrived, uplink.arrived());
         take(failed, bpf, doorbells.run_stats());
         take(failed, guard, doorbells.guard_stats());
+        take(failed, redirected, receive.redirected());
+        take(failed, deliveries, port.deliveries());
         *last
     }
 }

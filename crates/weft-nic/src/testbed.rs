@@ -24,7 +24,7 @@ pub const PORT: &str = "port0";
 /// The time allowed for the links to come up.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(2);
 /// The name of the wire's end in the receiver.
-const WIRE: &str = "wire0";
+pub const WIRE: &str = "wire0";
 
 /// Errors from creating the testbed.
 #[derive(Debug, thiserror::Error)]
@@ -87,11 +87,17 @@ impl Testbed {
         ring_packets: u32,
         single_backlog: bool,
     ) -> Result<(Port, Uplink), TestbedError> {
+        Ok((self.port(rings, ring_packets, single_backlog)?, Uplink::tap(&self.receiver, WIRE)?))
+    }
+
+    /// Creates the port alone, for an uplink of another kind. Its device, or the other end of its wire, is [`WIRE`].
+    ///
+    /// # Errors
+    /// When the device cannot be created, or the backlog cannot be set.
+    pub fn port(&self, rings: u32, ring_packets: u32, single_backlog: bool) -> Result<Port, TestbedError> {
         let (app, nic, mac) = (&self.sender, &self.nic, Mac::local(1));
         let config = PortConfig { app, nic, name: PORT, mac, rings, ring_packets, single_backlog };
-        let port = Port::create(&config)?;
-        let uplink = Uplink::tap(&self.receiver, WIRE)?;
-        Ok((port, uplink))
+        Ok(Port::create(&config)?)
     }
 
     /// Creates the devices with a port that is a TAP: `rings` rings of `slots` packets, above each of which
@@ -105,14 +111,21 @@ impl Testbed {
         ring_packets: u32,
         slots: u32,
     ) -> Result<(Port, Uplink), TestbedError> {
+        Ok((self.tap_port(rings, ring_packets, slots)?, Uplink::tap(&self.receiver, WIRE)?))
+    }
+
+    /// Creates a port that is a TAP alone, for an uplink of another kind.
+    ///
+    /// # Errors
+    /// When the device cannot be created.
+    pub fn tap_port(&self, rings: u32, ring_packets: u32, slots: u32) -> Result<Port, TestbedError> {
         let (slots, full_ring) = match tap::require_backpressure() {
             Ok(()) => (slots, FullRing::HoldsBack),
             Err(_) => (ring_packets, FullRing::Drops),
         };
         let (app, name, mac) = (&self.sender, PORT, Mac::local(1));
         let config = TapConfig { app, name, mac, rings, ring_packets, slots, full_ring };
-        let port = Port::create_tap(&config)?;
-        Ok((port, Uplink::tap(&self.receiver, WIRE)?))
+        Ok(Port::create_tap(&config)?)
     }
 
     /// Gives both ends their addresses and static neighbour entries, so that no ARP crosses the NIC. Call it after the

@@ -1,10 +1,10 @@
 //! The totals of a NIC, stage by stage.
 
 use crate::counters::Count;
-use crate::port::PortDrops;
+use crate::port::{DeliveryDrops, PortDrops};
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
-use weft_units::{BitsPerSec, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 /// The totals of a class, stage by stage.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,19 @@ pub struct ClassTotals {
     pub moving: Count,
 }
 
+/// The largest lag of a leaf of the policy behind the fluid schedule of the backlogged leaves.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lag {
+    /// The leaf's name in the policy.
+    pub leaf: String,
+    /// The part of its due that it did not have, on the wire.
+    pub bytes: Bytes,
+    /// The time of these bytes at the rate of the bottleneck; zero without a known rate.
+    pub span: Nanos,
+    /// The largest lag that the engine's order may cause with the chunks that were sent.
+    pub bound: Bytes,
+}
+
 /// The totals of a NIC at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
@@ -50,6 +63,8 @@ pub struct Totals {
     pub uplink_failed: Count,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: u64,
+    /// The largest lags, by leaf without a rate limit; empty for an emulated link.
+    pub lags: Vec<Lag>,
     /// Turns of urgent classes on an overdraft of the link's clock.
     pub overdrawn: u64,
     /// The furthest that the link's clock was ahead of the wall clock when such a turn began.
@@ -60,12 +75,22 @@ pub struct Totals {
     pub uplink_arrived: Count,
     /// Packets dropped by the uplink device.
     pub uplink_dropped: u64,
-    /// Packets read from the uplink (rx).
+    /// Packets redirected to the port by the kernel (rx).
+    pub rx_redirected: Count,
+    /// Packets delivered to the port (rx), by its device's own counter.
+    pub rx_delivered: Count,
+    /// Packets dropped by the kernel before the port (rx).
+    pub rx_dropped: DeliveryDrops,
+    /// Packets read from the uplink by the thread (rx).
     pub rx: Count,
-    /// Packets written to the port (rx).
+    /// Packets written to the port by the thread (rx).
     pub rx_passed: Count,
-    /// Packets refused by the port (rx).
+    /// Packets of the thread refused by the port (rx).
     pub rx_refused: Count,
+    /// Failed reads from the uplink (rx). Reads of an empty queue are none.
+    pub rx_read_failed: u64,
+    /// Whether the rx thread ended before the NIC was stopped, since the uplink's device no longer exists.
+    pub rx_ended: bool,
     /// Fetches that found the doorbell ahead of its packet.
     pub doorbell_ahead: u64,
     /// Packets posted and lost before their ring.
@@ -105,6 +130,11 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Packets received through the uplink, by the thread and by the kernel.
+    pub fn received(&self) -> Count {
+        self.rx.plus(self.rx_redirected)
+    }
+
     /// The sum over the classes.
     pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
         self.classes.iter().map(pick).fold(Count::default(), Count::plus)

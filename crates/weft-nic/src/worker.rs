@@ -37,7 +37,7 @@ mod uplink;
 mod urgency;
 mod waiting;
 
-pub(crate) use device::Device;
+pub(crate) use device::{Device, DeviceConfig};
 pub(crate) use engine::{Decision, Engine};
 pub(crate) use queues::QueueEngine;
 pub(crate) use urgency::Urgency;
@@ -313,8 +313,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
         self.engine.finish(turn, sent, share, backlogged, now);
         if let Some(device) = self.parts.device.as_mut() {
-            device.pressure.wrote(sent);
-            device.urgency.charge(number, sent, wall);
+            device.served(number, (sent, share), backlogged, wall);
         }
         Ok(Served::Progress)
     }
@@ -447,6 +446,9 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             let missing = self.parts.rings[number].accounting.close(posted);
             self.parts.counters.lost.add(missing, 0);
             self.match_strays(number);
+        }
+        if let Some(device) = &self.parts.device {
+            device.publish(&self.parts.counters);
         }
         self.parts.counters.worker_cpu.set(thread_cpu());
         self.parts.counters.link_lost.set(self.parts.link.lost().get());

@@ -313,3 +313,43 @@ fn a_packet_that_is_posted_during_a_move_is_waited_for() {
 fn the_model_notices_a_sender_that_does_not_look_again() {
     assert!(std::panic::catch_unwind(|| moved_meanwhile(false)).is_err());
 }
+
+/// The doorbell of an urgent ring while the link is busy.
+fn urgent(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
+    protocol::ring_word(packets, count, (ready, 1), bit, sleeping)
+}
+
+/// A sleep for the doorbells of ring 0.
+fn urgent_sleep(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
+    protocol::prepare_urgent_sleep(ready, &[1], sleeping)
+}
+
+#[test]
+fn no_wake_up_of_an_urgent_ring_is_lost() {
+    model(1, urgent, look, urgent_sleep);
+}
+
+#[test]
+fn nor_when_the_nic_sleeps_for_any_doorbell_in_between() {
+    fn either(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
+        urgent_sleep(ready, sleeping) && {
+            // The link became free before the wake-up: the NIC goes on and sleeps for any doorbell.
+            protocol::awake(sleeping);
+            protocol::prepare_sleep(ready, sleeping)
+        }
+    }
+    model(1, urgent, look, either);
+}
+
+#[test]
+fn the_model_notices_a_ring_that_is_not_urgent_and_wakes_nobody() {
+    assert!(fails(1, protocol::ring, look, urgent_sleep));
+}
+
+#[test]
+fn the_model_notices_urgent_bits_that_are_not_checked_before_the_sleep() {
+    fn unchecked(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
+        protocol::prepare_urgent_sleep(ready, &[0], sleeping)
+    }
+    assert!(fails(1, urgent, look, unchecked));
+}

@@ -15,13 +15,16 @@ use common::{Below, Transport, frame};
 use nix::sys::socket::{setsockopt, sockopt};
 use raw::Raw;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
+use weft_host::Mac;
+use weft_host::link::{self, VethOptions};
 use weft_host::testing::privileged;
-use weft_nic::nic::Totals;
+use weft_nic::nic::{NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
-use weft_nic::port::PortDrops;
-use weft_nic::testbed::RECEIVER;
+use weft_nic::port::{PortDrops, Receive, Uplink};
+use weft_nic::redirect::{ReceivePath, ThreadReason};
+use weft_nic::testbed::{RECEIVER, SENDER, Testbed, WIRE};
 use weft_units::Nanos;
 
 const POLICY: &str = "class a = udp and port 7001\nclass b = udp and port 7002\nclass t = tcp\n\
@@ -40,9 +43,11 @@ fn start(role: &str, megabits: u64, rings: usize) -> Bench {
     )
 }
 
-/// Checks that the NIC carried all that was posted, each packet in a ring of its class.
+/// Checks that the NIC carried all that was posted, each packet in a ring of its class, and delivered all that it received.
 fn all_went(totals: &Totals) {
     conserved(totals);
+    assert_eq!(totals.received(), totals.rx_delivered, "{totals:#?}");
+    assert_eq!((totals.rx_refused, totals.rx_dropped), Default::default(), "{totals:#?}");
     assert_eq!((totals.lost, totals.strays, totals.drops), (0, 0, Default::default()), "{totals:#?}");
     for class in &totals.classes {
         assert_eq!(class.posted, class.sent, "{totals:#?}");
@@ -149,6 +154,7 @@ fn tcp_fills_the_link_in_both_directions() {
     });
     let totals = bench.nic.stop(Nanos::from_secs(5)).expect("stop");
     assert!(totals.sum(|c| c.sent).bytes.get() >= BYTES as u64, "{totals:#?}");
+    assert!(totals.rx_delivered.bytes.get() >= BYTES as u64, "{totals:#?}");
     all_went(&totals);
 }
 
@@ -217,4 +223,47 @@ fn what_a_full_port_drops_is_counted() {
     // The FIFO drops, or on an older kernel the ring.
     assert_eq!(backlog > 0, weft_host::tap::require_backpressure().is_ok(), "{totals:#?}");
     conserved(&totals);
+}
+
+#[test]
+fn a_tap_receives_by_the_thread_and_says_why() {
+    if !privileged("a_tap_receives_by_the_thread_and_says_why") {
+        return;
+    }
+    let bed = Testbed::create("tprx").expect("testbed");
+    // An uplink whose packets the program could take.
+    let pair = link::create_veth((&bed.receiver, WIRE), (&bed.nic, "far0"), &VethOptions::default());
+    pair.expect("wire");
+    for (ns, name) in [(&bed.receiver, WIRE), (&bed.nic, "far0")] {
+        link::set_up(ns, name).expect("up");
+    }
+    let start = |receive: Receive| {
+        let plan = NicPlan::new(&bench::policy(POLICY), config(100)).expect("plan");
+        let port = bed.tap_port(plan.ring_count(), 2000, 4).expect("port");
+        let parent = (&bed.nic, "far0");
+        let uplink = Uplink::on_interface(parent, (&bed.nic, "up0"), Mac::local(1)).expect("uplink");
+        SoftwareNic::start(plan, port, uplink.with_receive(receive))
+    };
+    let error = start(Receive::Kernel).expect_err("a TAP");
+    assert!(matches!(error, NicError::Receive(ThreadReason::TapPort)), "{error}");
+    assert!(error.to_string().contains("the port is a TAP"), "{error}");
+    let nic = start(Receive::Auto).expect("nic");
+    let path = nic.receive_path();
+    assert!(matches!(path, ReceivePath::Thread(ThreadReason::TapPort)), "{path}");
+    assert!(path.fallback().is_some());
+    bed.connect().expect("connect");
+    bed.wait_running().expect("running");
+    let [from, at] = [(&bed.receiver, RECEIVER), (&bed.sender, SENDER)]
+        .map(|(ns, address)| ns.run(|| UdpSocket::bind((address, 7000))).expect("ns").expect("bind"));
+    at.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+    let mut buffer = [0; 2000];
+    for number in 0..30 {
+        from.send_to(&[number; 1000], (SENDER, 7000)).expect("send");
+        assert_eq!((at.recv(&mut buffer).expect("recv"), buffer[0]), (1000, number));
+    }
+    let totals = nic.stop(Nanos::from_secs(1)).expect("stop");
+    assert!(totals.rx_delivered.packets.get() >= 30, "{totals:#?}");
+    assert!(totals.rx_delivered.bytes.get() >= 30 * 1042, "{totals:#?}");
+    assert_eq!((totals.received(), totals.rx_redirected), (totals.rx_delivered, Default::default()));
+    assert_eq!((totals.rx_passed, totals.unread), (totals.rx, 0), "{totals:#?}");
 }

@@ -5,18 +5,21 @@
 mod assigned;
 #[path = "common/bench.rs"]
 mod bench;
+#[path = "common/held.rs"]
+mod held;
 
 use assigned::{Assigned, Flow, alone, get, slow, wait_for};
 use bench::{socket, unspecified};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use held::{HeldWire, STAYS};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
 use weft_host::testing::{privileged, unique};
 use weft_host::{sysctl, tc_filter};
-use weft_nic::multiqueue::Multiqueue;
+use weft_nic::multiqueue::{Multiqueue, start_over};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_titan::device::Titan;
 use weft_titan::error::TitanError;
@@ -95,10 +98,13 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
         return;
     }
     let _alone = alone();
-    // Slow enough that some of its packets are outstanding when the programs are attached, however long that takes: two
-    // seconds.
-    let mut assigned = Assigned::without("tpu", &slow(300));
+    let bed = Testbed::create("tpu").expect("testbed");
+    let (wire, uplink) = HeldWire::create(&bed);
+    let nic = start_over(&bed, &Multiqueue { service: STAYS, ..slow(50_000) }, uplink).expect("nic");
+    let mut assigned = Assigned::with(bed, nic);
     let (old, new) = (assigned.flow(), assigned.flow());
+    // No packet leaves its ring until all are sent and what the programs made of them is read, however long that takes.
+    let held = wire.hold(assigned.nic());
     old.send(60);
     assigned.attach(&Settings::default());
     old.send(20);
@@ -110,13 +116,16 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
     let activations = assigned.titan().page().activations() - get(&totals.kept);
     assert_eq!((assigned.titan().page().active(), activations), (1, 1), "{totals:?}");
     // All its packets have left: its next packets are assigned.
-    assert_eq!(delivered(&assigned, 100), 100);
+    wire.release(assigned.nic(), held);
+    assert_eq!(wire.delivered(100), 100);
     assigned.settled();
+    let held = wire.hold(assigned.nic());
     old.send(20);
     assert!(assigned.record(&old).is_active());
     let activations = assigned.titan().page().activations() - get(&totals.kept);
     assert_eq!((get(&totals.passed), activations), (20, 2), "{totals:?}");
-    assert_eq!(delivered(&assigned, 20), 20);
+    wire.release(assigned.nic(), held);
+    assert_eq!(wire.delivered(20), 20);
     assigned.settled();
     assigned.finish();
 }

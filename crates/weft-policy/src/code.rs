@@ -78,6 +78,7 @@ codes! {
     BadCgroup "E0112" "A cgroup path is invalid.";
     BadSize "E0113" "A burst size cannot be read.";
     BadBound "E0114" "A bound is not a number of packets of at least 1.";
+    BadLatency "E0115" "A latency is not a time above zero.";
 
     UnknownName "E0201" "Nothing in the policy has this name.";
     DefinedTwice "E0202" "A name is defined twice.";

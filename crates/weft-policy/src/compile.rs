@@ -151,10 +151,20 @@ impl Pass<'_> {
         }
     }
 
-    /// Checks `bound N packets of x`: x must be a class, and have one bound only.
+    /// Checks `bound N packets of x` and `latency T of x`: x must be a class, and have one of each only.
     fn check_bounds(&mut self, policy: &Policy, graph: &Graph) {
+        self.check_classes("bound", policy.class_bounds.iter().map(|(class, _)| class), graph);
+        self.check_classes("latency", policy.class_latencies.iter().map(|(class, _)| class), graph);
+    }
+
+    fn check_classes<'p>(
+        &mut self,
+        what: &str,
+        classes: impl Iterator<Item = &'p Spanned<String>>,
+        graph: &Graph,
+    ) {
         let mut seen = BTreeSet::new();
-        for (class, _) in &policy.class_bounds {
+        for class in classes {
             let name = quoted(&class.value);
             let found = match graph.names.get(&class.value) {
                 None if !graph.complete => continue,
@@ -163,7 +173,7 @@ impl Pass<'_> {
                     SpannedDiagnostic::new(Code::UnknownName, class.span, message, "name a class")
                 }
                 Some(at) if graph.class_of(*at).is_none() => {
-                    let help = "bounds hold for classes; give one to each class below it";
+                    let help = "bounds and latencies hold for classes; give one to each class below it";
                     SpannedDiagnostic::new(
                         Code::NotAClass,
                         class.span,
@@ -173,7 +183,7 @@ impl Pass<'_> {
                 }
                 Some(_) if seen.insert(&class.value) => continue,
                 Some(_) => {
-                    let message = format!("the bound of {name} is stated twice");
+                    let message = format!("the {what} of {name} is stated twice");
                     SpannedDiagnostic::new(
                         Code::StatedTwice,
                         class.span,

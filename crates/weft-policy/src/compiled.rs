@@ -3,7 +3,7 @@
 use weft_packet::Match;
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
-use weft_units::{BitsPerSec, LaneId, PacketMeta};
+use weft_units::{BitsPerSec, LaneId, Nanos, PacketMeta};
 
 /// The class of ARP, neighbour discovery, DHCP and similar traffic. A network fails without it, so it is served above the
 /// policy's tree, unless the policy has a class of this name.
@@ -14,6 +14,8 @@ pub const INFRASTRUCTURE: &str = "infrastructure";
 pub struct ClassInfo {
     /// Its name in the policy (`T1`, `vm1.kvs`).
     pub name: String,
+    /// The most link time that a chunk of another class may take, if the policy asks for less than the port's own bound.
+    pub latency: Option<Nanos>,
 }
 
 /// One row of the match table.
@@ -42,6 +44,11 @@ pub struct CompiledPolicy {
 }
 
 impl CompiledPolicy {
+    /// The least latency that a class asks for.
+    pub fn least_latency(&self) -> Option<Nanos> {
+        self.classes.iter().filter_map(|class| class.latency).min()
+    }
+
     /// The lane of a packet, from the first matching row.
     pub fn classify(&self, meta: &PacketMeta) -> LaneId {
         self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(LaneId(0), |rule| rule.lane)

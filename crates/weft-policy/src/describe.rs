@@ -12,6 +12,15 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     if let Some(link) = policy.link {
         line(&mut out, 0, &format!("link of {link}"));
     }
+    for class in &policy.classes {
+        if let Some(latency) = class.latency {
+            line(
+                &mut out,
+                0,
+                &format!("latency of {}: no chunk of another class takes more than {latency}", class.name),
+            );
+        }
+    }
     line(&mut out, 0, "tree");
     draw(&mut out, policy, policy.program.root, 1, "");
     if !policy.program.limits.is_empty() {

@@ -99,8 +99,7 @@ pub(crate) fn compile(
         .collect();
     let lanes = lanes.lanes;
     let rules = rules(graph, rows, &paths, &lane_ids)?;
-    let classes =
-        graph.nodes[..=graph.classes].iter().map(|node| ClassInfo { name: node.name.clone() }).collect();
+    let classes = graph.nodes[..=graph.classes].iter().map(|node| class_info(policy, &node.name)).collect();
     Ok(CompiledPolicy {
         link: policy.link.as_ref().map(|link| link.value),
         program: Program { root, nodes: tree.nodes, leaves: tree.leaves, limits, lanes },
@@ -255,6 +254,11 @@ impl Walk<'_> {
         all.sort_by_key(|(_, _, to)| core::cmp::Reverse(to.map(|prefix| prefix.len)));
         all
     }
+}
+
+fn class_info(policy: &Policy, name: &str) -> ClassInfo {
+    let latency = policy.class_latencies.iter().find(|(class, _)| class.value == name);
+    ClassInfo { name: name.to_owned(), latency: latency.map(|(_, time)| *time) }
 }
 
 /// The most packets of each class that may wait, `default` last.

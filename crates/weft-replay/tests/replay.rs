@@ -83,7 +83,7 @@ fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
             limits: vec![],
             lanes: (0..3).map(lane).collect(),
         },
-        classes: names.iter().map(|name| ClassInfo { name: (*name).to_owned() }).collect(),
+        classes: names.iter().map(|name| ClassInfo { name: (*name).to_owned(), latency: None }).collect(),
         rules: vec![rule(port(53), 0), rule(port(80), 1), rule(Match::default(), 2)],
         cgroups: vec![],
     }

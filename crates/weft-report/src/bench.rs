@@ -1,5 +1,7 @@
 //! The document of `weft bench`: weftline's speed as a ratio to a peer measured in the same run.
 
+pub mod cost;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

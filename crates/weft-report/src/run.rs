@@ -21,8 +21,74 @@ pub struct RunReport {
     /// Packets dropped, by reason.
     #[serde(default)]
     pub dropped: RunDrops,
+    /// The largest lag of each leaf of the policy without a rate limit behind the fluid schedule.
+    #[serde(default)]
+    pub lags: Vec<RunLag>,
+    /// The uplink's device.
+    #[serde(default)]
+    pub uplink: RunUplink,
+    /// The receive direction, from the uplink to the port. Absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<RunReceive>,
     /// Whether every packet and byte is accounted for.
     pub conservation: Conservation,
+}
+
+/// The largest lag of a class, or of classes that share a queue, behind the fluid schedule of the backlogged ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunLag {
+    /// The name of the class or of the leaf of the policy.
+    pub class: String,
+    /// The part of its due that it did not have at that time, in bytes on the wire.
+    pub lag_bytes: u64,
+    /// The time of these bytes at the rate of the bottleneck; null without a known rate.
+    pub lag_s: Option<f64>,
+    /// The largest lag that the schedule may cause with the chunks that were sent, in bytes on the wire.
+    pub bound_bytes: u64,
+}
+
+/// The treatment of the uplink's device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunUplink {
+    /// The rate that the device last showed by its back-pressure; null if it was not the bottleneck at the end.
+    pub observed_bps: Option<f64>,
+    /// Waits for room in the device.
+    pub waits: u64,
+    /// Turns of urgent classes that began although the link's clock was ahead.
+    pub overdrawn_turns: u64,
+    /// The furthest that the link's clock was ahead when such a turn began.
+    pub ahead_max_s: f64,
+}
+
+/// The carrier of received packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceivedBy {
+    /// The kernel, by redirect. The thread carries what the redirect leaves.
+    Kernel,
+    /// The thread.
+    #[default]
+    Thread,
+}
+
+/// Received packets, by carrier.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReceive {
+    /// The carrier.
+    pub by: ReceivedBy,
+    /// The reason for the thread, if it is the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Packets redirected by the kernel.
+    pub redirected_packets: u64,
+    /// Their bytes.
+    pub redirected_bytes: u64,
+    /// Packets read by the thread.
+    pub thread_packets: u64,
+    /// Their bytes.
+    pub thread_bytes: u64,
+    /// Packets that did not reach the port: it was down, they were above its MTU, or its receive backlog was full.
+    pub dropped_packets: u64,
 }
 
 /// Packets dropped during the run, by reason.
@@ -117,8 +183,27 @@ impl Document for RunReport {
                     .into(),
             ]);
         }
-        vec![table, self.conservation.table("Conservation")]
+        let lags = (!self.lags.is_empty()).then(|| lag_table(&self.lags));
+        [table].into_iter().chain(lags).chain([self.conservation.table("Conservation")]).collect()
     }
+}
+
+fn lag_table(lags: &[RunLag]) -> Table {
+    let mut table = Table::new("Largest lag behind the fluid schedule").columns([
+        Column::left("class"),
+        Column::right("lag"),
+        Column::right("time"),
+        Column::right("bound"),
+    ]);
+    for lag in lags {
+        table.row([
+            Cell::plain(&lag.class),
+            human::bytes(lag.lag_bytes as f64).into(),
+            lag.lag_s.map_or_else(|| "no rate known".to_owned(), human::time).into(),
+            human::bytes(lag.bound_bytes as f64).into(),
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub struct SimReport {
     pub spread: BTreeMap<String, SimSpread>,
     /// The accounting.
     pub conservation: Conservation,
-    /// Counters of the run.
+    /// Counters of all hosts together, first seed, warm-up included.
     pub counters: BTreeMap<String, u64>,
     /// Whether the user stopped the run: more seeds than `seeds` were requested, and the document has only the completed ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -158,6 +158,14 @@ impl SimReport {
             };
             let text = format!("{} ({} .. {})", number(spread.mean), number(spread.min), number(spread.max));
             table.row([format!("{quantity}, mean of {} seeds", self.seeds), text]);
+        }
+        for (counter, name) in
+            [("retransmission_timeouts", "retransmission timeouts"), ("tail_loss_probes", "tail loss probes")]
+        {
+            // Absent from documents of earlier versions.
+            if let Some(count) = self.counters.get(counter) {
+                table.row([name.to_owned(), human::count(*count)]);
+            }
         }
         table.row(["events".to_owned(), human::count(self.events)]);
         let rate = self.events as f64 / self.wall_s.max(1e-9) / 1e6;

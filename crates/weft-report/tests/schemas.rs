@@ -45,6 +45,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::demo_report_measured());
     check(&fixture::demo_report_figure_11());
     check(&fixture::bench_report());
+    check(&fixture::cost::cost_report());
     check(&fixture::replay_report());
     check(&fixture::policy_check_report());
     check(&fixture::doctor_report());
@@ -118,6 +119,30 @@ fn the_promised_fields_are_there() {
     let bench = serde_json::to_value(fixture::bench_report()).expect("JSON");
     assert_eq!(bench.pointer("/cases/0/ratio_median"), Some(&json!(2.2)));
     assert_eq!(bench.pointer("/cases/1/peer"), Some(&Value::Null), "null, not absent");
+    let cost = serde_json::to_value(fixture::cost::cost_report()).expect("JSON");
+    for field in [
+        "/cases/0/case",
+        "/cases/0/peer",
+        "/cases/0/ours_pps",
+        "/cases/0/peer_pps",
+        "/cases/0/ours_cores_per_gbps",
+        "/cases/0/peer_cores_per_gbps",
+        "/cases/0/before_cores_per_gbps",
+        "/cases/0/floor_cores_per_gbps",
+        "/cases/0/ratio_median",
+        "/cases/0/ratio_runs/2",
+        "/cases/0/parts/application",
+        "/cases/0/parts/ebpf",
+        "/cases/0/parts/stack",
+        "/cases/0/goal",
+        "/cases/0/met",
+        "/cases/1/p50_s",
+        "/cases/1/p99_s",
+        "/cases/1/peer_p99_s",
+        "/cases/1/before_p99_s",
+    ] {
+        assert!(cost.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
+    }
     let reproduce = serde_json::to_value(fixture::simulated::reproduce_report()).expect("JSON");
     for field in [
         "/experiments/0/id",
@@ -145,6 +170,27 @@ fn the_promised_fields_are_there() {
     ] {
         assert!(sim.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
     }
+}
+
+/// Each verdict is told from the others in the tables, and the reason and the disturbance stand below.
+#[test]
+fn a_cost_s_tables_show_verdicts_and_limits() {
+    let report = fixture::cost::cost_report();
+    let text: String = report.tables().iter().map(|table| table.render(false)).collect();
+    for part in [
+        "MISSED",
+        "OUTSIDE",
+        "aim reached",
+        "not shown",
+        "cannot be shown here, because nothing was measured",
+        "what limits: the link's rate; ",
+        "1 rounds were disturbed",
+        "0.191 (htb)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\x1b'));
+    assert!(report.tables().iter().any(|table| table.render(true).contains("\x1b[")), "colours when asked");
 }
 
 #[test]

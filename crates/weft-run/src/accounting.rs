@@ -5,10 +5,12 @@
 //! | descriptor rings | posted, strays | fetched | backlog or ring full, qdisc | |
 //! | engine and segmentation | fetched | sent | refused by the uplink | left in rings |
 //! | uplink | writes | arrived at the device | dropped by the device | |
-//! | receive | read | passed | refused by the port | |
+//! | receive thread | read | written | refused by the port | |
+//! | receive | read, redirected | delivered to the port | refused, dropped before the port | |
 //!
 //! The two sides of each equation are counted by different code. The eBPF program counts packets that enter, the
-//! transmit worker those that leave, and the kernel's devices those dropped. Held packets are counted by removing them
+//! transmit worker those that leave, and the kernel's devices those dropped. In the receive direction, the thread and the
+//! eBPF program count what enters, and the port's device what is delivered. Held packets are counted by removing them
 //! from the rings at the end. A packet missing on one side therefore shows as a violation.
 //!
 //! The kernel's devices count dropped packets but not their bytes. A stage with such drops is listed in
@@ -53,6 +55,17 @@ fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
     Drops { packets, bytes: if packets > 0 { missing } else { 0 } }
 }
 
+/// The received packets that did not reach the port: refused by it, or dropped by the kernel on the way. Two counters of
+/// the kernel may overlap, so they bound the number.
+pub(crate) fn undelivered(totals: &Totals) -> Drops {
+    let refused = totals.rx_refused;
+    let (entered, left) = (totals.received().minus(refused), totals.rx_delivered);
+    let bounds = totals.rx_dropped.bounds(refused.packets.get());
+    let missing = entered.minus(left).packets.get().clamp(*bounds.start(), *bounds.end());
+    let by_kernel = dropped_on_the_way(missing, entered, left);
+    Drops { packets: refused.packets.get() + by_kernel.packets, bytes: refused.bytes.get() + by_kernel.bytes }
+}
+
 /// Computes the accounting from the totals.
 pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
     let fetched = totals.sum(|c| c.fetched);
@@ -69,18 +82,25 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
     let on_wire = dropped_on_the_way(totals.uplink_dropped, totals.uplink_writes, totals.uplink_arrived);
     let stage = |name: &str, balance| Stage { name: name.to_owned(), balance };
     let none = Count::default();
-    let stages = vec![
+    let mut stages = vec![
         stage("descriptor rings", balance(posted, fetched, lost, none)),
         stage("engine and segmentation", balance(fetched, sent, drops(refused), held)),
         stage("uplink", balance(totals.uplink_writes, totals.uplink_arrived, on_wire, none)),
-        stage("receive", {
-            // In by the result of the reads, out by that of the writes.
-            balance(totals.rx, totals.rx_passed, drops(totals.rx_refused), none)
-        }),
     ];
+    // No stage where the kernel has carried all.
+    if totals.rx_redirected == none || totals.rx.plus(totals.rx_passed) != none {
+        // In by the result of the reads, out by that of the writes.
+        stages.push(stage(
+            "receive thread",
+            balance(totals.rx, totals.rx_passed, drops(totals.rx_refused), none),
+        ));
+    }
+    let undelivered = undelivered(totals);
+    stages.push(stage("receive", balance(totals.received(), totals.rx_delivered, undelivered, none)));
     let uncounted = [
         ("descriptor rings", lost.packets + totals.strays),
         ("uplink", on_wire.packets),
+        ("receive", undelivered.packets - totals.rx_refused.packets.get()),
         ("total", lost.packets + totals.strays),
     ];
     let total_dropped =
@@ -124,6 +144,8 @@ mod tests {
             uplink_arrived: ten,
             rx: count(2, 120),
             rx_passed: count(2, 120),
+            rx_redirected: count(3, 300),
+            rx_delivered: count(5, 420),
             ..Totals::default()
         }
     }
@@ -144,6 +166,58 @@ mod tests {
         let mut wrong = totals();
         wrong.uplink_arrived = count(9, 900);
         assert_eq!(violations(&wrong), 1, "a packet that nobody dropped is missing on the uplink");
+    }
+
+    #[test]
+    fn received_packets_are_counted_at_both_ends() {
+        let violations = |edit: fn(&mut Totals)| {
+            let mut totals = totals();
+            edit(&mut totals);
+            conservation(&totals, QdiscDrops::default()).violations().len()
+        };
+        assert_eq!(violations(|t| t.rx_redirected = count(4, 360)), 1, "redirected and never delivered");
+        assert_eq!(violations(|t| t.rx_redirected = count(3, 299)), 1, "a byte too few redirected");
+        assert_eq!(violations(|t| t.rx_delivered = count(5, 421)), 1, "a byte too many delivered");
+        assert_eq!(violations(|t| t.rx_delivered = count(6, 420)), 1, "delivered twice");
+        assert_eq!(violations(|t| t.rx_refused = count(1, 60)), 2, "refused and written too");
+        assert_eq!(
+            violations(|t| (t.rx, t.rx_passed) = (count(3, 180), count(3, 180))),
+            1,
+            "written, not delivered"
+        );
+    }
+
+    #[test]
+    fn received_packets_that_the_veth_dropped_are_known_by_number() {
+        let mut dropped = totals();
+        (dropped.rx_redirected, dropped.rx_dropped.veth) = (count(4, 1800), 1);
+        let accounting = conservation(&dropped, QdiscDrops::default());
+        assert_eq!(accounting.violations(), [""; 0]);
+        assert_eq!(accounting.uncounted_bytes, ["receive"]);
+        dropped.rx_dropped.macvtap = 1;
+        assert_eq!(violations(&dropped), 0, "both count the same packet");
+        dropped.rx_redirected = count(5, 1860);
+        assert_eq!(violations(&dropped), 0, "or one each");
+        dropped.rx_redirected = count(6, 1920);
+        assert_eq!(violations(&dropped), 1, "more missing than dropped");
+        (dropped.rx_redirected, dropped.rx_dropped.veth) = (count(4, 1800), 2);
+        assert_eq!(violations(&dropped), 1, "more dropped than missing");
+    }
+
+    #[test]
+    fn a_thread_without_work_is_no_stage() {
+        let names = |totals: &Totals| {
+            let stages = conservation(totals, QdiscDrops::default()).stages;
+            stages
+                .into_iter()
+                .map(|stage| stage.name)
+                .filter(|name| name.starts_with("receive"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&totals()), ["receive thread", "receive"]);
+        let nothing = count(0, 0);
+        let kernel = Totals { rx: nothing, rx_passed: nothing, rx_delivered: count(3, 300), ..totals() };
+        assert_eq!((names(&kernel), violations(&kernel)), (vec!["receive".to_owned()], 0));
     }
 
     #[test]

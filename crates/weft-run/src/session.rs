@@ -29,15 +29,17 @@ mod report;
 
 use core::net::IpAddr;
 use std::time::{Duration, Instant};
+use weft_host::bpf::RunStats;
 use weft_host::cgroup::CgroupError;
-use weft_host::link::{self, LinkError, Mac, Numbered};
+use weft_host::link::{self, Link, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
-use weft_nic::link::LinkKind;
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{PortError, Uplink};
+use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
@@ -50,6 +52,7 @@ use crate::cgroups::{self, Follower};
 use arp::Arp;
 pub use describe::describe_plan;
 pub use port::PortKind;
+pub use weft_nic::port::Receive;
 pub use weft_sched::queues::Inner;
 
 /// The capacity of a ring in packets: room for hundreds of flows that share a ring, two packets each.
@@ -117,6 +120,8 @@ pub struct Settings {
     pub catch_up: Nanos,
     /// The kind of port.
     pub port: PortKind,
+    /// The carrier wanted for received packets.
+    pub receive: Receive,
 }
 
 /// Errors from enforcing a policy.
@@ -150,6 +155,15 @@ pub enum SessionError {
         /// The interfaces that exist.
         there: String,
     },
+    /// The uplink's device gives no back-pressure, and no rate is given.
+    #[error(
+        "{name} is a TAP, which takes packets without saying when it has sent them, so its rate cannot be observed: give \
+         the rate with --rate 900mbps, or begin the policy with `link 900mbps`"
+    )]
+    NoBackPressure {
+        /// The interface.
+        name: String,
+    },
     /// The name of the port is in use.
     #[error("an interface {name} exists already in {place}; choose another name with --name")]
     NameTaken {
@@ -174,8 +188,9 @@ impl Settings {
     /// Plans the rings. Changes nothing and needs no privilege.
     ///
     /// # Errors
-    /// When the policy exceeds the port.
+    /// When the policy exceeds the port, or the kind of port cannot receive as required.
     pub fn plan(&self, policy: &CompiledPolicy) -> Result<NicPlan, SessionError> {
+        self.port.check_receive(self.receive).map_err(NicError::from)?;
         Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?)
     }
 
@@ -193,11 +208,24 @@ impl Settings {
             let (name, place) = (self.uplink.clone(), place(self.uplink_netns.as_deref()));
             return Err(SessionError::NoUplink { name, place, there });
         }
+        self.check_back_pressure(&links)?;
         if link::exists(&namespace(self.port_netns.as_deref())?, &self.name)? {
             let (name, place) = (self.name.clone(), place(self.port_netns.as_deref()));
             return Err(SessionError::NameTaken { name, place });
         }
         Ok(())
+    }
+
+    /// Checks that the uplink's device keeps packets charged until it has sent them, where the link has no rate of its
+    /// own. A TAP releases them when it takes them (`skb_orphan` in `tun_net_xmit`, drivers/net/tun.c), and drops what its
+    /// reader does not take.
+    fn check_back_pressure(&self, links: &[Link]) -> Result<(), SessionError> {
+        let observed = matches!(self.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
+        let is_tap = |link: &&Link| link.name == self.uplink && link.kind.as_deref() == Some("tun");
+        match links.iter().find(is_tap) {
+            Some(_) if observed => Err(SessionError::NoBackPressure { name: self.uplink.clone() }),
+            _ => Ok(()),
+        }
     }
 
     fn config(
@@ -271,6 +299,8 @@ pub struct Status {
     pub received: u64,
     /// Packets dropped, by reason.
     pub dropped: RunDrops,
+    /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
+    pub observed_rate: Option<BitsPerSec>,
     /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
     /// carries.
     pub worker_bound: bool,
@@ -317,7 +347,8 @@ impl Session {
         // First, since the kernel may refuse its hardware address.
         let device = settings.uplink_device();
         let parent = (&outside, settings.uplink.as_str());
-        let uplink = Uplink::on_interface(parent, (&namespace, &device), settings.mac)?;
+        let uplink =
+            Uplink::on_interface(parent, (&namespace, &device), settings.mac)?.with_receive(settings.receive);
         let port = settings.create_port((&app, &namespace), plan.ring_count())?;
         link::set_alias(&app, &settings.name, &run.alias())?;
         let state = interface.show()?;
@@ -353,7 +384,14 @@ impl Session {
         let name = self.uplink.first_name();
         let down = (!self.followed.1)
             .then(|| format!("{name} is not running, so the port has no carrier until it is"));
-        down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).collect()
+        let path = self.receive_path();
+        let thread = path.fallback().map(|_| format!("receive: {path}"));
+        down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).chain(thread).collect()
+    }
+
+    /// The carrier of received packets.
+    pub fn receive_path(&self) -> &ReceivePath {
+        self.nic.receive_path()
     }
 
     /// Applies the MTU and the carrier of the uplink's interface to the port. An interface that no longer exists has no
@@ -399,11 +437,23 @@ impl Session {
             elapsed: self.started.elapsed(),
             classes: self.names.iter().enumerate().map(class).collect(),
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
-            received: totals.rx.packets.get(),
+            received: totals.received().packets.get(),
             dropped: report::dropped(&totals),
+            observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             failed: totals.unread + self.not_followed,
         })
+    }
+
+    /// The runs and the time of the port's eBPF programs so far; zero while the kernel's statistics are off
+    /// ([`weft_host::bpf_stats::BpfStats`]).
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn program_cost(&self) -> Result<RunStats, SessionError> {
+        let totals = self.nic.totals()?;
+        let [egress, peer] = [totals.bpf, totals.guard];
+        Ok(RunStats { runs: egress.runs + peer.runs, nanos: egress.nanos + peer.nanos })
     }
 
     /// Takes the port down, sends its packets for at most `grace`, removes everything, and returns the totals.
@@ -412,7 +462,8 @@ impl Session {
     /// When the NIC failed before, with the reason.
     pub fn finish(self, grace: Nanos) -> Result<RunReport, SessionError> {
         let duration = self.started.elapsed();
+        let path = report::path(self.receive_path());
         let totals: Totals = self.nic.stop(grace)?;
-        Ok(report::report(&self.names, &totals, duration))
+        Ok(report::report(&self.names, &totals, duration, path))
     }
 }

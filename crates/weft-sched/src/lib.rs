@@ -11,6 +11,7 @@
 //! It does not allocate once all flows are added.
 #![forbid(unsafe_code)]
 
+pub mod fluid;
 pub mod guarantee;
 pub mod packets;
 pub mod program;
@@ -31,5 +32,5 @@ pub use packets::{
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 pub use queues::{QueueScheduler, WeightUpdates};
-pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, Turn};
+pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, TreeCounters, Turn};
 pub use validate::ProgramError;

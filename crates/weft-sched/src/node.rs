@@ -78,14 +78,16 @@ impl Node {
         }
     }
 
-    /// Charges the child at `slot` with `bytes`, and keeps it in place if it has `more` to send.
+    /// Charges the child at `slot` with `bytes`, and keeps it in place if it has `more` to send. Returns whether virtual
+    /// time was rebased. (A counter in the node would make it larger than a cache line.)
     #[inline]
-    pub(crate) fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) {
+    pub(crate) fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) -> bool {
         match self {
             Self::Strict(slots) => {
                 if !more {
                     slots.remove(slot);
                 }
+                false
             }
             Self::Wfq(node) => node.served(slot, bytes, more, tie),
         }
@@ -188,7 +190,7 @@ impl WfqNode {
     }
 
     #[inline]
-    fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) {
+    fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) -> bool {
         let share = &mut self.shares[slot];
         share.account.charge(self.tree.rank(slot), bytes);
         if more {
@@ -198,9 +200,11 @@ impl WfqNode {
         }
         // Rebase only after the service ends: a rebase can make ranks equal, and these must not overtake the child in
         // service.
-        if self.virtual_time >= virtual_time::REBASE_AT {
+        let due = self.virtual_time >= virtual_time::REBASE_AT;
+        if due {
             self.rebase();
         }
+        due
     }
 
     #[cold]

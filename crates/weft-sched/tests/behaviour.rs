@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weft_sched::{
     BurstEnd, Child, Departure, Dequeue, Descriptor, Discipline, EnqueueError, FlowError, LaneSpec,
     LeafDiscipline, LeafSpec, LimitSpec, Next, NodeSpec, PacketScheduler, PolicyTree, Program, ProgramError,
-    RateError,
+    RateError, TreeCounters,
 };
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, NodeId, Packets, Weight,
@@ -57,6 +57,27 @@ fn sent(scheduler: &mut PacketScheduler, now: Instant) -> u64 {
         Dequeue::Packet(departure) => departure.descriptor.handle,
         other => panic!("at {now}: {other:?}"),
     }
+}
+
+#[test]
+fn each_parking_of_a_limited_lane_is_counted_once() {
+    let lanes = vec![lane(0, 0, &[0]), lane(1, 1, &[])];
+    let program = flat(Discipline::Priority, 2, lanes, vec![limit(8 * MEGABIT, 0)]);
+    let mut scheduler = PacketScheduler::new(&program).unwrap();
+    let limited = scheduler.add_flow(LaneId(0), Weight::ONE).unwrap();
+    (0..3).for_each(|handle| put(&mut scheduler, limited, 1000, handle));
+    let parkings = |scheduler: &PacketScheduler| scheduler.tree().counters().parkings;
+    assert_eq!((sent(&mut scheduler, Instant::ZERO), parkings(&scheduler)), (0, 0));
+    // Asking again while the lane is parked parks it no second time.
+    for _ in 0..3 {
+        assert_eq!(scheduler.dequeue(Instant::ZERO), Dequeue::Wait(Instant::from_millis(1)));
+        assert_eq!(parkings(&scheduler), 1);
+    }
+    assert_eq!((sent(&mut scheduler, Instant::from_millis(1)), parkings(&scheduler)), (1, 1));
+    assert_eq!(scheduler.dequeue(Instant::from_millis(1)), Dequeue::Wait(Instant::from_millis(2)));
+    assert_eq!((sent(&mut scheduler, Instant::from_millis(2)), parkings(&scheduler)), (2, 2));
+    assert_eq!(scheduler.dequeue(Instant::from_millis(2)), Dequeue::Empty);
+    assert_eq!(scheduler.tree().counters(), TreeCounters { parkings: 2, rebases: 0 });
 }
 
 /// Loom, Figures 6 and 8: a packet for D1, and one of higher priority for D2 whose rate limit is exhausted.

@@ -2,95 +2,52 @@
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
+use weft_units::{TxQueueId, dense_id};
 
-/// Declares an identity: a `u32` that can only index the table of its kind.
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $shown:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-        pub struct $name(pub u32);
-
-        impl $name {
-            /// Returns the position in a table.
-            pub const fn index(self) -> usize {
-                self.0 as usize
-            }
-
-            /// Returns the identity at a position; positions beyond `u32::MAX` saturate and so match nothing.
-            pub const fn from_index(index: usize) -> Self {
-                if index > u32::MAX as usize { Self(u32::MAX) } else { Self(index as u32) }
-            }
-        }
-
-        impl core::fmt::Debug for $name {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                write!(f, concat!($shown, " {}"), self.0)
-            }
-        }
-
-        impl core::fmt::Display for $name {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                write!(f, "{}", self.0)
-            }
-        }
-
-        impl Id for $name {
-            #[inline]
-            fn index(self) -> usize {
-                self.0 as usize
-            }
-
-            fn at(index: usize) -> Self {
-                Self::from_index(index)
-            }
-        }
-    };
-}
-
-id!(
+dense_id!(
     /// A host of the scenario.
-    HostId, "host"
+    HostId, "host "
 );
-id!(
+dense_id!(
     /// A core of a host.
-    CoreId, "core"
+    CoreId, "core "
 );
-id!(
+dense_id!(
     /// A receive queue of a NIC, with the interrupt of its queue pair.
-    RxQueueId, "receive queue"
+    RxQueueId, "receive queue "
 );
-id!(
+dense_id!(
     /// One direction of a connection, of a flow of datagrams, or of a probe. Transmit queues hold segments of streams. Streams
     /// come in pairs, forward and reverse.
-    StreamId, "stream"
+    StreamId, "stream "
 );
-id!(
+dense_id!(
     /// A flow of the scenario, in the order of its groups: a pair of streams with an application at each end.
-    FlowNumber, "flow"
+    FlowNumber, "flow "
 );
-id!(
+dense_id!(
     /// A group of flows of the scenario.
-    GroupId, "group"
+    GroupId, "group "
 );
-id!(
+dense_id!(
     /// A probe of the scenario.
-    ProbeId, "probe"
+    ProbeId, "probe "
 );
-id!(
+dense_id!(
     /// A switch of the network.
-    SwitchId, "switch"
+    SwitchId, "switch "
 );
-id!(
+dense_id!(
     /// A segment in the run's pool; reused once the segment has been freed.
-    SkbId, "skb"
+    SkbId, "skb "
 );
-id!(
+dense_id!(
     /// A packet in the network's pool; reused once the packet has arrived.
-    PacketId, "packet"
+    PacketId, "packet "
 );
-id!(
+dense_id!(
     /// An acknowledgement's content in the run's pool; reused once it has been processed.
-    AckId, "acknowledgement"
+    AckId, "acknowledgement "
 );
 
 impl StreamId {
@@ -126,16 +83,25 @@ pub(crate) trait Id: Copy {
     fn at(index: usize) -> Self;
 }
 
-impl Id for weft_units::TxQueueId {
-    #[inline]
-    fn index(self) -> usize {
-        self.0 as usize
-    }
+macro_rules! identities {
+    ($($name:ty),* $(,)?) => {
+        $(impl Id for $name {
+            #[inline]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
 
-    fn at(index: usize) -> Self {
-        Self::from_index(index)
-    }
+            fn at(index: usize) -> Self {
+                Self::from_index(index)
+            }
+        })*
+    };
 }
+
+identities!(
+    HostId, CoreId, RxQueueId, StreamId, FlowNumber, GroupId, ProbeId, SwitchId, SkbId, PacketId, AckId,
+    TxQueueId
+);
 
 /// A list with an entry per identity.
 #[derive(Clone, Debug)]

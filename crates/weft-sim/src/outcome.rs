@@ -109,6 +109,10 @@ pub struct Counters {
     pub socket_drops: u64,
     /// Packets that arrived after a later one of their flow.
     pub reordered: u64,
+    /// Retransmission timeouts of TCP senders (`TCPTimeouts` of the kernel).
+    pub retransmission_timeouts: u64,
+    /// Tail loss probes of TCP senders (`TCPLossProbes` of the kernel).
+    pub tail_loss_probes: u64,
     /// Received skbs (after GRO) by size, in steps of 5 kB as in the SIGCOMM'21 study: 13 steps, the last one for 60 kB and more.
     pub receive_skb: [u64; 13],
     /// By class, the time average of the backlog in senders' qdiscs and rings over the measured part.

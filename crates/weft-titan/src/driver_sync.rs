@@ -1,20 +1,19 @@
-//! The actuator: a process that passes weights and segment sizes to a driver, which programs in the kernel cannot do.
+//! Driver sync: a process that passes weights and segment sizes to a driver, which programs in the kernel cannot do.
 //!
 //! Weights of queues use the net-shaper interface, and segment sizes the device's limit. The software NIC needs no
-//! actuator, since it reads the page itself.
+//! driver sync, since it reads the page itself.
 //!
 //! One pass ([`DriverSync::look`]), at the interval of [`DriverSync::pause`]:
 //! 1. Take the changed weights from the page, at most one batch per update interval ([`WeightUpdates`]).
-//! 2. Set them by net-shaper. A group is set as a whole, so the actuator keeps all weights.
+//! 2. Set them by net-shaper. A group is set as a whole, so the process keeps all weights.
 //! 3. Check whether a queue has more than one flow. Segments become small at once, and large again after [`CALM`]
 //!    without a shared queue.
 //! 4. After a change of the segment limit, flush the routes, so that sockets adopt it.
 //!
 //! [`DriverSync::finish`] restores the segment limits and deletes the weights.
 //!
-//! Ownership: one actuator per device, by a file lock that ends with the process. The original limits are in the state
-//! file, written before the first change. A killed actuator's changes are thus undone by the next actuator or by
-//! detaching. Every change is reported to the caller, and the ages of the weights are counted
+//! Ownership: one process per device, by a file lock that ends with it. The original limits are in the state file,
+//! written before the first change. The changes of a killed process are thus undone by the next one or by detaching. Every change is reported to the caller, and the ages of the weights are counted
 //! ([`WeightUpdates::staleness`]).
 
 use crate::device::Titan;
@@ -145,7 +144,7 @@ pub struct DriverSync {
     rule: Option<SegmentRule>,
     small: bool,
     changes: u64,
-    /// The lock of the device, held for the actuator's lifetime.
+    /// The lock of the device, held for the lifetime of the value.
     _hold: std::fs::File,
 }
 
@@ -156,7 +155,7 @@ impl core::fmt::Debug for DriverSync {
 }
 
 impl DriverSync {
-    /// Creates an actuator for a device with queue assignment.
+    /// Creates a driver sync for a device with queue assignment.
     ///
     /// # Errors
     /// When the device is the software NIC's port, or neither weights nor segment sizes can be set.
@@ -164,7 +163,7 @@ impl DriverSync {
         let hold = {
             let (ns, folder, known) = titan.segments();
             let hold = segments::hold(folder, known)?;
-            // A killed actuator may have left its changes.
+            // A killed process may have left its changes.
             segments::restore(folder, known, ns)?;
             hold
         };
@@ -193,7 +192,7 @@ impl DriverSync {
         Ok(Self { titan, updates, weights, without_weights, rule, small: false, changes: 0, _hold: hold })
     }
 
-    /// The settings that the actuator keeps up to date, and those that it cannot.
+    /// The settings that are kept up to date, and those that it cannot.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.weights.is_some() {

@@ -86,7 +86,7 @@ pub enum TitanError {
         /// The interface number.
         ifindex: u32,
     },
-    /// Another actuator runs for the device.
+    /// Another driver sync runs for the device.
     #[error("another `weft titan actuate {device}` runs; end that one first")]
     Actuated {
         /// The device.
@@ -109,7 +109,7 @@ pub enum TitanError {
         /// The device.
         device: String,
     },
-    /// The actuator has nothing to set.
+    /// Driver sync has nothing to set.
     #[error("nothing to keep in step at {device}: {reason}")]
     Idle {
         /// The device.

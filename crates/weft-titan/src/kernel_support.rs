@@ -1,9 +1,9 @@
 //! A survey of the kernel's support for queue assignment, by trials in a scratch namespace.
 
+use crate::error::TitanError;
 use crate::layout::Config;
 use crate::programs::FILTER;
 use crate::programs::{Departures, Loaded};
-use core::fmt::Display;
 use weft_host::NetNs;
 use weft_host::doctor::{Facility, State};
 use weft_host::link::{self, VethOptions};
@@ -18,7 +18,9 @@ const PEER: &str = "weft-try1";
 pub fn survey() -> Vec<Facility> {
     let loaded = Loaded::load(&Config::TRIAL, None).map_err(|error| error.to_string());
     let queues = match &loaded {
-        Ok(loaded) => try_action(loaded).map_or_else(State::Missing, |()| State::PRESENT),
+        Ok(loaded) => {
+            try_action(loaded).map_or_else(|error| State::Missing(error.to_string()), |()| State::PRESENT)
+        }
         Err(_) => State::Missing("could not be tried: the programs do not load".to_owned()),
     };
     vec![
@@ -49,13 +51,10 @@ fn programs(departures: Departures) -> State {
     }
 }
 
-fn try_action(loaded: &Loaded) -> Result<(), String> {
-    fn said(error: impl Display) -> String {
-        error.to_string()
-    }
-    let ns = NetNs::anonymous().map_err(said)?;
-    link::create_veth((&ns, LINK), (&ns, PEER), &VethOptions::default()).map_err(said)?;
-    tc_filter::add_clsact(&ns, LINK).map_err(said)?;
+fn try_action(loaded: &Loaded) -> Result<(), TitanError> {
+    let ns = NetNs::anonymous()?;
+    link::create_veth((&ns, LINK), (&ns, PEER), &VethOptions::default())?;
+    tc_filter::add_clsact(&ns, LINK)?;
     let filter = BpfFilter {
         program: loaded.classifier().as_fd(),
         name: FILTER,
@@ -64,7 +63,7 @@ fn try_action(loaded: &Loaded) -> Result<(), String> {
         direct_action: false,
         queue_by_hash: Some(0..=1),
     };
-    tc_filter::add_bpf_egress(&ns, LINK, &filter).map_err(said)
+    Ok(tc_filter::add_bpf_egress(&ns, LINK, &filter)?)
 }
 
 #[cfg(test)]

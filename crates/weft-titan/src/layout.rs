@@ -231,7 +231,7 @@ mod tests {
         passing.state.fetch_or(flow_word::PASSING, Ordering::Relaxed);
         assert!(
             FlowRecord::read(&passing).is_some_and(|record| !record.is_active()),
-            "what is added is taken back"
+            "added segments are subtracted again"
         );
         assert_eq!(FlowRecord::read(&flow(0)), None);
     }

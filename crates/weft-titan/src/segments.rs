@@ -1,4 +1,4 @@
-//! The segment limit of a device, which an actuator lowers. The original limit is recorded before the change, and the
+//! The segment limit of a device, which driver sync lowers. The original limit is recorded before the change, and the
 //! record is kept until the limit has been restored, by whichever process.
 
 use crate::error::TitanError;
@@ -15,10 +15,10 @@ pub(crate) fn name_of(ns: &NetNs, ifindex: u32) -> Result<Option<String>> {
     Ok(link::list(ns)?.into_iter().find(|link| link.index == ifindex).map(|link| link.name))
 }
 
-/// Takes the device's lock, which excludes other actuators while the file is open. The kernel releases it with the
+/// Takes the device's lock, which excludes other driver syncs while the file is open. The kernel releases it with the
 /// process.
 pub(crate) fn hold(folder: &Path, state: &State) -> Result<File> {
-    let path = state::path(folder, state.netns, state.ifindex).with_extension("actuator");
+    let path = state::path(folder, state.netns, state.ifindex).with_extension(state::LOCK);
     let file = File::create(&path).map_err(|source| state::StateError::File {
         action: "make",
         path: path.display().to_string(),
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_the_device_outlives_an_actuator_that_is_killed_and_started_again() {
-        if !privileged("the_limit_of_the_device_outlives_an_actuator_that_is_killed_and_started_again") {
+    fn the_limit_of_the_device_outlives_a_driver_sync_that_is_killed_and_started_again() {
+        if !privileged("the_limit_of_the_device_outlives_a_driver_sync_that_is_killed_and_started_again") {
             return;
         }
         let device = Device::new("seg");

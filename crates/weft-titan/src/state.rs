@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 /// The folder of the state files.
 pub const FOLDER: &str = "/run/weftline/titan";
 
+/// The extension of the lock of a device's driver sync, named for `weft titan actuate`. The lock is what keeps a process of another
+/// version away, so the name stays.
+pub(crate) const LOCK: &str = "actuator";
+
 /// The segment limits of a device, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +54,7 @@ pub struct State {
     pub segment_bytes: u32,
     /// The minimum interval of weight updates, in nanoseconds.
     pub update_interval_ns: u64,
-    /// The segment limits of the device before an actuator changed them.
+    /// The segment limits of the device before driver sync changed them.
     pub segments_before: Option<SegmentLimits>,
     /// The folder of the pins.
     pub pins: PathBuf,
@@ -157,7 +161,7 @@ impl State {
     /// Removes the file. A missing file is no error.
     pub fn remove(&self, folder: &Path) {
         let path = path(folder, self.netns, self.ifindex);
-        let _ = std::fs::remove_file(path.with_extension("actuator"));
+        let _ = std::fs::remove_file(path.with_extension(LOCK));
         let _ = std::fs::remove_file(path);
     }
 }

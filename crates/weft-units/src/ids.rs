@@ -1,7 +1,16 @@
 //! Dense indices, each with its own type.
 
-/// Declares an index type: a `u32` that can only index its own kind of object.
-macro_rules! id {
+/// Declares an index type: a `u32` that can only index its own kind of object. The text precedes the number in debug output.
+///
+/// ```
+/// weft_units::dense_id!(
+///     /// A port of a switch.
+///     PortId, "port "
+/// );
+/// assert_eq!(format!("{0} {0:?}", PortId::from_index(3)), "3 port 3");
+/// ```
+#[macro_export]
+macro_rules! dense_id {
     ($(#[$doc:meta])* $name:ident, $shown:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -33,43 +42,43 @@ macro_rules! id {
     };
 }
 
-id!(
+dense_id!(
     /// A transmit queue of a NIC.
     TxQueueId, "queue"
 );
-id!(
+dense_id!(
     /// A receive queue of a NIC, chosen by receive-side scaling and receive rules.
     RxQueueId, "queue"
 );
-id!(
+dense_id!(
     /// A descriptor ring of the software NIC's port.
     RingId, "ring"
 );
-id!(
+dense_id!(
     /// A flow of the engine: one FIFO of descriptors, or one descriptor ring of a port.
     FlowId, "flow"
 );
-id!(
+dense_id!(
     /// A flow of a departure log, as an index into the log's list of five-tuples.
     LoggedFlowId, "flow"
 );
-id!(
+dense_id!(
     /// An inner node of the policy tree.
     NodeId, "node"
 );
-id!(
+dense_id!(
     /// A leaf of the policy tree, which queues packets of one or more classes.
     LeafId, "leaf"
 );
-id!(
+dense_id!(
     /// A rate-limit class: one shaping node of the policy, shared by everything below it.
     LimitId, "limit"
 );
-id!(
+dense_id!(
     /// A lane: the traffic of one class that passes the same rate limits. The shaping queue holds lanes.
     LaneId, "lane"
 );
-id!(
+dense_id!(
     /// A traffic class, as named by the policy, in reports and by counters.
     ClassId, "class"
 );

@@ -56,3 +56,20 @@ fn another_kind_is_wrong_usage() {
     let err = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.code() == Some(2) && err.contains("`veth`, `tap` or `auto`"), "{err}");
 }
+
+#[test]
+fn a_tap_receives_by_the_thread_only() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let dry = |receive: &str| {
+        let args = ["run", &policy, "--uplink", "up0", "--port", "tap", "--receive", receive, "--dry-run"];
+        weft().args(args).output().expect("weft")
+    };
+    let said = dry("auto");
+    let out = String::from_utf8_lossy(&said.stdout);
+    assert!(out.contains("receive: by a thread: the port is a TAP, which has no far end"), "{out}");
+    let said = dry("kernel");
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert_eq!((said.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("the port is a TAP") && err.contains("--receive auto"), "{err}");
+}

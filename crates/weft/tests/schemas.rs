@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
-use weft_host::testing::{privileged, unique};
+use weft_host::testing::{has_program, privileged, unique};
 use weft_host::{NetNs, link};
 
 const POLICY: &str = "link 10mbps\nclass web = udp port 80\nroot = priority { web, default }\n";
@@ -49,8 +49,9 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 13] = [
+const PROMISED: [&str; 14] = [
     "weft-bench",
+    "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
@@ -196,6 +197,34 @@ fn a_port_and_its_queues() {
         assert_eq!(said.code, 143, "{}", said.err);
         check(&common::json(&document), "weft-run");
     }
+}
+
+/// Short rounds: the document is complete, whatever its figures.
+#[test]
+fn a_measurement_of_cost() {
+    let name = "a_measurement_of_cost";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let short = ["bench", "cost", "--runs", "1", "--span", "200ms", "--warm-up", "100ms"];
+    let cases = ["cost-8-flows-1g", "latency-wfq-1g", "receive-inbound", "port-4-flows"];
+    let report = written(&[&short[..], &cases].concat(), &[0]);
+    check(&report, "weft-bench-cost");
+    for (case, wanted) in report["cases"].as_array().expect("cases").iter().zip(cases) {
+        assert_eq!(case["case"], wanted);
+        let carried = case["samples"].as_array().expect("samples").iter();
+        assert!(carried.clone().all(|s| s["carried_bits"].as_f64().is_some_and(|bits| bits > 0.0)), "{case}");
+        let parts = case["parts"].as_object().expect("parts").values();
+        let sum: f64 = parts.filter_map(Value::as_f64).sum();
+        let whole = case["ours_cores_per_gbps"].as_f64().expect("cores");
+        assert!((sum - whole).abs() < 1e-6, "{sum} of {whole}");
+    }
+    let cases = &report["cases"];
+    assert_eq!(cases[0]["samples"].as_array().map(Vec::len), Some(4));
+    assert!(cases[0]["parts"]["ebpf"].as_f64().is_some_and(|ebpf| ebpf > 0.0), "{}", cases[0]["parts"]);
+    assert!(
+        cases[1]["p50_s"].as_f64().zip(cases[1]["p99_s"].as_f64()).is_some_and(|(a, b)| 0.0 < a && a <= b)
+    );
 }
 
 #[test]

@@ -85,6 +85,12 @@ fn a_scenario_s_json_has_the_promised_fields() {
     assert!(said.err.contains("Conservation") && !said.err.contains("off by"), "{}", said.err);
     assert_conserved(&document["conservation"]);
     assert!(document.get("stopped").is_none() && document.get("unbalanced_seeds").is_none());
+    for (counter, row) in
+        [("retransmission_timeouts", "retransmission timeouts"), ("tail_loss_probes", "tail loss probes")]
+    {
+        assert_eq!(document["counters"][counter].as_u64(), Some(0), "no packet is lost");
+        assert!(said.err.contains(row), "{}", said.err);
+    }
     assert!(
         said.err.contains("throughput_bps, mean of 2 seeds") && said.err.contains("Gb/s ("),
         "{}",

@@ -345,7 +345,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     let on = world.titan(&["attach", "many0"]);
     if on.code == 1 && on.err.contains("act_skbedit") {
         refused(&on, &["CONFIG_NET_ACT_SKBEDIT"]);
-        assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "taken back");
+        assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "undone");
         assert_eq!(world.kept(), Vec::<PathBuf>::new());
         return skip(
             "another_device_with_queues_is_served_as_far_as_its_driver_goes",

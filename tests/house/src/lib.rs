@@ -4,6 +4,7 @@
 
 pub mod circles;
 pub mod documents;
+pub mod errors;
 pub mod literals;
 pub mod manifests;
 pub mod mask;

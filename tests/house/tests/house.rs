@@ -4,7 +4,7 @@
 use house::circles::{Uses, circles, module_of, used};
 use house::documents::mentions;
 use house::workspace::{files, is_for_tests, read, root, test_modules};
-use house::{Finding, literals, manifests, prose, skips, sources, unsafe_code};
+use house::{Finding, errors, literals, manifests, prose, skips, sources, unsafe_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Table;
@@ -153,6 +153,14 @@ fn functions_are_short() {
         let there = sources::functions(&read(path)).into_iter().any(|f| f.name == function);
         assert!(there, "exceptions.toml names the function {name}, which does not exist");
     }
+}
+
+/// In `weft` the parsers of options may keep texts: clap only prints them.
+#[test]
+fn errors_of_interfaces_have_types() {
+    let mut libraries = product_sources();
+    libraries.retain(|path| !path.starts_with("crates/weft/"));
+    none("errors as texts", each(&libraries, |_, source| errors::texts(source)));
 }
 
 #[test]

@@ -1,48 +1,85 @@
 //! The network: links, queues, qdiscs, sockets, TCP.
 
-use std::fmt;
+use std::io;
 
 use netlink_sys::protocols::NETLINK_GENERIC;
 use rustix::net::{AddressFamily, SocketType};
 
 use super::{Facility, State};
-use crate::link::{self, VethOptions};
-use crate::macvtap::{self, MacvtapMode};
+use crate::error::{OsError, errno_text};
+use crate::link::{self, LinkError, VethOptions};
+use crate::macvtap::{self, MacvtapError, MacvtapMode};
 use crate::netlink::{self, Netlink, Refusal};
-use crate::netns::NetNs;
-use crate::sysctl;
-use crate::tap;
+use crate::netns::{NetNs, NetNsError};
+use crate::sysctl::{self, SysctlError};
+use crate::tap::{self, TapError};
 use crate::tc::{self, Attributes, Place};
 
-/// A scratch namespace with a veth pair, or the reason why it could not be made.
+/// The reason that a trial failed.
+#[derive(Debug, thiserror::Error)]
+enum TrialError<'a> {
+    /// The namespace could not be made.
+    #[error("could not be tried: {0}")]
+    NoNetNs(&'a NetNsError),
+    /// The veth pair could not be made.
+    #[error("could not be tried: {0}")]
+    NoVeth(&'a LinkError),
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Macvtap(#[from] MacvtapError),
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// No netlink socket.
+    #[error("{}", errno_text(.0))]
+    Socket(io::Error),
+    #[error("this kernel has no {0} qdisc")]
+    NoQdisc(String),
+    /// The congestion control is not among those loaded.
+    #[error("this kernel has loaded: {0}")]
+    Loaded(String),
+    #[error("this kernel has none")]
+    None,
+}
+
+/// A scratch namespace with a veth pair. Without a namespace there is no pair.
 struct Bench {
-    ns: Result<NetNs, String>,
-    veth: Result<(), String>,
+    ns: Result<NetNs, NetNsError>,
+    veth: Option<Result<(), LinkError>>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let ns = NetNs::anonymous().map_err(text);
-        let pair =
-            |ns: &NetNs| link::create_veth((ns, "va"), (ns, "vb"), &VethOptions::default()).map_err(text);
-        let veth = ns.as_ref().map_err(String::clone).and_then(pair);
+        let ns = NetNs::anonymous();
+        let pair = |ns| link::create_veth((ns, "va"), (ns, "vb"), &VethOptions::default());
+        let veth = ns.as_ref().ok().map(pair);
         Bench { ns, veth }
     }
 
     /// Tries an operation in the namespace.
-    fn in_ns<T>(&self, attempt: impl FnOnce(&NetNs) -> Result<T, String>) -> Result<T, String> {
-        self.ns.as_ref().map_err(|why| format!("could not be tried: {why}")).and_then(attempt)
+    fn in_ns<'a, T>(
+        &'a self,
+        attempt: impl FnOnce(&NetNs) -> Result<T, TrialError<'a>>,
+    ) -> Result<T, TrialError<'a>> {
+        self.ns.as_ref().map_err(TrialError::NoNetNs).and_then(attempt)
     }
 
     /// Tries an operation that needs the veth pair.
-    fn on_veth<T>(&self, attempt: impl FnOnce(&NetNs) -> Result<T, String>) -> Result<T, String> {
-        self.veth.as_ref().map_err(|why| format!("could not be tried: {why}"))?;
+    fn on_veth<'a, T>(
+        &'a self,
+        attempt: impl FnOnce(&NetNs) -> Result<T, TrialError<'a>>,
+    ) -> Result<T, TrialError<'a>> {
+        if let Some(Err(error)) = &self.veth {
+            return Err(TrialError::NoVeth(error));
+        }
         self.in_ns(attempt)
     }
-}
-
-fn text(error: impl fmt::Display) -> String {
-    error.to_string()
 }
 
 pub(super) fn survey() -> Vec<Facility> {
@@ -55,8 +92,8 @@ pub(super) fn survey() -> Vec<Facility> {
 
 fn links(bench: &Bench) -> Vec<Facility> {
     let macvtap = bench.on_veth(|ns| {
-        macvtap::create(ns, "vb", "mvb", MacvtapMode::Passthru, 2, 500, None).map_err(text)?;
-        macvtap::open_queues(ns, "mvb", 2).map_err(text)
+        macvtap::create(ns, "vb", "mvb", MacvtapMode::Passthru, 2, 500, None)?;
+        Ok(macvtap::open_queues(ns, "mvb", 2)?)
     });
     vec![
         Facility {
@@ -83,7 +120,7 @@ fn links(bench: &Bench) -> Vec<Facility> {
         Facility {
             id: "tap",
             title: "TAP links (/dev/net/tun)",
-            state: State::tried(bench.in_ns(|ns| tap::create(ns, "tb", 2).map_err(text))),
+            state: State::tried(bench.in_ns(|ns| Ok(tap::create(ns, "tb", 2)?))),
             brings: "the wire side of the software NIC",
             remedy: "run as root; modprobe tun, and pass /dev/net/tun into a container",
         },
@@ -107,8 +144,8 @@ fn links(bench: &Bench) -> Vec<Facility> {
 fn qdiscs(bench: &Bench) -> Vec<Facility> {
     let add = |parent, handle, kind: &str, options: Option<Vec<u8>>| {
         bench.on_veth(|ns| {
-            let link_index = link::index(ns, "va").map_err(text)?;
-            let mut netlink = Netlink::open(ns).map_err(text)?;
+            let link_index = link::index(ns, "va")?;
+            let mut netlink = Netlink::open(ns)?;
             let place = Place { link_index, parent, handle };
             tc::add_qdisc(&mut netlink, place, kind, options).map_err(|e| refused(e, kind))
         })
@@ -139,10 +176,10 @@ fn qdiscs(bench: &Bench) -> Vec<Facility> {
     ]
 }
 
-fn refused(refusal: Refusal, kind: &str) -> String {
+fn refused<'a>(refusal: Refusal, kind: &str) -> TrialError<'a> {
     match refusal.is(rustix::io::Errno::NOENT) {
-        true => format!("this kernel has no {kind} qdisc"),
-        false => refusal.during(format!("add qdisc {kind}")).to_string(),
+        true => TrialError::NoQdisc(kind.to_owned()),
+        false => refusal.during(format!("add qdisc {kind}")).into(),
     }
 }
 
@@ -161,9 +198,7 @@ fn sockets(bench: &Bench) -> Vec<Facility> {
         Facility {
             id: "tso-rtt-log",
             title: "setting net.ipv4.tcp_tso_rtt_log",
-            state: State::tried(
-                bench.in_ns(|ns| sysctl::set(ns, "net.ipv4.tcp_tso_rtt_log", "0").map_err(text)),
-            ),
+            state: State::tried(bench.in_ns(|ns| Ok(sysctl::set(ns, "net.ipv4.tcp_tso_rtt_log", "0")?))),
             brings: "small segments for slow flows on a near link, and so a short standing queue",
             remedy: "run as root on Linux 5.18 or later",
         },
@@ -177,12 +212,12 @@ fn sockets(bench: &Bench) -> Vec<Facility> {
     ]
 }
 
-fn congestion_control(name: &str) -> Result<(), String> {
+fn congestion_control(name: &str) -> Result<(), TrialError<'static>> {
     let key = "net.ipv4.tcp_available_congestion_control";
-    let available = NetNs::current().map_err(text).and_then(|ns| sysctl::get(&ns, key).map_err(text))?;
+    let available = sysctl::get(&NetNs::current()?, key)?;
     match available.split_ascii_whitespace().any(|word| word == name) {
         true => Ok(()),
-        false => Err(format!("this kernel has loaded: {available}")),
+        false => Err(TrialError::Loaded(available)),
     }
 }
 
@@ -190,12 +225,12 @@ fn af_xdp() -> State {
     match rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None) {
         Ok(_) => State::PRESENT,
         Err(rustix::io::Errno::AFNOSUPPORT) => State::Missing("this kernel has none".to_string()),
-        Err(e) => State::Missing(format!("could not be tried: {}", crate::error::errno_text(&e.into()))),
+        Err(e) => State::Missing(format!("could not be tried: {}", errno_text(&e.into()))),
     }
 }
 
 /// Asks generic netlink for the family "net-shaper".
-fn net_shaper() -> Result<(), String> {
+fn net_shaper() -> Result<(), TrialError<'static>> {
     const GENL_ID_CTRL: u16 = 0x10;
     const CTRL_CMD_GETFAMILY: u8 = 3;
     const CTRL_ATTR_FAMILY_NAME: u16 = 2;
@@ -210,10 +245,10 @@ fn net_shaper() -> Result<(), String> {
     message.extend([0; 4]);
     message.extend([CTRL_CMD_GETFAMILY, 1, 0, 0]);
     message.extend(body);
-    let socket = Netlink::socket(NETLINK_GENERIC).map_err(|e| crate::error::errno_text(&e))?;
+    let socket = Netlink::socket(NETLINK_GENERIC).map_err(TrialError::Socket)?;
     match netlink::exchange(&socket, &message, sequence) {
         Ok(_) => Ok(()),
-        Err(e) if e.is(rustix::io::Errno::NOENT) => Err("this kernel has none".to_string()),
-        Err(e) => Err(e.during("ask for the netlink family net-shaper").to_string()),
+        Err(e) if e.is(rustix::io::Errno::NOENT) => Err(TrialError::None),
+        Err(e) => Err(e.during("ask for the netlink family net-shaper").into()),
     }
 }

@@ -1,6 +1,7 @@
 //! Benchmarks: each a ratio to a peer that is measured in the same run.
 
 pub mod assignment;
+pub mod cost;
 pub mod engine;
 pub mod port;
 pub mod sim;

@@ -3,7 +3,7 @@
 //! The programs in `bench/peers/` run the same cases on ns-3.
 
 use crate::catalogue::files::cost_file;
-use crate::catalogue::overlay;
+use crate::catalogue::overlay::{self, OverlayError};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::time::Instant;
@@ -13,6 +13,7 @@ use weft_report::stats;
 use weft_sim::event_queue::EventQueue;
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};
+use weft_text::LocatedError;
 use weft_units::Nanos;
 
 /// Seed of all random draws.
@@ -118,8 +119,10 @@ pub fn tcp(runs: u32) -> Result<BenchCase, RunError> {
 }
 
 fn whole(name: &str, text: &str, settings: &[(&str, Value)], runs: u32) -> Result<BenchCase, RunError> {
-    let scenario = read(text, settings)
-        .map_err(|what| RunError::Impossible { what, hint: "this is a defect".to_owned() })?;
+    let scenario = read(text, settings).map_err(|error| RunError::Impossible {
+        what: error.to_string(),
+        hint: "this is a defect".to_owned(),
+    })?;
     let (mut rates, mut packets, mut speeds, mut goodputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
         let begin = Instant::now();
@@ -141,15 +144,25 @@ fn whole(name: &str, text: &str, settings: &[(&str, Value)], runs: u32) -> Resul
     Ok(case(name, &rates, &figures))
 }
 
-fn read(text: &str, settings: &[(&str, Value)]) -> Result<Scenario, String> {
-    let mut document: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+/// A defect of a compiled-in scenario, or of the settings that replace its values.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Toml(#[from] toml::de::Error),
+    #[error(transparent)]
+    Setting(#[from] OverlayError),
+    #[error(transparent)]
+    Scenario(#[from] LocatedError),
+}
+
+fn read(text: &str, settings: &[(&str, Value)]) -> Result<Scenario, ReadError> {
+    let mut document: toml::Table = text.parse()?;
     // The file's source annotations do not hold for values that the caller replaces.
     document.remove("source");
     for (path, value) in settings {
-        overlay::apply(&mut document, path, value.clone()).map_err(|error| error.to_string())?;
+        overlay::apply(&mut document, path, value.clone())?;
     }
-    scenario::read(&document.to_string(), "scenario", &mut |path| cost_file(path))
-        .map_err(|error| error.to_string())
+    Ok(scenario::read(&document.to_string(), "scenario", &mut |path| cost_file(path))?)
 }
 
 fn case(name: &str, rates: &[f64], figures: &[(&str, f64)]) -> BenchCase {

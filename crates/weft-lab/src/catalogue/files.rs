@@ -73,11 +73,16 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
     FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
+/// A file below `experiments/` that is not compiled into the program.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("experiments/{0} is not part of this program")]
+pub(crate) struct NotBuiltIn(pub(crate) String);
+
 /// Returns a cost file that a scenario names relative to `scenarios/`.
 ///
 /// # Errors
 /// Fails with the file's name when it is missing.
-pub(crate) fn cost_file(path: &str) -> Result<String, String> {
+pub(crate) fn cost_file(path: &str) -> Result<String, NotBuiltIn> {
     let name = path.trim_start_matches("../");
-    text(name).map(str::to_owned).ok_or_else(|| format!("experiments/{name} is not part of this program"))
+    text(name).map(str::to_owned).ok_or_else(|| NotBuiltIn(name.to_owned()))
 }

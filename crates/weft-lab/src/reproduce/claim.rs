@@ -13,6 +13,26 @@ use weft_report::stats;
 /// Simulated values by row, column and flow count.
 pub(super) type Values = BTreeMap<(String, String, u32), f64>;
 
+/// The reason that a claim cannot be judged.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum ClaimError {
+    /// The null model names something that the table lacks.
+    #[error("the null model's `{0}` is neither a row nor a column")]
+    NullName(String),
+    /// The null model takes values from a row or column without them.
+    #[error("the null model's `{0}` has no such cell")]
+    NullCell(String),
+    /// The condition is no comparison of two sides.
+    #[error("`{0}` needs exactly one `<` or `>`")]
+    Comparison(String),
+    /// A factor of a side has an unknown form.
+    #[error("`{0}` is neither a number nor ROW.COLUMN@FLOWS")]
+    Factor(String),
+    /// The cell is missing, as with flow counts other than the paper's.
+    #[error("there is no cell `{0}`")]
+    NoCell(String),
+}
+
 /// An evaluated condition.
 struct Evaluated {
     /// The two sides in words.
@@ -71,7 +91,7 @@ impl Null {
     }
 
     /// Returns the cells under the null model; the reason if it names a missing row or column.
-    fn of(&self, values: &Values) -> Result<Values, String> {
+    fn of(&self, values: &Values) -> Result<Values, ClaimError> {
         match self {
             Self::Alike(which) => Ok(alike(*which, values)),
             Self::Instead(pairs) => pairs
@@ -95,10 +115,10 @@ fn alike(which: Alike, values: &Values) -> Values {
     values.keys().map(|cell| (cell.clone(), mean(cell))).collect()
 }
 
-fn replaced(values: &Values, name: &str, instead: &Instead) -> Result<Values, String> {
+fn replaced(values: &Values, name: &str, instead: &Instead) -> Result<Values, ClaimError> {
     let is_row = values.keys().any(|(row, _, _)| row == name);
     if !is_row && !values.keys().any(|(_, column, _)| column == name) {
-        return Err(format!("the null model's `{name}` is neither a row nor a column"));
+        return Err(ClaimError::NullName(name.to_owned()));
     }
     let mut changed = values.clone();
     for ((row, column, flows), value) in &mut changed {
@@ -110,7 +130,7 @@ fn replaced(values: &Values, name: &str, instead: &Instead) -> Result<Values, St
             Instead::Other(other) => {
                 let (from_row, from_column) = if is_row { (other, column) } else { (row, other) };
                 let from = (from_row.clone(), from_column.clone(), *flows);
-                *values.get(&from).ok_or_else(|| format!("the null model's `{other}` has no such cell"))?
+                *values.get(&from).ok_or_else(|| ClaimError::NullCell(other.clone()))?
             }
         };
     }
@@ -128,7 +148,11 @@ pub(super) struct Judged {
 
 /// Evaluates all conditions of a claim on the cells and on its null model's. `None` where cells are missing, as with
 /// flow counts other than the paper's: the statement is about other cells.
-pub(super) fn judge(conditions: &[String], null: &Null, values: &Values) -> Result<Option<Judged>, String> {
+pub(super) fn judge(
+    conditions: &[String],
+    null: &Null,
+    values: &Values,
+) -> Result<Option<Judged>, ClaimError> {
     let Some(here) = evaluate_all(conditions, values)? else { return Ok(None) };
     let figures = here.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; ");
     let holds = here.iter().all(|one| one.holds);
@@ -137,48 +161,45 @@ pub(super) fn judge(conditions: &[String], null: &Null, values: &Values) -> Resu
     Ok(Some(Judged { figures, judgement: Judgement::of(holds), under_null: Judgement::of(null_holds) }))
 }
 
-fn evaluate_all(conditions: &[String], values: &Values) -> Result<Option<Vec<Evaluated>>, String> {
+fn evaluate_all(conditions: &[String], values: &Values) -> Result<Option<Vec<Evaluated>>, ClaimError> {
     let mut all = Vec::new();
     for condition in conditions {
         match evaluate(condition, values) {
             Ok(evaluated) => all.push(evaluated),
-            Err(reason) if reason.starts_with(NO_CELL) => return Ok(None),
-            Err(reason) => return Err(reason),
+            Err(ClaimError::NoCell(_)) => return Ok(None),
+            Err(error) => return Err(error),
         }
     }
     Ok(Some(all))
 }
 
-/// The beginning of the reason for a missing cell.
-const NO_CELL: &str = "there is no cell";
-
-/// Evaluates a condition; the reason if it is invalid or names a missing cell.
-fn evaluate(condition: &str, values: &Values) -> Result<Evaluated, String> {
+/// Evaluates a condition. Fails if it is invalid or names a missing cell.
+fn evaluate(condition: &str, values: &Values) -> Result<Evaluated, ClaimError> {
     let (left, less, right) = match (condition.split_once('<'), condition.split_once('>')) {
         (Some((left, right)), None) => (left, true, right),
         (None, Some((left, right))) => (left, false, right),
-        _ => return Err(format!("`{condition}` needs exactly one `<` or `>`")),
+        _ => return Err(ClaimError::Comparison(condition.to_owned())),
     };
     let (a, b) = (side(left, values)?, side(right, values)?);
     Ok(Evaluated { text: format!("{a:.3} against {b:.3}"), holds: if less { a < b } else { a > b } })
 }
 
-fn side(text: &str, values: &Values) -> Result<f64, String> {
+fn side(text: &str, values: &Values) -> Result<f64, ClaimError> {
     text.split('*').map(|factor| term(factor.trim(), values)).product()
 }
 
-fn term(text: &str, values: &Values) -> Result<f64, String> {
+fn term(text: &str, values: &Values) -> Result<f64, ClaimError> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
-    let wrong = || format!("`{text}` is neither a number nor ROW.COLUMN@FLOWS");
+    let wrong = || ClaimError::Factor(text.to_owned());
     let (cell, flows) = text.rsplit_once('@').ok_or_else(wrong)?;
     let (row, column) = cell.split_once('.').ok_or_else(wrong)?;
     let flows = flows.parse().map_err(|_| wrong())?;
     values
         .get(&(row.to_owned(), column.to_owned(), flows))
         .copied()
-        .ok_or_else(|| format!("{NO_CELL} `{text}`"))
+        .ok_or_else(|| ClaimError::NoCell(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,11 @@ use weft_sim::outcome::Outcome;
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
+/// A metric that does not exist, or whose arguments do not fit the scenario.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no metric `{0}`")]
+pub(super) struct UnknownMetric(pub(super) String);
+
 /// Returns the value of a metric in a run; `Err` for an unknown name, `Ok(None)` where the run has no such value.
 ///
 /// | metric | value |
@@ -28,11 +33,15 @@ use weft_units::Nanos;
 /// | `receive_skb_kb` | mean size of received skbs |
 /// | `classes_gbps:CLASS,CLASS..:FROM:TO` | the same of several classes together |
 /// | `doorbells_per_packet`, `doorbells_unbatched_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching; the latter over the former |
-pub(super) fn value(metric: &str, scenario: &Scenario, outcome: &Outcome) -> Result<Option<f64>, String> {
+pub(super) fn value(
+    metric: &str,
+    scenario: &Scenario,
+    outcome: &Outcome,
+) -> Result<Option<f64>, UnknownMetric> {
     let mut parts = metric.split(':');
     let name = parts.next().unwrap_or_default();
     let arguments: Vec<&str> = parts.collect();
-    let unknown = || format!("there is no metric `{metric}`");
+    let unknown = || UnknownMetric(metric.to_owned());
     let host = || arguments.first().and_then(|text| text.parse::<usize>().ok()).ok_or_else(unknown);
     let seconds = outcome.measured.as_secs_f64();
     let received: f64 = outcome.flows.iter().map(|flow| flow.received.0 as f64).sum();

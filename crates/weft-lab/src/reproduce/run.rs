@@ -2,7 +2,7 @@
 //! once.
 
 use super::catalogue;
-use super::claim::{self, Values};
+use super::claim::{self, ClaimError, Values};
 use super::file::{self, ExperimentFile, FileError};
 use super::{Measured, generate, measured, metric, native, scores};
 use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
@@ -272,8 +272,9 @@ impl Units {
                         })?;
                 for metric in metrics {
                     // Evaluated without a run, so that an invalid name costs none.
-                    metric::value(metric, &scenario, &Outcome::default())
-                        .map_err(|reason| FileError::Invalid { file: name.clone(), reason })?;
+                    metric::value(metric, &scenario, &Outcome::default()).map_err(|error| {
+                        FileError::Invalid { file: name.clone(), reason: error.to_string() }
+                    })?;
                 }
                 self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
                 self.known.insert(text, self.units.len() - 1);
@@ -361,7 +362,7 @@ fn best(values: &[f64], runs: u32) -> Vec<f64> {
 }
 
 fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -> Result<(), FileError> {
-    let wrong = |reason| FileError::Invalid { file: file.id.clone(), reason };
+    let wrong = |error: ClaimError| FileError::Invalid { file: file.id.clone(), reason: error.to_string() };
     for claim in &file.claims {
         if let Some(judged) = claim::judge(&claim.holds, &claim.null, values).map_err(wrong)? {
             let (statement, expected) = (claim.statement.clone(), claim.holds.join("; "));

@@ -214,6 +214,8 @@ fn counters(outcome: &Outcome) -> BTreeMap<String, u64> {
         ("acknowledgements", counters.acknowledgements),
         ("socket_drops", counters.socket_drops),
         ("reordered", counters.reordered),
+        ("retransmission_timeouts", counters.retransmission_timeouts),
+        ("tail_loss_probes", counters.tail_loss_probes),
     ];
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -59,6 +59,16 @@ pub(crate) struct Client<'a> {
     pub(crate) cgroup: Option<&'a Cgroup>,
 }
 
+/// The moment at which a client begins to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// When its own flows are connected.
+    AsConnected,
+    /// When the flows of all clients are connected; until then it is suspended. Otherwise the flows of one client wait for
+    /// their connections, one after the other, behind the queue of another.
+    Together,
+}
+
 /// All clients, and their common parameters.
 pub(crate) struct Senders<'a> {
     pub(crate) sender: &'a NetNs,
@@ -66,6 +76,8 @@ pub(crate) struct Senders<'a> {
     /// The receiver's address.
     pub(crate) address: IpAddr,
     pub(crate) clients: Vec<Client<'a>>,
+    /// The moment at which they begin to send.
+    pub(crate) start: Start,
     /// Duration of sending, in seconds.
     pub(crate) seconds: u64,
     /// Bytes per write and read; `None` for iperf3's default.
@@ -74,6 +86,13 @@ pub(crate) struct Senders<'a> {
     pub(crate) congestion_control: &'a str,
     /// Whether to stop waiting.
     pub(crate) cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Senders<'_> {
+    /// Whether a client waits for others once its flows are connected.
+    fn waits_for_others(&self) -> bool {
+        self.start == Start::Together && self.clients.len() > 1
+    }
 }
 
 /// Divides flows among processes as evenly as possible; the first ones get one more.
@@ -129,7 +148,17 @@ impl Flows {
         all.wait_for(senders, "all flows to connect", |pair, table| {
             connections(table, pair.port, ESTABLISHED) > pair.flows
         })?;
+        if senders.waits_for_others() {
+            all.signal_clients(Signal::CONT)?;
+            let now = clock::now();
+            all.0.iter_mut().for_each(|pair| pair.started = Some(now));
+        }
         Ok(all)
+    }
+
+    fn signal_clients(&self, signal: Signal) -> Result<(), ProcessError> {
+        let mut clients = self.0.iter().filter_map(|pair| pair.client.as_ref());
+        clients.try_for_each(|client| client.signal(signal))
     }
 
     /// Waits until `ready` holds for each pair, and records when that was.
@@ -148,6 +177,11 @@ impl Flows {
             let now = clock::now();
             for pair in self.0.iter_mut().filter(|pair| pair.started.is_none()) {
                 pair.started = ready(pair, &table).then_some(now);
+                let waits = pair.started.is_some() && senders.waits_for_others();
+                // Servers wait before there is a client.
+                if let Some(client) = pair.client.as_ref().filter(|_| waits) {
+                    client.signal(Signal::STOP)?;
+                }
             }
             if self.0.iter().all(|pair| pair.started.is_some()) {
                 return Ok(());

@@ -32,7 +32,7 @@ macro_rules! same {
 #[test]
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns");
-    same!(Shared, "weft_doorbells": ready, sleeping, wakeups, records, records_lost, rings, classes, lanes);
+    same!(Shared, "weft_doorbells": ready, urgent, sleeping, wakeups, records, records_lost, rings, classes, lanes);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.
     let class = of("weft_class_doorbell");

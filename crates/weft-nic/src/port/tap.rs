@@ -14,8 +14,12 @@
 //! Accounting: the doorbell is posted at the egress, before the FIFO. The bound of a ring covers FIFO and ring, and the
 //! FIFO has room for that many packets, so it never drops an announced packet of a policy's NIC. If the user installs
 //! another qdisc, its drops are read from the root ([`PortDrops::backlog`]), and the worker gives these packets up.
+//!
+//! Receive direction: the thread writes to a queue. A redirect by the kernel needs a far end beside the uplink's device,
+//! and a TAP is one device in the applications' namespace.
 
-use super::{PortDrops, PortError};
+use super::{Deliveries, DeliveryDrops, PortDrops, PortError};
+use crate::counters::Count;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use weft_host::OsError;
@@ -106,6 +110,16 @@ impl Tap {
         let ring_full = self.link.show()?.stats.tx_dropped.get();
         let mut qdisc = self.qdisc.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(PortDrops { backlog: qdisc.reader.read()?.dropped.get() + qdisc.purged, ring_full })
+    }
+
+    /// The packets passed to the stack. The link's `rx_dropped` has refused writes, which the writer counts, and later
+    /// drops of the stack.
+    pub(super) fn deliveries(&self) -> Result<Deliveries, PortError> {
+        let stats = self.link.show()?.stats;
+        Ok(Deliveries {
+            delivered: Count { packets: stats.rx_packets, bytes: stats.rx_bytes },
+            dropped: DeliveryDrops::default(),
+        })
     }
 }
 

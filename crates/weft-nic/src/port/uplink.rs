@@ -16,6 +16,19 @@ pub struct Uplink {
     pub(crate) fd: OwnedFd,
     device: Device,
     kind: UplinkKind,
+    receive: Receive,
+}
+
+/// The carrier wanted for received packets, from the uplink's device to the port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Receive {
+    /// The kernel where it can, otherwise the thread.
+    #[default]
+    Auto,
+    /// The kernel only.
+    Kernel,
+    /// The thread only.
+    Thread,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +57,7 @@ impl Uplink {
         let mut fds = tap::create(ns, name, 1)?;
         let device = Device(Numbered::named(ns, name)?);
         let fd = fds.pop().ok_or(TapError::Queues { link: name.to_owned(), asked: 1 })?;
-        Ok(Self { fd, device, kind: UplinkKind::Tap })
+        Ok(Self { fd, device, kind: UplinkKind::Tap, receive: Receive::Auto })
     }
 
     /// Creates a macvtap named `name` in `ns`, in bridge mode on the existing interface `parent` of another namespace,
@@ -75,12 +88,41 @@ impl Uplink {
             _ => error.into(),
         })?;
         let fd = fds.pop().ok_or(MacvtapError::Queues { link: name.to_owned(), asked: 1 })?;
-        Ok(Self { fd, device, kind: UplinkKind::Macvtap })
+        Ok(Self { fd, device, kind: UplinkKind::Macvtap, receive: Receive::Auto })
+    }
+
+    /// Sets the carrier of received packets; [`Receive::Auto`] without it.
+    #[must_use]
+    pub fn with_receive(self, receive: Receive) -> Self {
+        Self { receive, ..self }
+    }
+
+    /// The carrier wanted for received packets.
+    pub fn receive(&self) -> Receive {
+        self.receive
+    }
+
+    /// The number of the device if packets for the port pass its ingress. Those of a TAP pass its egress.
+    pub(crate) fn ingress(&self) -> Option<u32> {
+        (self.kind == UplinkKind::Macvtap).then(|| self.device.0.index())
+    }
+
+    /// Takes the device down.
+    ///
+    /// # Errors
+    /// When the device no longer exists.
+    pub(crate) fn take_down(&self) -> Result<(), PortError> {
+        Ok(self.device.0.set_down()?)
     }
 
     /// The name that the device was created with.
     pub fn name(&self) -> &str {
         self.device.0.first_name()
+    }
+
+    /// The queue that packets are written to and read from.
+    pub fn queue(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// The device's namespace.

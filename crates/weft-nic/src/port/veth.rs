@@ -4,7 +4,8 @@
 //! them.
 //!
 //! Creation, in an order that leaves no packet uncounted:
-//! 1. The veth pair is created, down; the far end is in the NIC's namespace, without IPv6.
+//! 1. The veth pair is created, down; the far end is in the NIC's namespace, without IPv6, and passes received
+//!    segments whole, as does the macvtap later.
 //! 2. Receive packet steering by hash is set on the far end, if one backlog per flow is required.
 //! 3. The far end's MTU is set to the maximum and the far end is brought up.
 //! 4. The macvtap is created, its queues (the rings) are opened, and only then is it brought up. A packet that found
@@ -14,9 +15,10 @@
 //! macvtap). The kernel does not count a UDP GSO packet dropped at a full ring. Setting `disable_ipv6` may fail without
 //! a counter: a kernel without IPv6 needs it not.
 
-use super::{PATIENCE, PortConfig, PortDrops, PortError, backlog, disable_ipv6};
+use super::{Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog, disable_ipv6};
+use crate::counters::Count;
 use std::os::fd::OwnedFd;
-use weft_host::link::{self, LinkError, Numbered, VethOptions};
+use weft_host::link::{self, GsoSizes, LinkError, LinkStats, Numbered, VethOptions};
 use weft_host::macvtap::{self, MacvtapMode};
 use weft_host::netns::NetNs;
 use weft_host::tap::Carrier;
@@ -24,6 +26,17 @@ use weft_host::tap::Carrier;
 /// The MTU of the far end: the maximum of a veth (`ETH_MAX_MTU`), so that only the near end's MTU applies.
 /// `is_skb_forwardable` in net/core/dev.c drops packets above the receiving end's MTU.
 const FAR_MTU: u32 = 65_535;
+
+/// The longest segment that the devices of the receive direction pass on whole: the maximum of a veth (`GSO_MAX_SIZE`
+/// in include/linux/netdevice.h). The default would cut BIG TCP segments that the uplink's interface has merged.
+const RECEIVED_SEGMENT_MAX: u32 = 8 * 65_535;
+
+/// Lets `link` pass on received segments whole. A kernel that refuses has no longer ones (before Linux 5.19).
+fn pass_segments_whole(ns: &NetNs, link: &str) {
+    let Ok(sizes) = link::gso_sizes(ns, link) else { return };
+    let ipv4_max = sizes.ipv4_max.map(|_| RECEIVED_SEGMENT_MAX);
+    let _ = link::set_gso_sizes(ns, link, GsoSizes { max: RECEIVED_SEGMENT_MAX, ipv4_max });
+}
 
 /// The devices between the near end and the rings. They are deleted when the value is dropped, and the near end with
 /// them.
@@ -46,6 +59,7 @@ impl Veth {
         let far = Numbered::named(&nic, &behind)?;
         let mut veth = Self { nic, far, tap: None };
         disable_ipv6(&veth.nic, &behind);
+        pass_segments_whole(&veth.nic, &behind);
         if config.single_backlog {
             backlog::by_hash(&veth.nic, &behind)?;
         }
@@ -54,6 +68,7 @@ impl Veth {
         let mode = MacvtapMode::Passthru;
         macvtap::create(&veth.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
         disable_ipv6(&veth.nic, &tap);
+        pass_segments_whole(&veth.nic, &tap);
         // Rings first: a packet that finds the link up and no ring would enter the stack of this namespace.
         let rings = macvtap::open_queues(&veth.nic, &tap, config.rings)?;
         link::set_all_multicast(&veth.nic, &tap)?;
@@ -84,8 +99,22 @@ impl Veth {
     pub(super) fn drops(&self, near: &Numbered) -> Result<PortDrops, PortError> {
         let near = near.show()?.stats;
         // The macvtap's drops on transmission belong to the other direction.
-        let ring = self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats;
-        Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: ring.rx_dropped.get() })
+        Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: self.macvtap()?.rx_dropped.get() })
+    }
+
+    /// The packets that the near end has received, and those dropped on the way to it, from the counters of the far end
+    /// and the macvtap. The near end may be in any namespace, and its own counters include later drops.
+    pub(super) fn deliveries(&self) -> Result<Deliveries, PortError> {
+        let far = self.far.show()?.stats;
+        Ok(Deliveries {
+            delivered: Count { packets: far.tx_packets, bytes: far.tx_bytes },
+            dropped: DeliveryDrops { veth: far.tx_dropped.get(), macvtap: self.macvtap()?.tx_dropped.get() },
+        })
+    }
+
+    /// The macvtap's counters.
+    fn macvtap(&self) -> Result<LinkStats, PortError> {
+        Ok(self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats)
     }
 }
 

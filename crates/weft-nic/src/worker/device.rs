@@ -3,8 +3,7 @@
 //! Rules, in the order in which they bind:
 //! 1. Super-packets stay whole while no other class has a better claim, since the cost is per packet: a chunk of 12 KB
 //!    costs a sleep, a wake-up of the receiver and an acknowledgement, as a packet of 64 KB does.
-//! 2. While an urgent class is active, chunks are at most the *piece* of link time ([`PIECE`], or the least `latency` of
-//!    the policy's classes).
+//! 2. While an urgent class is active, chunks take at most [`PIECE`] of link time. A configured time holds always.
 //! 3. While the device holds packets back, chunks are at most half of the queue that may wait there ([`Pressure`]).
 //! 4. A chunk is never more than the device takes whole, else the kernel would cut it into MTU-size frames.
 //!
@@ -15,15 +14,15 @@
 use super::pressure::Pressure;
 use super::urgency::{OVERDRAW, Urgency};
 use super::{MODERATION, SegmentsPerTurn};
-use crate::link::{DeviceLink, LinkRate, WHOLE, queue_below};
+use crate::counters::Counters;
+use crate::link::{DeviceLink, LinkRate, PIECE, WHOLE, queue_below};
 use core::num::NonZeroU32;
 use weft_packet::ethernet;
 use weft_packet::segment::SuperPacket;
-use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
+use weft_sched::Program;
+use weft_sched::fluid::FluidLag;
+use weft_units::{BitsPerSec, Bytes, Instant, LaneId, LeafId, Nanos};
 
-/// The longest chunk in link time while an urgent class is active: at most this is added to the wait of a class that may
-/// not overdraw. At 500 Mb/s and above, a super-packet takes less.
-const PIECE: Nanos = Nanos::from_millis(1);
 /// The shortest sleep while the link is busy and no urgent class is active.
 const BULK_SLEEP: Nanos = Nanos::from_millis(1);
 
@@ -41,17 +40,39 @@ pub(crate) struct Device {
     pub(super) urgent_waits: bool,
     /// The bound of the queue below that was last set.
     bound: Bytes,
+    /// The lag behind the fluid schedule, and the lane of each ring.
+    pub(super) lag: FluidLag,
+    lane_of_ring: Vec<LaneId>,
+    /// The longest chunk sent, on the wire.
+    longest: Bytes,
+}
+
+/// The parts of the configuration that a device needs.
+#[derive(Debug)]
+pub(crate) struct DeviceConfig<'a> {
+    pub(crate) link: DeviceLink,
+    /// The configured rate; a limit only if [`LinkRate::Given`].
+    pub(crate) rate: BitsPerSec,
+    /// The longest chunk that the device takes whole.
+    pub(crate) most: Bytes,
+    pub(crate) program: &'a Program,
+    pub(crate) lane_of_ring: Vec<LaneId>,
+    pub(crate) urgency: Urgency,
 }
 
 impl Device {
-    /// The state of a device at the start. `most`: the longest chunk that it takes whole.
-    pub(crate) fn new(link: DeviceLink, rate: BitsPerSec, most: Bytes, urgency: Urgency) -> Self {
-        let most = most.min(Bytes(WHOLE));
+    /// The state of a device at the start.
+    pub(crate) fn new(config: DeviceConfig<'_>) -> Self {
+        let DeviceConfig { link, rate, program, lane_of_ring, urgency, .. } = config;
+        let most = config.most.min(Bytes(WHOLE));
         Self {
             link,
             rate,
             most,
             urgency,
+            lag: FluidLag::new(program),
+            lane_of_ring,
+            longest: Bytes::ZERO,
             pressure: Pressure::default(),
             urgent_waits: false,
             bound: Self::first_bound(link, rate, most),
@@ -63,6 +84,47 @@ impl Device {
         match link.rate {
             LinkRate::Given => queue_below(rate, most),
             LinkRate::Observed => Bytes(2 * most.get()),
+        }
+    }
+
+    /// Records that `ring`, which was idle, has a packet to send.
+    pub(super) fn activated(&mut self, ring: usize) {
+        self.urgent_waits |= self.urgency.is_urgent(ring);
+        if let Some(lane) = self.lane_of_ring.get(ring) {
+            self.lag.activated(*lane);
+        }
+    }
+
+    /// Records a turn of `ring` at `wall` that sent `sent` bytes and was charged `share`.
+    pub(super) fn served(
+        &mut self,
+        ring: usize,
+        (sent, share): (Bytes, Bytes),
+        backlogged: bool,
+        wall: Instant,
+    ) {
+        self.pressure.wrote(sent);
+        self.urgency.charge(ring, sent, wall);
+        self.longest = self.longest.max(share);
+        let Some(lane) = self.lane_of_ring.get(ring) else { return };
+        self.lag.sent(*lane, share);
+        if !backlogged {
+            self.lag.idled(*lane);
+        }
+    }
+
+    /// Publishes the largest lags.
+    pub(super) fn publish(&self, counters: &Counters) {
+        for (leaf, published) in counters.lags.iter().enumerate() {
+            let leaf = LeafId::from_index(leaf);
+            let bound = self.lag.bound(leaf, self.longest);
+            let Some(bytes) = self.lag.largest(leaf) else { continue };
+            if bytes.get() > published.bytes.get() {
+                let span = self.known_rate().map_or(Nanos::ZERO, |rate| rate.time_for(bytes));
+                published.bytes.set(bytes.get());
+                published.nanos.set(span.get());
+            }
+            published.bound.set(bound.get().max(1));
         }
     }
 
@@ -80,7 +142,7 @@ impl Device {
     pub(super) fn rate_changed(&mut self) -> Option<Bytes> {
         self.urgency.set_rate(self.known_rate().unwrap_or(BitsPerSec::ZERO));
         let bound = match self.pressure.observed() {
-            Some(_) => Bytes(2 * self.pressure.piece(self.most).get()),
+            Some(_) => self.pressure.bound(self.most),
             None => Self::first_bound(self.link, self.rate, self.most),
         };
         (core::mem::replace(&mut self.bound, bound) != bound).then_some(bound)
@@ -95,8 +157,9 @@ impl Device {
     ) -> SegmentsPerTurn {
         let mut bytes = if self.pressure.is_on(wall) { self.pressure.piece(self.most) } else { self.most };
         if let Some(rate) = self.known_rate() {
-            if self.urgency.is_active(wall) {
-                bytes = bytes.min(rate.bytes_in(self.link.piece.unwrap_or(PIECE)));
+            let active = || self.urgency.is_active(wall).then_some(PIECE);
+            if let Some(piece) = self.link.piece.or_else(active) {
+                bytes = bytes.min(rate.bytes_in(piece));
             }
             if ahead > Nanos::ZERO {
                 bytes = bytes.min(rate.bytes_in(OVERDRAW.saturating_sub(ahead)));

@@ -108,8 +108,9 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             let found = match self.parts.rings[number].fetch() {
                 Fetch::Packet(length) => {
                     self.accept(number, length);
-                    self.engine.activate(self.parts.rings[number].flow);
-                    self.became_ready(number);
+                    if self.engine.activate(self.parts.rings[number].flow) {
+                        self.became_ready(number);
+                    }
                     true
                 }
                 // A failing ring fails again when its turn comes.
@@ -137,10 +138,11 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             return false;
         }
         let readable = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect::<Vec<bool>>();
-        let waiting =
-            self.parts.rings.iter().zip(readable).filter(|(ring, readable)| *readable && !ring.late);
-        for (ring, _) in waiting {
-            self.engine.activate(ring.flow);
+        for number in (0..readable.len()).filter(|number| readable[*number]) {
+            let ring = &self.parts.rings[number];
+            if !ring.late && self.engine.activate(ring.flow) {
+                self.became_ready(number);
+            }
         }
         true
     }

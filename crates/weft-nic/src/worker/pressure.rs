@@ -6,8 +6,9 @@
 //! the device may have run dry.
 //!
 //! While the device holds packets back, the queue below the NIC is real, and an urgent packet waits behind it. So the
-//! chunks are then at most [`PRESSED_PIECE`] of the observed rate, and the queue at most two of them: 1 ms of the
-//! bottleneck, or 24 KB where that is more ([`PIECE_MIN`]).
+//! chunks are then at most [`PRESSED_PIECE`] of the observed rate. A write is accepted while less than one and a half of
+//! them wait ([`Pressure::bound`]), so at most two and a half do: 1 ms of the bottleneck, or 24 KB where that is more
+//! ([`PIECE_MIN`]).
 //!
 //! Rare branches: a window that a pause ended is discarded, and needs no counter, since the next one replaces it. Blocked
 //! writes count in `uplink_waits`.
@@ -20,10 +21,10 @@ const WINDOW: Nanos = Nanos::from_millis(20);
 const PRESSED: Nanos = Nanos::from_millis(200);
 /// The time after which an observed rate is forgotten.
 const FORGET: Nanos = Nanos::from_secs(1);
-/// The longest chunk for a device that holds packets back, in link time: half of the queue that may wait there.
-const PRESSED_PIECE: Nanos = Nanos::from_micros(500);
-/// The longest chunk for a slow device: eight MTU-size segments. Shorter ones cost more processor time than they give.
-pub(crate) const PIECE_MIN: Bytes = Bytes(12 * 1024);
+/// The longest chunk for a device that holds packets back, in link time: two fifths of the queue that may wait there.
+const PRESSED_PIECE: Nanos = Nanos::from_micros(400);
+/// The longest chunk for a slow device: six MTU-size segments. Shorter ones cost more processor time than they give.
+pub(crate) const PIECE_MIN: Bytes = Bytes(9600);
 
 /// The measurement.
 #[derive(Debug, Default)]
@@ -90,6 +91,12 @@ impl Pressure {
         let of = self.observed.map_or(most, |rate| rate.bytes_in(PRESSED_PIECE).max(PIECE_MIN));
         of.min(most)
     }
+
+    /// The bound of the queue below for such chunks. The kernel compares it before a write, with the chunk not yet counted.
+    pub(crate) fn bound(&self, most: Bytes) -> Bytes {
+        let piece = self.piece(most).get();
+        Bytes(piece + piece / 2)
+    }
 }
 
 #[cfg(test)]
@@ -111,10 +118,9 @@ mod tests {
         run(&mut pressure, BitsPerSec(300_000_000), 0, 200);
         let seen = pressure.observed().expect("a rate").get();
         assert!((290_000_000..=310_000_000).contains(&seen), "{seen}");
-        assert_eq!(
-            pressure.piece(Bytes(65_536)),
-            Bytes(18_750).max(pressure.piece(Bytes(65_536))).min(Bytes(19_400))
-        );
+        let piece = pressure.piece(Bytes(65_536)).get();
+        assert!((14_500..=15_500).contains(&piece), "{piece}");
+        assert_eq!(pressure.bound(Bytes(65_536)).get(), piece + piece / 2);
         run(&mut pressure, BitsPerSec(50_000_000), 200, 600);
         let seen = pressure.observed().expect("a rate").get();
         assert!((49_000_000..=51_500_000).contains(&seen), "{seen}");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::doorbell::protocol;
-use crate::nic::make_rings;
+use crate::nic::scheduler::make_rings;
 use crate::plan::{Mode, RingPlan};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -63,7 +63,7 @@ impl Bench {
         })
         .expect("rings");
         let (uplink, wire) = pair();
-        let counters = Arc::new(Counters::new(plan.classes()));
+        let counters = Arc::new(Counters::new(plan.classes(), 0));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {

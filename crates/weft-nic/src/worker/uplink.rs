@@ -248,6 +248,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         device.urgency.settle(now);
         let observed = device.pressure.observed().map_or(0, BitsPerSec::get);
         self.parts.counters.observed_bps.set(observed);
+        device.publish(&self.parts.counters);
         self.bound_uplink(bound);
     }
 

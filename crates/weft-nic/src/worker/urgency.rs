@@ -8,7 +8,7 @@
 //! engine's order does not change: only a lane that is next in turn is served. HTB does the same for a class within its
 //! rate (`htb_class_mode`, net/sched/sch_htb.c).
 //!
-//! A class is urgent while its bytes stay below [`SEVEN_EIGHTHS`] of its guaranteed rate, over [`DEPTH`]. The measure
+//! A class is urgent while its bytes stay below seven eighths of its guaranteed rate, over [`DEPTH`]. The measure
 //! is the generic cell rate algorithm (ITU-T I.371): `used` is the time up to which the class has used its rate. A
 //! class with a standing backlog uses its whole guarantee and more, so it is never urgent for long, and the overdraft
 //! stays free for others. A class that was not urgent becomes so again after half of the depth.
@@ -165,3 +165,6 @@ impl Urgency {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

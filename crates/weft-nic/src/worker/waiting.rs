@@ -11,7 +11,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     pub(super) fn became_ready(&mut self, number: usize) {
         self.ready_from_now(number);
         if let Some(device) = self.parts.device.as_mut() {
-            device.urgent_waits |= device.urgency.is_urgent(number);
+            device.activated(number);
         }
     }
 

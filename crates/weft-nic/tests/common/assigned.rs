@@ -88,6 +88,11 @@ impl Assigned {
     pub(crate) fn without(role: &str, wanted: &Multiqueue) -> Self {
         let bed = Testbed::create(role).expect("testbed");
         let nic = start(&bed, wanted).expect("nic");
+        Self::with(bed, nic)
+    }
+
+    /// Takes a running NIC without attachments.
+    pub(crate) fn with(bed: Testbed, nic: SoftwareNic) -> Self {
         let sink = socket(&bed.receiver, SocketAddr::new(RECEIVER, PORT));
         setsockopt(&sink, sockopt::RcvBufForce, &(64 << 20)).expect("buffer");
         sink.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");

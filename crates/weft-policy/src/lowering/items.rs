@@ -29,6 +29,7 @@ pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<SpannedDiagnostic>) {
         match item.kind() {
             SyntaxKind::LinkItem => lowering.link(&item),
             SyntaxKind::BoundItem => lowering.bound(&item),
+            SyntaxKind::LatencyItem => lowering.latency(&item),
             SyntaxKind::ClassItem => lowering.class(&item),
             SyntaxKind::NodeItem => lowering.node(&item),
             _ => {}
@@ -58,13 +59,15 @@ impl Lowering {
     fn link(&mut self, item: &SyntaxNode) {
         let Some(text) = value_of(item) else { return };
         let span = text.span;
-        if self.policy.link.is_some() {
+        if self.policy.link.is_some() || self.policy.link_is_auto {
             self.find(
                 Code::StatedTwice,
                 span,
                 "the link's rate is stated twice",
                 "leave one of the lines out",
             );
+        } else if text.value == "auto" {
+            self.policy.link_is_auto = true;
         } else if let Some(value) = self.keep(values::rate(&text.value, span)) {
             self.policy.link = Some(Spanned { value, span });
         }
@@ -81,6 +84,13 @@ impl Lowering {
                 self.find(Code::StatedTwice, span, "the bound of all classes is stated twice", help);
             }
             None => self.policy.bound = Some(Spanned { value, span }),
+        }
+    }
+
+    fn latency(&mut self, item: &SyntaxNode) {
+        let Some((text, class)) = value_of(item).zip(name_of(item, SyntaxKind::NameRef)) else { return };
+        if let Some(value) = self.keep(values::latency(&text.value, text.span)) {
+            self.policy.class_latencies.push((class, value));
         }
     }
 

@@ -17,6 +17,9 @@ pub(crate) struct Spanned<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) link: Option<Spanned<BitsPerSec>>,
+    /// `link auto`
+    pub(crate) link_is_auto: bool,
+    pub(crate) class_latencies: Vec<(Spanned<String>, Nanos)>,
     /// The most packets of a class that may wait, for classes without a bound of their own.
     pub(crate) bound: Option<Spanned<Packets>>,
     pub(crate) class_bounds: Vec<(Spanned<String>, Packets)>,

@@ -5,7 +5,7 @@ use crate::diagnostic::SpannedDiagnostic;
 use core::num::IntErrorKind;
 use weft_packet::{ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
-use weft_units::{BitsPerSec, Bytes, Packets, Protocol, Weight};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Protocol, Weight};
 
 /// A value, or the diagnostic that says why it cannot be parsed.
 pub(super) type Read<T> = Result<T, Box<SpannedDiagnostic>>;
@@ -39,6 +39,17 @@ pub(super) fn size(text: &str, span: Span) -> Read<Bytes> {
             "such as 1500, 64kib or 1mb: bytes",
         )
     })
+}
+
+/// A latency above zero.
+pub(super) fn latency(text: &str, span: Span) -> Read<Nanos> {
+    match text.parse::<Nanos>() {
+        Ok(time) if time > Nanos::ZERO => Ok(time),
+        _ => {
+            let message = format!("{} is not a time above zero", quoted(text));
+            wrong(Code::BadLatency, span, message, "such as 200us or 1ms")
+        }
+    }
 }
 
 /// A weight, at least 1.

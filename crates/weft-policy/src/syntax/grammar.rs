@@ -41,6 +41,8 @@ pub(super) fn file(p: &mut Parser<'_>) {
             p.node(LinkItem, link)
         } else if p.at_word("bound") {
             p.node(BoundItem, bound)
+        } else if p.at_latency() {
+            p.node(LatencyItem, latency)
         } else if p.at_word("class") {
             p.node(ClassItem, class)
         } else if p.at_definition() {
@@ -61,10 +63,19 @@ pub(super) fn file(p: &mut Parser<'_>) {
     }
 }
 
-/// `link = "link" RATE`
+/// `latency = "latency" TIME "of" NAME`
+fn latency(p: &mut Parser<'_>) -> Parsed {
+    const HELP: &str = "such as `latency 200us of voice`";
+    p.bump();
+    value(p, "a time", HELP)?;
+    p.expect_word("of", HELP)?;
+    p.name(NameRef, "the name of a class")
+}
+
+/// `link = "link" ( RATE | "auto" )`
 fn link(p: &mut Parser<'_>) -> Parsed {
     p.bump();
-    value(p, "the link's rate", "such as `link 40gbps`")
+    value(p, "the link's rate", "such as `link 40gbps` or `link auto`")
 }
 
 /// `bound = "bound" NUMBER "packets" [ "of" NAME ]`

@@ -39,6 +39,8 @@ pub enum SyntaxKind {
     LinkItem,
     /// `bound N packets [of CLASS]`
     BoundItem,
+    /// `latency TIME of CLASS`
+    LatencyItem,
     /// `class NAME = condition`
     ClassItem,
     /// `NAME = expression`
@@ -114,6 +116,7 @@ const KINDS: &[SyntaxKind] = {
         File,
         LinkItem,
         BoundItem,
+        LatencyItem,
         ClassItem,
         NodeItem,
         Name,

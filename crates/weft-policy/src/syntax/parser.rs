@@ -134,7 +134,15 @@ impl<'a> Parser<'a> {
 
     /// Whether an item of the file begins at the cursor.
     pub(super) fn at_item(&self) -> bool {
-        self.at_definition() || ["class", "link", "bound"].iter().any(|word| self.at_word(word))
+        self.at_definition()
+            || self.at_latency()
+            || ["class", "link", "bound"].iter().any(|word| self.at_word(word))
+    }
+
+    /// Whether `latency TIME` follows. The word is not reserved: a class may have the name.
+    pub(super) fn at_latency(&self) -> bool {
+        let number = |token: Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit());
+        self.at_word("latency") && self.ahead(1).is_some_and(number)
     }
 
     /// The text of the next token; empty at the end.

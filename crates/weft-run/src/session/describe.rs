@@ -1,10 +1,12 @@
 //! The description of a run's devices and programs, before they are created.
 
-use super::{Inner, PortKind, RING_PACKETS, Settings, place};
+use super::{Inner, PortKind, RING_PACKETS, Receive, Settings, place};
 use core::fmt::Write;
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate, PIECE};
 use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
 use weft_nic::port::RING_SLOTS;
+use weft_nic::redirect::{ReceivePath, ThreadReason};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
@@ -72,6 +74,19 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// The carrier of received packets. Only loading the program shows whether the kernel accepts it.
+fn receive(settings: &Settings) -> String {
+    let kernel = "in the kernel (eBPF program `weft_receive` at the uplink's ingress)";
+    match (settings.receive, settings.port) {
+        (Receive::Thread, _) => "by the thread".to_owned(),
+        (Receive::Auto | Receive::Kernel, PortKind::Tap) => {
+            ReceivePath::Thread(ThreadReason::TapPort).to_string()
+        }
+        (Receive::Auto, _) => format!("{kernel}, or by the thread if the kernel refuses it"),
+        (Receive::Kernel, _) => kernel.to_owned(),
+    }
+}
+
 /// The text `ring 3` or `rings 3 to 5`.
 fn numbers(what: &str, first: usize, count: usize) -> String {
     match count {
@@ -106,11 +121,8 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         settings.uplink,
         place(settings.uplink_netns.as_deref())
     ));
-    let segments_per_turn = match settings.segments_per_turn() {
-        SegmentsPerTurn::Whole => "super-packets left whole".to_owned(),
-        SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
-    };
-    lines.push(format!("two threads: transmit at {}, {segments_per_turn}; receive", settings.rate));
+    lines.push(format!("two threads: transmit {}; receive", pace(settings)));
+    lines.push(format!("receive: {}", receive(settings)));
     lines
 }
 
@@ -132,4 +144,25 @@ fn behind_veth(settings: &Settings, rings: usize, nic: &str) -> Vec<String> {
         lines.push(format!("receive packet steering at {stem}-nic: a flow passes one core's backlog"));
     }
     lines
+}
+
+/// The rate, and the longest chunk.
+fn pace(settings: &Settings) -> String {
+    let longest = match settings.segments_per_turn() {
+        SegmentsPerTurn::Whole => "super-packets whole".to_owned(),
+        SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
+    };
+    match settings.link {
+        LinkKind::Emulated => format!("at {}, {longest}", settings.rate),
+        LinkKind::Device(DeviceLink { rate, piece }) => {
+            let rate = match rate {
+                LinkRate::Given => format!("at {}", settings.rate),
+                LinkRate::Observed => format!("as fast as {} takes packets", settings.uplink),
+            };
+            let piece = piece.unwrap_or(PIECE);
+            format!(
+                "{rate}, {longest}, or in chunks of {piece} of link time while a class below its share sends"
+            )
+        }
+    }
 }

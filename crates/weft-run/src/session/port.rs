@@ -3,7 +3,8 @@
 use super::{RING_PACKETS, Settings};
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, FullRing, TapError};
-use weft_nic::port::{Port, PortConfig, PortError, RING_SLOTS, TapConfig};
+use weft_nic::port::{Port, PortConfig, PortError, RING_SLOTS, Receive, TapConfig};
+use weft_nic::redirect::ThreadReason;
 
 /// The kind of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +27,17 @@ impl PortKind {
         match self {
             Self::Veth | Self::Auto => Ok(()),
             Self::Tap => tap::require_backpressure(),
+        }
+    }
+
+    /// Checks that the kernel can carry received packets to a port of this kind, if `receive` requires it.
+    ///
+    /// # Errors
+    /// When a TAP shall receive in the kernel.
+    pub(super) fn check_receive(self, receive: Receive) -> Result<(), ThreadReason> {
+        match (self, receive) {
+            (Self::Tap, Receive::Kernel) => Err(ThreadReason::TapPort),
+            _ => Ok(()),
         }
     }
 }

@@ -1,15 +1,38 @@
 //! The totals of a run as a report document.
 
 use std::time::Duration;
-use weft_nic::nic::Totals;
+use weft_nic::nic::{Lag, Totals};
+use weft_nic::redirect::ReceivePath;
 use weft_report::record::Document;
-use weft_report::run::{RunClass, RunDrops, RunReport};
+use weft_report::run::{ReceivedBy, RunClass, RunDrops, RunLag, RunReceive, RunReport, RunUplink};
+use weft_units::{Bytes, Nanos};
 
-use crate::accounting::{QdiscDrops, conservation};
+use crate::accounting::{QdiscDrops, conservation, undelivered};
 use crate::host_facts;
 
-/// The report of a run that lasted `duration`.
-pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> RunReport {
+/// The carrier of received packets, without counts.
+pub(super) fn path(path: &ReceivePath) -> RunReceive {
+    let (by, reason) = match path {
+        ReceivePath::Kernel(_) => (ReceivedBy::Kernel, None),
+        ReceivePath::Thread(reason) => (ReceivedBy::Thread, Some(reason.to_string())),
+    };
+    RunReceive { by, reason, ..RunReceive::default() }
+}
+
+/// Adds the counts.
+fn received(path: RunReceive, totals: &Totals) -> RunReceive {
+    RunReceive {
+        redirected_packets: totals.rx_redirected.packets.get(),
+        redirected_bytes: totals.rx_redirected.bytes.get(),
+        thread_packets: totals.rx.packets.get(),
+        thread_bytes: totals.rx.bytes.get(),
+        dropped_packets: undelivered(totals).packets,
+        ..path
+    }
+}
+
+/// The report of a run that lasted `duration`, with received packets carried by `path`.
+pub(super) fn report(names: &[String], totals: &Totals, duration: Duration, path: RunReceive) -> RunReport {
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
         // Packets that were posted and neither fetched nor sent were dropped by the kernel before their ring. Packets
         // refused by the port were never posted.
@@ -33,7 +56,24 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration) -> R
         duration_s: duration.as_secs_f64(),
         classes: classes.collect(),
         dropped: dropped(totals),
+        lags: totals.lags.iter().map(lag).collect(),
+        uplink: RunUplink {
+            observed_bps: totals.observed_rate.map(|rate| rate.get() as f64),
+            waits: totals.uplink_waits,
+            overdrawn_turns: totals.overdrawn,
+            ahead_max_s: totals.ahead_max.as_secs_f64(),
+        },
+        receive: Some(received(path, totals)),
         conservation,
+    }
+}
+
+fn lag(lag: &Lag) -> RunLag {
+    RunLag {
+        class: lag.leaf.clone(),
+        lag_bytes: lag.bytes.get(),
+        lag_s: (lag.span > Nanos::ZERO || lag.bytes == Bytes::ZERO).then(|| lag.span.as_secs_f64()),
+        bound_bytes: lag.bound.get(),
     }
 }
 

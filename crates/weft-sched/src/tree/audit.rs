@@ -14,6 +14,7 @@ impl PolicyTree {
     /// Moves the tags of a leaf back towards zero. Linear in the number of flows of the tree.
     #[cold]
     pub(super) fn rebase_leaf(&mut self, at: u32) {
+        self.counters.rebases += 1;
         let leaf = &mut self.leaves[at as usize];
         let starts = leaf.lanes.iter().filter_map(|lane| self.lanes[*lane as usize].pifo.peek());
         let oldest = starts.map(|entry| entry.rank).min().unwrap_or(leaf.virtual_time);
@@ -144,6 +145,7 @@ mod tests {
 
     use super::*;
     use crate::Next;
+    use crate::TreeCounters;
     use crate::node::Node;
     use crate::program::LeafDiscipline;
     use crate::workload::{Rng, figure1_program};
@@ -215,6 +217,10 @@ mod tests {
         let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("a flow is backlogged") };
         tree.finish(turn, Bytes(1500), true, Instant::ZERO).expect("the turn is outstanding");
         assert!(tree.leaves[LeafId(0).index()].virtual_time < virtual_time::REBASE_AT / 2 + 1);
+        // The leaf, and the nodes of fair queueing above it.
+        let nodes = tree.leaves[LeafId(0).index()].path.iter().map(|(node, _)| &tree.nodes[*node as usize]);
+        let fair = nodes.filter(|inner| matches!(inner.node, Node::Wfq(_))).count() as u64;
+        assert_eq!(tree.counters(), TreeCounters { parkings: 0, rebases: 1 + fair });
         tree.check_invariants().expect("sound");
     }
 }

@@ -47,8 +47,11 @@
 //! * A lane is in its leaf or in the shaping queue, never in both; an empty lane is in neither.
 //! * `leads_to` of every node names the leaf that a descent would find.
 //!
-//! [`PolicyTree::check_invariants`] checks these. The tree has no counters: refusals are returned as errors,
-//! [`PolicyTree::parked_lanes`] is the length of the shaping queue, and packets are counted where they are stored.
+//! [`PolicyTree::check_invariants`] checks these.
+//!
+//! Rare branches and their counters: a lane parked and a virtual time rebased ([`TreeCounters`]). Refusals are returned
+//! as errors, [`PolicyTree::parked_lanes`] is the length of the shaping queue, and packets are counted where they are
+//! stored.
 //!
 //! # Layout and cost
 //! A turn touches the flow (24 bytes), its lane (one cache line), the lane's PIFO (24 bytes per backlogged flow), the
@@ -197,6 +200,15 @@ struct Flow {
     state: FlowState,
 }
 
+/// The rare branches taken by a tree since it was built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TreeCounters {
+    /// Lanes removed from the tree because a limit delayed them. A lane counts each time.
+    pub parkings: u64,
+    /// Rebases of virtual times, of leaves and of nodes.
+    pub rebases: u64,
+}
+
 /// The absence of a leaf: offered by a node without backlogged descendants.
 const NO_LEAF: u32 = u32::MAX;
 
@@ -240,6 +252,7 @@ pub struct PolicyTree {
     /// Whether the flow in service was activated during its turn.
     posted: bool,
     backlogged: usize,
+    counters: TreeCounters,
 }
 
 impl PolicyTree {
@@ -273,6 +286,7 @@ impl PolicyTree {
             in_service: None,
             posted: false,
             backlogged: 0,
+            counters: TreeCounters::default(),
         })
     }
 
@@ -357,6 +371,11 @@ impl PolicyTree {
     /// The number of lanes in the shaping queue.
     pub fn parked_lanes(&self) -> usize {
         self.shaping.len()
+    }
+
+    /// The rare branches taken since the tree was built.
+    pub fn counters(&self) -> TreeCounters {
+        self.counters
     }
 
     /// Changes the weight of a flow, with effect from its next charge.

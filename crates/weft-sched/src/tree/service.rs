@@ -239,7 +239,9 @@ impl PolicyTree {
         for &(node, slot) in &leaf.path {
             let inner = &mut self.nodes[node as usize];
             inner.leads_to[slot as usize] = offer;
-            inner.node.served(slot as usize, share, offer != NO_LEAF, tie);
+            if inner.node.served(slot as usize, share, offer != NO_LEAF, tie) {
+                self.counters.rebases += 1;
+            }
             offer = inner.offer();
         }
         self.first_leaf = offer;
@@ -253,6 +255,7 @@ impl PolicyTree {
     /// Removes a lane that may not send before `release` from the tree.
     fn park(&mut self, id: u32, release: Instant) {
         let tie = self.tick();
+        self.counters.parkings += 1;
         let lane = &mut self.lanes[id as usize];
         lane.parked = true;
         self.shaping.push(Entry { rank: release.as_nanos(), tie, id });

@@ -21,8 +21,8 @@ pub(crate) enum Passage {
         /// The time of arrival.
         at: Nanos,
     },
-    /// A link lost it.
-    Lost(Packet),
+    /// A link lost it at `at`.
+    Lost { packet: Packet, at: Nanos },
     /// A switch had no room for it.
     Dropped(Packet),
 }
@@ -63,7 +63,7 @@ impl Transit {
     ) -> Passage {
         if self.loss > 0.0 && random.chance(self.loss) {
             self.lost.count(1, u64::from(packet.len));
-            return Passage::Lost(packet);
+            return Passage::Lost { packet, at: departure };
         }
         match self.fabric.leave_host(from, departure) {
             (at, Hop::Host(host)) => Passage::Arrives { host, packet, at },
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_a_link_loses_is_counted() {
         let (mut transit, mut agenda) = (transit(Topology::Star, 3, 1.0), Agenda::new());
-        assert_eq!(leave(&mut transit, &mut agenda), Passage::Lost(packet()));
+        assert_eq!(leave(&mut transit, &mut agenda), Passage::Lost { packet: packet(), at: Nanos(5) });
         let sent = Amount { packets: weft_units::Packets(1), bytes: weft_units::Bytes(60) };
         assert!(transit.balances(sent, Amount::ZERO, Amount::ZERO, Nanos(5))[0].is_balanced());
     }

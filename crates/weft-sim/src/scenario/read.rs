@@ -12,6 +12,7 @@ use super::tables::{
     STACK, SWITCH,
 };
 use crate::cost::Costs;
+use core::fmt::Display;
 use toml::de::DeTable;
 use weft_text::{LocatedError, ParseError, quoted, steers};
 
@@ -19,15 +20,15 @@ use weft_text::{LocatedError, ParseError, quoted, steers};
 const TEXT_MAX: usize = 4 << 20;
 
 /// Reads a scenario. `file` names the text in errors. `costs` returns the text of the scenario's cost file by its path as written
-/// there, relative to the scenario file's folder, or the reason for its failure.
+/// there, relative to the scenario file's folder, or the error that is quoted as the reason.
 ///
 /// # Errors
 /// The first error, with its place. Examples: the text is not TOML, a key is unknown, or a value has the wrong type, lacks its
 /// unit, is out of range or contradicts another one. A key lacks a source while others have one. The cost file cannot be read.
-pub fn read(
+pub fn read<E: Display>(
     text: &str,
     file: &str,
-    costs: &mut dyn FnMut(&str) -> Result<String, String>,
+    costs: &mut dyn FnMut(&str) -> Result<String, E>,
 ) -> Result<Scenario, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;

@@ -18,7 +18,8 @@ pub enum PacketEventKind {
     Fetched,
     /// The last bit of a packet left the sending host.
     Sent,
-    /// A segment or packet was dropped.
+    /// A segment or packet was dropped: by a qdisc of its sender, on a link (at its sender), at a full switch port or at a full
+    /// receive ring (both at its receiver).
     Dropped,
     /// A packet arrived at the receiving host.
     Delivered,
@@ -61,8 +62,8 @@ pub struct PacketEvent {
     pub marked: bool,
 }
 
-/// A receiver of every event of a run. Departures are reported when they are known, slightly ahead of time; sort by time if the
-/// order matters.
+/// A receiver of every event of a run. Departures are reported when they are known, slightly ahead of time, and drops at a full
+/// receive ring at the next poll; sort by time if the order matters.
 pub trait Observer {
     /// Whether events are reported; if not, a run does not build them.
     const WANTED: bool = true;

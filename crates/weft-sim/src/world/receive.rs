@@ -70,16 +70,17 @@ impl<O: Observer> World<'_, O> {
     /// Passes received packets through GRO into the stack; returns their number.
     fn take_received(&mut self, queue: RxQueueId, work: &mut Work) -> u32 {
         let mut taken = 0;
+        let mut dropped = Vec::new();
         while taken < POLL_WEIGHT {
-            let (steering, acks) = (&mut self.steering, &mut self.acks);
-            let on_drop = |packet: &Packet| {
-                steering.taken(packet.stream);
-                if let Body::Ack { content } = packet.body {
-                    acks.remove(content);
-                }
-            };
             let now = work.now();
-            let Some(packet) = self.hosts[work.host].receive.take_packet(queue, now, on_drop) else { break };
+            let on_drop = |at, packet: &Packet| dropped.push((at, *packet));
+            let packet = self.hosts[work.host].receive.take_packet(queue, now, on_drop);
+            for (at, packet) in dropped.drain(..) {
+                self.steering.taken(packet.stream);
+                self.observe(work.host, PacketEventKind::Dropped, at, &packet, None);
+                self.forget(packet.body);
+            }
+            let Some(packet) = packet else { break };
             taken += 1;
             self.steering.taken(packet.stream);
             self.hosts[work.host].cpu.charge(Operation::ReceivePacket, 1.0, work);

@@ -85,9 +85,13 @@ impl<O: Observer> World<'_, O> {
         let facts = &self.streams[stream];
         self.at_once(facts.from, facts.core, |world, work| match expired {
             Expired::TailLossProbe(payload) => {
+                world.counters.tail_loss_probes += 1;
                 world.send_data(stream, payload, QdiscRun::Now, work);
             }
-            Expired::Timeout => world.push_now(stream, work),
+            Expired::Timeout => {
+                world.counters.retransmission_timeouts += 1;
+                world.push_now(stream, work);
+            }
         });
     }
 

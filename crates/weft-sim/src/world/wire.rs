@@ -67,7 +67,11 @@ impl<O: Observer> World<'_, O> {
         match passage {
             Passage::UnderWay => {}
             Passage::Arrives { host, packet, at } => self.arrive(host, packet, at),
-            Passage::Lost(packet) => self.forget(packet.body),
+            Passage::Lost { packet, at } => {
+                let from = self.streams[packet.stream].from;
+                self.observe(from, PacketEventKind::Dropped, at, &packet, None);
+                self.forget(packet.body);
+            }
             Passage::Dropped(packet) => {
                 let to = self.streams[packet.stream].to;
                 self.observe(to, PacketEventKind::Dropped, self.now, &packet, None);

@@ -1,6 +1,7 @@
 //! Invalid files, and the two lines of each error.
 
 use super::read_alone;
+use core::convert::Infallible;
 use expect_test::{Expect, expect};
 use weft_sim::cost::Costs;
 use weft_sim::scenario::read;
@@ -371,7 +372,7 @@ fn an_error_of_a_cost_file_points_into_that_file() {
     let mut asked = Vec::new();
     let error = read(text, "experiments/scenarios/a.toml", &mut |path| {
         asked.push(path.to_owned());
-        Ok("# costs\n[interrupts]\n".to_owned())
+        Ok::<_, Infallible>("# costs\n[interrupts]\n".to_owned())
     })
     .expect_err("the cost file is wrong");
     assert_eq!(asked, ["../costs/x.toml"]);

@@ -1,6 +1,9 @@
 //! Commands of ethtool. Its masks have a bit set for each ignored bit (`rxclass_get_mask` of ethtool's rxclass.c inverts them).
 
-use super::{Ip, Locations, addresses, ip, mac, of_interface, protocol, rule_of, whole_address};
+use super::{
+    Inexpressible, Ip, Locations, PlaceKind, addresses, ip, mac, of_interface, protocol, rule_of,
+    whole_address,
+};
 use crate::change::Change;
 use crate::nic::configuration::{Action, ContextId, RssContext, Rule};
 use crate::nic::{Interface, Nic};
@@ -13,15 +16,16 @@ pub(super) fn commands(
     locations: &mut Locations,
     change: &Change,
     device: &str,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Inexpressible> {
     if let Some((rule, added)) = rule_of(change) {
         of_interface(nic, rule, Interface::Ntuple)?;
         if !added {
-            let location = locations.remove(rule).ok_or("its location is unknown")?;
+            let unknown = Inexpressible::UnknownPlace(PlaceKind::Location);
+            let location = locations.remove(rule).ok_or(unknown)?;
             return Ok(vec![format!("ethtool -N {device} delete {location}")]);
         }
         let flow = flow(&rule.headers)?;
-        let location = locations.add(nic, rule).ok_or("no location is free for its priority")?;
+        let location = locations.add(nic, rule).ok_or(Inexpressible::NoPlace(PlaceKind::Location))?;
         return Ok(vec![format!("ethtool -N {device} flow-type {flow} {} loc {location}", action(rule))]);
     }
     match change {
@@ -50,7 +54,7 @@ fn action(rule: &Rule) -> String {
 }
 
 /// Formats the flow type and the fields.
-fn flow(headers: &HeaderMatch) -> Result<String, String> {
+fn flow(headers: &HeaderMatch) -> Result<String, Inexpressible> {
     let family = ip(headers);
     let kind = match (family, protocol(headers)) {
         (Ip::Four, Some(p)) if p == Protocol::TCP.0 => "tcp4",
@@ -70,7 +74,12 @@ fn flow(headers: &HeaderMatch) -> Result<String, String> {
     Ok(out)
 }
 
-fn write_field(out: &mut String, headers: &HeaderMatch, field: Field, kind: &str) -> Result<(), String> {
+fn write_field(
+    out: &mut String,
+    headers: &HeaderMatch,
+    field: Field,
+    kind: &'static str,
+) -> Result<(), Inexpressible> {
     let (value, mask) = headers.get(field);
     let ether = kind == "ether";
     let transport = !ether && !kind.starts_with("ip");
@@ -96,7 +105,7 @@ fn write_field(out: &mut String, headers: &HeaderMatch, field: Field, kind: &str
                 (true, Field::DstMac) => "dst",
                 (true, _) => "src",
                 (false, Field::DstMac) => "dst-mac",
-                (false, _) => return Err("ethtool matches src-mac only without IP fields".to_owned()),
+                (false, _) => return Err(Inexpressible::EthtoolSrcMac),
             };
             let _ = write!(out, " {name} {}", mac(value));
             if ignored != 0 {
@@ -104,7 +113,7 @@ fn write_field(out: &mut String, headers: &HeaderMatch, field: Field, kind: &str
             }
             return Ok(());
         }
-        _ => return Err(format!("ethtool has no {} for flow type {kind}", field.name())),
+        _ => return Err(Inexpressible::EthtoolField { field: field.name(), flow_type: kind }),
     };
     let _ = write!(out, " {name} {value:#x}");
     if ignored != 0 {
@@ -120,7 +129,11 @@ fn complement(address: core::net::IpAddr) -> core::net::IpAddr {
     }
 }
 
-fn set_context(to: &RssContext, from: Option<&RssContext>, device: &str) -> Result<Vec<String>, String> {
+fn set_context(
+    to: &RssContext,
+    from: Option<&RssContext>,
+    device: &str,
+) -> Result<Vec<String>, Inexpressible> {
     let first = to.indirection.iter().min().map_or(0, |queue| queue.0);
     let start = if first == 0 { String::new() } else { format!("start {first} ") };
     // Relative to the first queue.
@@ -131,11 +144,7 @@ fn set_context(to: &RssContext, from: Option<&RssContext>, device: &str) -> Resu
             let weights: Vec<String> = weights.iter().map(u32::to_string).collect();
             format!("{start}weight {}", weights.join(" "))
         }
-        (None, None) => {
-            return Err("ethtool -X makes only tables that go round the queues, or have one queue's entries after the other's; \
-                        `weft steer apply` sets any"
-                .to_owned());
-        }
+        (None, None) => return Err(Inexpressible::EthtoolTable),
     };
     let context = match (to.id, from) {
         (ContextId::MAIN, _) => String::new(),

@@ -1,6 +1,6 @@
 //! Commands of tc: flower filters at a device's ingress, executed in hardware (kernel documentation, "TC queue based filtering").
 
-use super::{Ip, Locations, ip, mac, of_interface, prefix_len, protocol, rule_of};
+use super::{Inexpressible, Ip, Locations, PlaceKind, ip, mac, of_interface, prefix_len, protocol, rule_of};
 use crate::change::Change;
 use crate::nic::configuration::{Action, Rule};
 use crate::nic::{Interface, Nic};
@@ -13,9 +13,9 @@ pub(super) fn commands(
     locations: &mut Locations,
     change: &Change,
     device: &str,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Inexpressible> {
     let Some((rule, added)) = rule_of(change) else {
-        return Err("tc does not set RSS; ethtool does".to_owned());
+        return Err(Inexpressible::TcRss);
     };
     of_interface(nic, rule, Interface::Flower)?;
     let vlan = rule.headers.tests(Field::Vlan);
@@ -31,23 +31,24 @@ pub(super) fn commands(
         format!("tc filter {verb} dev {device} ingress protocol {protocol} pref {pref} flower")
     };
     if !added {
-        let pref = locations.remove(rule).ok_or("its preference is unknown")?;
+        let unknown = Inexpressible::UnknownPlace(PlaceKind::Preference);
+        let pref = locations.remove(rule).ok_or(unknown)?;
         return Ok(vec![place("del", pref)]);
     }
     let (keys, action) = (keys(&rule.headers)?, action(rule)?);
-    let pref = locations.add(nic, rule).ok_or("no preference is free for its priority")?;
+    let pref = locations.add(nic, rule).ok_or(Inexpressible::NoPlace(PlaceKind::Preference))?;
     Ok(vec![format!("{}{keys} skip_sw {action}", place("add", pref))])
 }
 
-fn action(rule: &Rule) -> Result<String, String> {
+fn action(rule: &Rule) -> Result<String, Inexpressible> {
     match rule.action {
         Action::Queue(queue) => Ok(format!("action skbedit queue_mapping {}", queue.0)),
         Action::Drop => Ok("action drop".to_owned()),
-        Action::Context(_) => Err("tc cannot send packets to an RSS context".to_owned()),
+        Action::Context(_) => Err(Inexpressible::TcContext),
     }
 }
 
-fn keys(headers: &HeaderMatch) -> Result<String, String> {
+fn keys(headers: &HeaderMatch) -> Result<String, Inexpressible> {
     let vlan = headers.tests(Field::Vlan);
     let mut out = String::new();
     for field in headers.fields() {
@@ -67,7 +68,7 @@ fn keys(headers: &HeaderMatch) -> Result<String, String> {
                 Some(p) if p == Protocol::UDP.0 => "ip_proto udp".to_owned(),
                 Some(p) if p == Protocol::SCTP.0 => "ip_proto sctp".to_owned(),
                 Some(p) => format!("ip_proto {p:#x}"),
-                None => return Err("flower matches ip-proto only as a whole".to_owned()),
+                None => return Err(Inexpressible::FlowerMask("ip-proto")),
             },
             Field::SrcPort | Field::DstPort => {
                 let name = if field == Field::SrcPort { "src_port" } else { "dst_port" };
@@ -77,14 +78,14 @@ fn keys(headers: &HeaderMatch) -> Result<String, String> {
             Field::DstMac => format!("dst_mac {}/{}", mac(value), mac(mask)),
             Field::SrcMac => format!("src_mac {}/{}", mac(value), mac(mask)),
             Field::Vlan if mask & 0xfff == 0xfff => format!("vlan_id {}", value & 0xfff),
-            Field::Vlan => return Err("flower matches a VLAN's identifier only as a whole".to_owned()),
+            Field::Vlan => return Err(Inexpressible::FlowerMask("a VLAN's identifier")),
             Field::EtherType if vlan => match headers.ether_type() {
                 Some(kind) => format!("vlan_ethtype {kind:#x}"),
-                None => return Err("flower matches the Ethernet type only as a whole".to_owned()),
+                None => return Err(Inexpressible::FlowerMask("the Ethernet type")),
             },
             // The filter's protocol implies it.
             Field::EtherType if whole => continue,
-            Field::EtherType => return Err("flower matches the Ethernet type only as a whole".to_owned()),
+            Field::EtherType => return Err(Inexpressible::FlowerMask("the Ethernet type")),
         };
         let _ = write!(out, " {part}");
     }

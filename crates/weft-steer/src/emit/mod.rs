@@ -2,6 +2,7 @@
 
 mod ethtool;
 mod flower;
+mod inexpressible;
 mod location;
 mod rte_flow;
 
@@ -11,6 +12,7 @@ use crate::change::{Change, ChangePlan, apply};
 use crate::nic::configuration::{Configuration, Rule};
 use crate::nic::{Interface, Nic};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use inexpressible::{Inexpressible, PlaceKind};
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
 
 /// The tool whose commands are written.
@@ -63,12 +65,12 @@ pub fn script(nic: &Nic, from: &Configuration, plan: &ChangePlan, device: &str, 
 }
 
 /// Checks that a rule's table belongs to an interface.
-fn of_interface(nic: &Nic, rule: &Rule, interface: Interface) -> Result<(), String> {
-    let Some(table) = nic.table(rule.table) else { return Err("the NIC has no such table".to_owned()) };
+fn of_interface(nic: &Nic, rule: &Rule, interface: Interface) -> Result<(), Inexpressible> {
+    let table = nic.table(rule.table).ok_or(Inexpressible::NoTable)?;
     if table.interface == interface {
         Ok(())
     } else {
-        Err(format!("table {} is not set this way but by {}", table.name, table.interface.name()))
+        Err(Inexpressible::Interface { table: table.name.clone(), interface: table.interface })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Commands of testpmd: `flow` for DPDK's rte_flow. testpmd numbers rules from 0 in the order of their creation. A rule that the
 //! NIC already has gets the number that its creation would have given.
 
-use super::{Ip, addresses, ip, mac, protocol, rule_of, whole_address};
+use super::{Inexpressible, Ip, addresses, ip, mac, protocol, rule_of, whole_address};
 use crate::change::Change;
 use crate::nic::configuration::{Action, Configuration, Rule};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) fn commands(
     state: &Configuration,
     numbers: &mut Numbers,
     change: &Change,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Inexpressible> {
     let Some((rule, added)) = rule_of(change) else {
         return match change {
             // A context is part of each rule that names it.
@@ -54,14 +54,11 @@ pub(super) fn commands(
                     .collect();
                 Ok(vec![format!("port config 0 rss reta {}", entries.join(","))])
             }
-            _ => {
-                Err("testpmd sets the hash's key per kind of packet; rte_eth_dev_rss_hash_update does"
-                    .to_owned())
-            }
+            _ => Err(Inexpressible::TestpmdKey),
         };
     };
     if !added {
-        let number = numbers.of.remove(rule).ok_or("the rule is not set")?;
+        let number = numbers.of.remove(rule).ok_or(Inexpressible::TestpmdUnset)?;
         return Ok(vec![format!("flow destroy 0 rule {number}")]);
     }
     let mut out =
@@ -72,7 +69,7 @@ pub(super) fn commands(
         }
         Action::Drop => out.push_str(" actions drop"),
         Action::Context(id) => {
-            let context = state.context(id).ok_or("the rule's RSS context is not set")?;
+            let context = state.context(id).ok_or(Inexpressible::TestpmdContext)?;
             let mut queues = context.indirection.clone();
             queues.sort_unstable();
             queues.dedup();
@@ -85,7 +82,7 @@ pub(super) fn commands(
     Ok(vec![out])
 }
 
-fn pattern(headers: &HeaderMatch) -> Result<String, String> {
+fn pattern(headers: &HeaderMatch) -> Result<String, Inexpressible> {
     let mut items = vec![item("eth", headers, &[(Field::DstMac, "dst"), (Field::SrcMac, "src")])?];
     let family = ip(headers);
     if headers.tests(Field::Vlan) {
@@ -110,7 +107,7 @@ fn pattern(headers: &HeaderMatch) -> Result<String, String> {
         Some(p) if p == Protocol::UDP.0 => "udp",
         Some(p) if p == Protocol::SCTP.0 => "sctp",
         _ if headers.tests(Field::SrcPort) || headers.tests(Field::DstPort) => {
-            return Err("rte_flow matches ports only of one protocol".to_owned());
+            return Err(Inexpressible::RteFlowPorts);
         }
         Some(p) if family != Ip::Other => {
             let last = items.len() - 1;
@@ -128,13 +125,13 @@ fn pattern(headers: &HeaderMatch) -> Result<String, String> {
     Ok(format!("{} / end", items.join(" / ")))
 }
 
-fn item(name: &str, headers: &HeaderMatch, fields: &[(Field, &str)]) -> Result<String, String> {
+fn item(name: &str, headers: &HeaderMatch, fields: &[(Field, &str)]) -> Result<String, Inexpressible> {
     let mut out = name.to_owned();
     for (field, word) in fields.iter().filter(|(field, _)| headers.tests(*field)) {
         let (value, mask) = headers.get(*field);
         let (value, mask, whole) = match field {
             Field::SrcIp | Field::DstIp if ip(headers) == Ip::Other => {
-                return Err("rte_flow matches addresses only of IPv4 or IPv6".to_owned());
+                return Err(Inexpressible::RteFlowAddresses);
             }
             Field::SrcIp | Field::DstIp => {
                 let (value, mask) = addresses(headers, *field);

@@ -1,5 +1,7 @@
 //! `weft bench`: our speed, next to a peer's where one exists.
 
+pub(crate) mod cost;
+
 use crate::commands::demo::FIGURE_9_POLICY;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
@@ -17,14 +19,19 @@ use weft_run::host_facts;
 
 /// Measure speeds on this machine.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
   weft bench engine
   weft bench port
   weft bench sim-hold sim-udp sim-tcp
-  weft bench engine --runs 9 --json bench.json")]
+  weft bench engine --runs 9 --json bench.json
+  weft bench cost                    # processor time beside HTB: see weft bench cost --help")]
 pub(crate) struct Args {
-    /// The case to measure; all without it.
+    /// A measurement with options of its own.
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The case to measure; all of them without it.
     #[arg(value_name = "CASE")]
     cases: Vec<Case>,
     /// Number of runs of each case.
@@ -33,6 +40,12 @@ pub(crate) struct Args {
     /// Write the figures to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// Measurements with options of their own.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Cost(cost::Args),
 }
 
 /// The cases.
@@ -55,6 +68,9 @@ enum Case {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Cost(args)) = args.command {
+        return cost::run(args);
+    }
     let json = Target::open(args.json.as_deref())?;
     let cases = if args.cases.is_empty() { Case::value_variants().to_vec() } else { args.cases };
     let mut measured = Vec::new();

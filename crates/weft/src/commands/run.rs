@@ -36,7 +36,7 @@ use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::{Balance, Conservation, Document};
-use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues};
+use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
 use weft_run::session::{
     Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
 };
@@ -61,13 +61,15 @@ const GRACE: Nanos = Nanos::from_secs(2);
 #[command(after_help = "\
 Examples:
   weft run my.weft --uplink eth0 --dry-run
+  weft run my.weft --uplink eth0 --address 192.0.2.10/24
   weft run my.weft --uplink eth0 --address 192.0.2.10/24 --rate 900mbps
   weft run my.weft --uplink eth0 --netns web --name eth1 --duration 60 --json counters.json
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
-Give the rate of the real link, or a little less. Where the link is slower, packets wait until it has room,
-and the policy still decides their order. The port follows its uplink's MTU and carrier. As with any
+Without a rate, packets wait until the uplink has room, and the policy decides their order. With the rate of the
+real link, or a little less, they wait here only. An uplink that drops what it cannot send (a TAP) needs a rate.
+The port follows its uplink's MTU and carrier. As with any
 macvlan, the host itself reaches the port only through the network.
 
 The exit code is 1 when packets or bytes are not accounted for at the end.")]
@@ -99,11 +101,12 @@ pub(crate) struct Args {
     /// The port's hardware address [default: a random one]
     #[arg(long)]
     mac: Option<Mac>,
-    /// The link's rate; without it the policy's `link`. Required with --queues.
+    /// The link's rate; without it the policy's `link`. Without both, packets leave as fast as the uplink takes them.
+    /// Required with --queues.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
-    /// The most link time that a super-packet takes in one turn while a class that is below its share also sends; the
-    /// rest waits for its next turn [default: 1ms]
+    /// The most link time that a super-packet takes in one turn; the rest waits for the next [default: the least
+    /// `latency` of the policy's classes, or 1ms while a class that is below its share also sends]
     #[arg(long, value_name = "TIME", value_parser = values::span, conflicts_with = "queues")]
     piece: Option<Nanos>,
     /// The most segments of a super-packet that are sent per turn: a number, or `whole`.
@@ -118,6 +121,9 @@ pub(crate) struct Args {
     /// The kind of port: a veth with a macvtap, or a TAP that holds senders back (Linux 7.3).
     #[arg(long, value_name = "veth|tap|auto", default_value = "auto", value_parser = port, hide = true)]
     port: PortKind,
+    /// The carrier of received packets to the port: the kernel where it can (auto), the kernel only, or a thread.
+    #[arg(long, value_name = "auto|kernel|thread", default_value = "auto", value_parser = receive)]
+    receive: Receive,
     /// Stop after this time (a bare number is seconds).
     #[arg(long, value_parser = values::span)]
     duration: Option<Nanos>,
@@ -146,6 +152,15 @@ fn port(text: &str) -> Result<PortKind, String> {
         "tap" => Ok(PortKind::Tap),
         "auto" => Ok(PortKind::Auto),
         _ => Err("the kind of port is `veth`, `tap` or `auto`".to_owned()),
+    }
+}
+
+fn receive(text: &str) -> Result<Receive, String> {
+    match text {
+        "auto" => Ok(Receive::Auto),
+        "kernel" => Ok(Receive::Kernel),
+        "thread" => Ok(Receive::Thread),
+        _ => Err("the receive direction is `auto`, `kernel` or `thread`".to_owned()),
     }
 }
 
@@ -201,6 +216,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     settings.check_host()?;
     let mut session = Session::start(&policy, &settings)?;
     session.notes().iter().for_each(|note| output::note(note));
+    // Otherwise among the notes.
+    if session.receive_path().fallback().is_none() {
+        output::message(&format!("receive: {}", session.receive_path()));
+    }
     let result = watch(&args, &settings, &mut session, &stop, json.is_stdout());
     let report = session.finish(GRACE)?;
     output::tables(&report.tables(), &json)?;
@@ -241,7 +260,11 @@ fn watch(
     stop: &Stop,
     quiet: bool,
 ) -> anyhow::Result<()> {
-    let title = format!("weft run · {} by {} at {}", settings.name, settings.uplink, settings.rate);
+    let rate = match settings.link {
+        LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }) => "its own rate".to_owned(),
+        _ => settings.rate.to_string(),
+    };
+    let title = format!("weft run · {} by {} at {rate}", settings.name, settings.uplink);
     let live = !args.plain && !quiet && terminal::possible();
     let screen = match live {
         true => Some(Screen::open(RunView { title, status: Status::default() }, stop)?),
@@ -279,6 +302,9 @@ fn line(status: &Status) -> String {
     let standing = status.classes.iter().map(|c| c.standing).sum::<weft_units::Bytes>();
     let (dropped, received) = (status.dropped, status.received);
     line.push_str(&format!(", {standing} in the NIC, {dropped}, {received} received"));
+    if let Some(rate) = status.observed_rate {
+        line.push_str(&format!(", the uplink carries {rate}"));
+    }
     if status.worker_bound {
         line.push_str(", limited by the worker and not the link");
     }
@@ -293,10 +319,11 @@ impl Args {
         if policy.link.is_none() && self.policy.is_none() {
             return Err(failure::usage("--queues needs the link's rate: give --rate 900mbps"));
         }
+        let piece = self.piece.or_else(|| policy.least_latency());
         let link = match (self.queues, policy.link) {
             (Some(_), _) => LinkKind::Emulated,
-            (None, Some(_)) => LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: self.piece }),
-            (None, None) => LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece: self.piece }),
+            (None, Some(_)) => LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece }),
+            (None, None) => LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece }),
         };
         Ok(Settings {
             name: self.name.clone(),
@@ -312,6 +339,7 @@ impl Args {
             rings: usize::from(self.rings),
             catch_up: self.catch_up,
             port: self.port,
+            receive: self.receive,
         })
     }
 }

@@ -22,8 +22,10 @@ impl View for RunView {
     fn draw(&self, frame: &mut Frame<'_>) {
         let seconds = self.status.elapsed.as_secs();
         let clock = format!(" {}:{:02}:{:02} ", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let uplink =
+            self.status.observed_rate.map_or_else(String::new, |rate| format!(" uplink carries {rate} ·"));
         let footer = format!(
-            " received {} · {} · rings waiting {} · q stops ",
+            "{uplink} received {} · {} · rings waiting {} · q stops ",
             human::count(self.status.received),
             self.status.dropped,
             self.status.backlogged_rings

@@ -16,7 +16,7 @@ use weft_report::stats;
 use weft_steer::Flow;
 use weft_steer::nic::{Nic, Steering, shipped_model};
 use weft_steer::policy::{Balance, Isolate, PolicyFile};
-use weft_steer::search::{Options, Planner, SteeredFlowId};
+use weft_steer::search::{Options, PlanError, Planner, SteeredFlowId};
 
 /// The experiment's id.
 pub const ID: &str = "dragonet-isolation";
@@ -50,10 +50,10 @@ impl Replanner {
     /// Starts without flows.
     ///
     /// # Errors
-    /// Fails when the policy does not fit the queues; the message is for users.
-    pub fn new(nic: Nic, policy: impl Into<PolicyFile>, queues: u32) -> Result<Self, String> {
+    /// Fails when the policy does not fit the queues.
+    pub fn new(nic: Nic, policy: impl Into<PolicyFile>, queues: u32) -> Result<Self, PlanError> {
         let options = Options { queues: Some(queues), all_tables: true, ..Options::default() };
-        let planner = Planner::new(nic, policy, options).map_err(|error| error.to_string())?;
+        let planner = Planner::new(nic, policy, options)?;
         Ok(Self { planner, known: BTreeMap::new() })
     }
 
@@ -96,7 +96,8 @@ pub fn experiment(
                 }),
                 _ => PolicyFile::from(Balance::default()),
             };
-            let mut replanner = Replanner::new(nic, policy, options.queues).map_err(failed)?;
+            let mut replanner =
+                Replanner::new(nic, policy, options.queues).map_err(|error| failed(error.to_string()))?;
             let mut replan = |added: &[Flow], removed: &[Flow]| Ok(replanner.replan(added, removed));
             let done = outcomes.len();
             let mut told = |event| {

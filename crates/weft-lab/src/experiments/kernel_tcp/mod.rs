@@ -25,7 +25,7 @@
 
 mod testbed;
 
-use crate::traffic::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Senders, deal};
+use crate::traffic::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Senders, Start, deal};
 use core::fmt;
 use core::time::Duration;
 use testbed::{Path, RECEIVER};
@@ -341,6 +341,7 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
         clients: deal(b.flows, b.flows.div_ceil(MAX_STREAMS)).map(client).collect(),
         seconds,
         // iperf3 counts whole blocks. A block of a few segments keeps the counts of slow flows precise.
+        start: Start::AsConnected,
         block: Some(Bytes(4 * b.segment().get())),
         congestion_control: &b.congestion_control,
         cancelled: &|| false,

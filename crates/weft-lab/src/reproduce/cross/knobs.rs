@@ -27,6 +27,17 @@ pub(super) struct Knob {
     pub(super) targets: Vec<Target>,
 }
 
+/// The reason that the source of a fitted key contradicts its file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum KnobError {
+    /// The file lacks the key.
+    #[error("there is no `{0}`")]
+    NoKey(String),
+    /// The file's own value is not among the candidates.
+    #[error("`{0}` has none of its candidates")]
+    NoCandidate(String),
+}
+
 /// Returns all fitted keys, in the order of their sources: costs, scenario, parameters.
 pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, FileError> {
     let scenario = catalogue::text(&parameters.scenario)?;
@@ -45,7 +56,7 @@ pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, Fi
         let document: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         for source in sources(text, file, kind).map_err(|error| wrong(error.to_string()))? {
             if let Some(knob) = knob(place, file, &source, &document) {
-                knobs.push(knob.map_err(wrong)?);
+                knobs.push(knob.map_err(|error| wrong(error.to_string()))?);
             }
         }
     }
@@ -53,7 +64,7 @@ pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, Fi
 }
 
 /// Returns the fitted key of a source; `None` if the source is not a fit.
-fn knob(place: Place, file: &str, source: &Source, document: &Table) -> Option<Result<Knob, String>> {
+fn knob(place: Place, file: &str, source: &Source, document: &Table) -> Option<Result<Knob, KnobError>> {
     let Origin::Fitted { to, candidates } = &source.origin else { return None };
     let key = source.keys.first()?;
     let read = |text: &String| {
@@ -62,9 +73,9 @@ fn knob(place: Place, file: &str, source: &Source, document: &Table) -> Option<R
     };
     let knob = || {
         let candidates: Vec<Value> = candidates.iter().filter_map(read).collect();
-        let value = find(document, place, key).ok_or_else(|| format!("there is no `{key}`"))?;
+        let value = find(document, place, key).ok_or_else(|| KnobError::NoKey(key.clone()))?;
         let present = candidates.iter().position(|candidate| *candidate == value);
-        let present = present.ok_or_else(|| format!("`{key}` has none of its candidates"))?;
+        let present = present.ok_or_else(|| KnobError::NoCandidate(key.clone()))?;
         let (file, key, targets) = (file.to_owned(), key.clone(), to.clone());
         Ok(Knob { place, file, key, candidates, present, targets })
     };
@@ -140,7 +151,7 @@ fn with_costs(document: &mut Table) -> Result<(), FileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };
     let wrong = |reason: String| FileError::Invalid { file: path.clone(), reason };
-    let text = crate::catalogue::files::cost_file(&path).map_err(wrong)?;
+    let text = crate::catalogue::files::cost_file(&path).map_err(|error| wrong(error.to_string()))?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     document.insert("costs".to_owned(), Value::Table(tables));
     Ok(())

@@ -104,7 +104,8 @@ impl Runs {
             let Some(column) = file.columns.iter().find(|column| column.name == *name) else {
                 return Ok(None);
             };
-            metric::value(&column.value, scenario, &outcome).map_err(|reason| wrong(&file.id, &reason))
+            metric::value(&column.value, scenario, &outcome)
+                .map_err(|error| wrong(&file.id, &error.to_string()))
         };
         self.columns.iter().map(value).collect()
     }

@@ -396,7 +396,7 @@ fn rules_and_contexts_of_others_stay() {
     let another = crate::steering::ntuple::to_rx_rule(&rule(77, 1, Action::Drop), *at).expect("a rule");
     device.rules.insert(*at, another);
     let theirs = [theirs, vec![another]].concat();
-    undo(&mut device, &mut records.open()).expect("taken back");
+    undo(&mut device, &mut records.open()).expect("undone");
     assert_eq!(theirs_stay(&device, &theirs), 0);
     assert_eq!(device.contexts, before);
     assert!(records.open().is_empty());
@@ -419,7 +419,7 @@ fn what_a_killed_run_set_is_taken_back() {
         }
         (device.refuse_after, device.killed) = (None, false);
         theirs_stay(&device, &theirs);
-        undo(&mut device, &mut records.open()).expect("taken back");
+        undo(&mut device, &mut records.open()).expect("undone");
         assert_eq!((device.rules.clone(), device.contexts.clone()), before, "after {after}");
         assert!(records.open().is_empty());
     }

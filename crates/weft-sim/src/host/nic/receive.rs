@@ -197,13 +197,14 @@ impl NicReceive {
         self.pairs[queue].done = list;
     }
 
-    /// Returns the next packet that arrived by `now` and found room in the ring. Calls `on_drop` for packets that found none.
+    /// Returns the next packet that arrived by `now` and found room in the ring. Calls `on_drop` for packets that found none, with
+    /// their arrival times.
     #[inline]
     pub(crate) fn take_packet(
         &mut self,
         queue: RxQueueId,
         now: Nanos,
-        on_drop: impl FnMut(&Packet),
+        on_drop: impl FnMut(Nanos, &Packet),
     ) -> Option<Packet> {
         if self.pairs[queue].accepted == 0 {
             self.settle(queue, now, on_drop);
@@ -217,7 +218,7 @@ impl NicReceive {
 
     /// Decides about the packets that arrived since the last accepted one was taken. Only polls free descriptors, so the first
     /// packets fill the ring and the others are dropped.
-    fn settle(&mut self, queue: RxQueueId, now: Nanos, mut on_drop: impl FnMut(&Packet)) {
+    fn settle(&mut self, queue: RxQueueId, now: Nanos, mut on_drop: impl FnMut(Nanos, &Packet)) {
         let pair = &mut self.pairs[queue];
         let (mut arrived, mut bytes) = (0_u32, 0);
         for (_, packet) in pair.ring.iter().take_while(|(at, _)| *at <= now) {
@@ -227,9 +228,9 @@ impl NicReceive {
         self.passed.entered.count(u64::from(arrived), bytes);
         pair.accepted = arrived.min(self.parameters.ring);
         if arrived > pair.accepted {
-            for (_, packet) in pair.ring.drain(pair.accepted as usize..arrived as usize) {
+            for (at, packet) in pair.ring.drain(pair.accepted as usize..arrived as usize) {
                 self.passed.dropped.count(1, u64::from(packet.len));
-                on_drop(&packet);
+                on_drop(at, &packet);
             }
         }
     }
@@ -335,8 +336,8 @@ mod tests {
         assert_eq!(nic.interrupt(QUEUE, Nanos(500), &mut random), Some(CoreId(1)));
         nic.arrives(QUEUE, packet(2), Nanos(700), &mut random, &mut agenda);
         assert_eq!(agenda.pop(), None);
-        assert!(nic.take_packet(QUEUE, Nanos(550), |_| ()).is_some());
-        assert_eq!(nic.take_packet(QUEUE, Nanos(550), |_| ()), None);
+        assert!(nic.take_packet(QUEUE, Nanos(550), |_, _| ()).is_some());
+        assert_eq!(nic.take_packet(QUEUE, Nanos(550), |_, _| ()), None);
         assert!(!nic.end_poll((QUEUE, 1), Nanos(550), &mut random, &mut agenda));
         assert_eq!(agenda.pop(), interrupt(1500));
     }
@@ -348,7 +349,7 @@ mod tests {
             nic.arrives(QUEUE, packet(number), Nanos(number), &mut random, &mut agenda);
         }
         let mut dropped = Vec::new();
-        let first = nic.take_packet(QUEUE, Nanos(4), |lost| dropped.push(lost.body));
+        let first = nic.take_packet(QUEUE, Nanos(4), |_, lost| dropped.push(lost.body));
         assert_eq!(first, Some(packet(0)));
         assert_eq!(dropped, [packet(3).body, packet(4).body]);
         let (held, under_way) = (nic.held().packets.0, nic.under_way().packets.0);

@@ -21,8 +21,9 @@
 //! * At most one [`Event::Timer`] is pending. It is not moved by acknowledgements; on expiry it is set again.
 //! * A stream that small queues stopped is marked `throttled`, and the next freed segment puts it into the TSQ tasklet.
 //!
-//! Rare branches and their counters: retransmissions (`retransmitted`, per flow in the outcome). Timeouts and tail loss probes
-//! have no counter of their own.
+//! Rare branches and their counters: retransmissions (`retransmitted`, per flow in the outcome). The world counts what the timer
+//! returns: [`Counters::retransmission_timeouts`](crate::outcome::Counters::retransmission_timeouts) and
+//! [`Counters::tail_loss_probes`](crate::outcome::Counters::tail_loss_probes).
 
 mod input;
 mod output;

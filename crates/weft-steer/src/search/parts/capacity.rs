@@ -144,7 +144,7 @@ impl RuleCapacity {
         *held.known.entry((headers.mask_only(), headers.ether_type())).or_insert_with(|| ask(table))
     }
 
-    /// Lets tables without rules take any mask, regardless of [`Tables::prepare`].
+    /// Lets tables without rules take any mask, regardless of [`RuleCapacity::prepare`].
     pub(in crate::search) fn forget_unused_masks(&mut self) {
         for held in self.held.iter_mut().filter(|held| held.rules == 0) {
             held.mask = None;

@@ -37,6 +37,7 @@ use weft_host::link::LinkError;
 use weft_host::process::ProcessError;
 use weft_nic::receive::{Budget, Imbalance, ReceiveError, Steer};
 use weft_nic::testbed::TestbedError;
+use weft_steer::search::PlanError;
 use weft_steer::{Configuration, Flow};
 use weft_units::Nanos;
 
@@ -128,8 +129,8 @@ impl core::fmt::Debug for Plan {
     }
 }
 
-/// Plans again when flows are added (the first slice) and removed (the second). The error is for users.
-pub type Replan<'a> = dyn FnMut(&[Flow], &[Flow]) -> Result<Plan, String> + 'a;
+/// Plans again when flows are added (the first slice) and removed (the second).
+pub type Replan<'a> = dyn FnMut(&[Flow], &[Flow]) -> Result<Plan, PlanError> + 'a;
 
 /// An event of a running experiment, for its observer.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +190,7 @@ pub enum IsolationError {
     Os(#[from] OsError),
     /// The planner failed.
     #[error("the plan for a change of flows failed: {0}")]
-    Plan(String),
+    Plan(#[from] PlanError),
     /// The NIC's accounting does not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),

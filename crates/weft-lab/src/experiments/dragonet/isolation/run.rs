@@ -47,7 +47,7 @@ pub fn run(
         .flat_map(|(class, number)| flows(class, number, options.flows_per_client))
         .collect();
     let planning = clock::now();
-    let plan = replan(&initial, &[]).map_err(IsolationError::Plan)?;
+    let plan = replan(&initial, &[])?;
     let planning = clock::now().saturating_since(planning);
     let rules = plan.configuration.rules.len();
     let first = Change { at: Nanos::ZERO, added: initial.len(), removed: 0, planning, rules };
@@ -198,7 +198,7 @@ impl Run<'_> {
         removed: &[Flow],
     ) -> Result<(), IsolationError> {
         let begin = clock::now();
-        let plan = replan(added, removed).map_err(IsolationError::Plan)?;
+        let plan = replan(added, removed)?;
         let planning = clock::now().saturating_since(begin);
         self.nic.replace(plan.steer);
         self.changes.push(Change {

@@ -140,9 +140,10 @@ fn a_run_that_is_interrupted_leaves_nothing() {
     let took = clock::now().saturating_since(began);
     assert!(took < Nanos::from_secs(4), "interrupted after 0.9 s, ended after {} s", took.as_secs_f64());
     assert_eq!(namespaces(), [""; 0]);
-    let mut failing = |_: &[Flow], _: &[Flow]| Err("no room".to_owned());
+    let no_room = PlanError::NoQueue { nic: 1, limit: 1, reserved: 1 };
+    let mut failing = |_: &[Flow], _: &[Flow]| Err(no_room.clone());
     let result = run("x", &small(), &mut failing, &|| false, &mut |_| ());
-    assert!(matches!(&result, Err(IsolationError::Plan(why)) if why == "no room"), "{result:?}");
+    assert!(matches!(&result, Err(IsolationError::Plan(why)) if *why == no_room), "{result:?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::figures::{Fairness, Steady};
 use super::latency::{Ping, RoundTrips};
 use super::path::{Log, Open, Path, PathError};
 use super::processors::{CpuTimes, TcpCounters};
-use super::settings::RunSettings;
+use super::settings::{RunSettings, SettingsError};
 use super::traffic::{FlowLayout, Traffic};
 use crate::testbed::schedstat::{TRANSMIT_WORKER, ThreadWaits, threads_named};
 use crate::traffic::iperf::IperfError;
@@ -47,8 +47,8 @@ const LOG_LEAD: Nanos = Nanos::from_millis(20);
 #[non_exhaustive]
 pub enum MeasuredError {
     /// The settings are invalid.
-    #[error("{0}")]
-    Settings(String),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A step on the path failed.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -160,7 +160,7 @@ pub fn run(
     settings: &RunSettings,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Figures, MeasuredError> {
-    settings.check().map_err(MeasuredError::Settings)?;
+    settings.check()?;
     if cancelled() {
         return Err(MeasuredError::Stopped);
     }

@@ -161,6 +161,31 @@ impl Default for RunSettings {
     }
 }
 
+/// The reason that a run with these settings is impossible.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// No flow, or too many.
+    #[error("{0} flows are outside 1 to 1024")]
+    Flows(u32),
+    /// A NIC without queues.
+    #[error("a NIC without queues sends nothing")]
+    NoQueue,
+    /// A steady part too short to measure fairness.
+    #[error("a duration of {0} is shorter than the second over which fairness is measured")]
+    Duration(Nanos),
+    /// A rate below 1 Mb/s.
+    #[error("a rate of {0} is below 1 Mb/s")]
+    Rate(BitsPerSec),
+    /// Groups of weights without a flow, or an empty list of groups.
+    #[error("{groups} groups of weights for {flows} flows")]
+    Weights {
+        /// Number of groups.
+        groups: usize,
+        /// Number of flows.
+        flows: u32,
+    },
+}
+
 impl RunSettings {
     /// Returns the interval with as many packets as 1 ms at the papers' 10 Gb/s: 10 ms at 1 Gb/s, 20 ms at 500 Mb/s.
     pub fn equal_packets(&self) -> Nanos {
@@ -171,27 +196,24 @@ impl RunSettings {
     /// Checks that the settings can be run.
     ///
     /// # Errors
-    /// Fails, with the reason in words, for no flows or more than 1024, no queue, a steady part shorter than a
+    /// Fails for no flows or more than 1024, no queue, a steady part shorter than a
     /// second, a rate below 1 Mb/s, and more weights than flows.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), SettingsError> {
         if self.flows == 0 || self.flows > 1024 {
-            return Err(format!("{} flows are outside 1 to 1024", self.flows));
+            return Err(SettingsError::Flows(self.flows));
         }
         if self.queues == 0 {
-            return Err("a NIC without queues sends nothing".to_owned());
+            return Err(SettingsError::NoQueue);
         }
         if self.duration < Nanos::from_secs(1) {
-            return Err(format!(
-                "a duration of {} is shorter than the second over which fairness is measured",
-                self.duration
-            ));
+            return Err(SettingsError::Duration(self.duration));
         }
         if self.rate < BitsPerSec(1_000_000) {
-            return Err(format!("a rate of {} is below 1 Mb/s", self.rate));
+            return Err(SettingsError::Rate(self.rate));
         }
         match &self.weights {
             Some(weights) if weights.is_empty() || weights.len() > self.flows as usize => {
-                Err(format!("{} groups of weights for {} flows", weights.len(), self.flows))
+                Err(SettingsError::Weights { groups: weights.len(), flows: self.flows })
             }
             _ => Ok(()),
         }
@@ -225,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_cannot_run_is_refused() {
-        let refused = |settings: RunSettings| settings.check().expect_err("refused");
+        let refused = |settings: RunSettings| settings.check().expect_err("refused").to_string();
         assert!(RunSettings::default().check().is_ok());
         assert!(refused(RunSettings { flows: 0, ..Default::default() }).contains("0 flows"));
         assert!(refused(RunSettings { queues: 0, ..Default::default() }).contains("queues"));

@@ -5,7 +5,7 @@ use super::path::Path;
 use super::processors::allowed;
 use super::run::MeasuredError;
 use super::settings::RunSettings;
-use crate::traffic::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, deal};
+use crate::traffic::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_units::{FlowKey, Protocol};
 
 /// The congestion control of all flows: the default of the papers' kernel.
@@ -105,6 +105,7 @@ impl Traffic {
             address: path.receiver_address(),
             clients: layout.shares.iter().map(client).collect(),
             seconds: (settings.warm_up + settings.duration).get().div_ceil(1_000_000_000) + SPARE_S,
+            start: Start::AsConnected,
             block: None,
             congestion_control: CONGESTION_CONTROL,
             cancelled,

@@ -6,20 +6,22 @@
 //! random, their threads change cores every millisecond, and both directions are busy. The last row has short flows
 //! only, as many per second as this machine carries.
 
-use super::run::{OrderReport, OrderSettings, run};
+use super::run::{OrderReport, OrderRunError, OrderSettings, run};
 use super::{Path, Stage};
 use crate::experiments::{Asked, ExperimentError};
-use crate::traffic::churn::{self, ChurnReport, Closings, ShortFlows};
+use crate::traffic::churn::{self, ChurnError, ChurnReport, Closings, ShortFlows};
 use crate::traffic::ordered::Mix;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::time::Instant;
-use weft_nic::multiqueue::{self, Multiqueue};
-use weft_nic::testbed::{PORT, RECEIVER, SENDER, Testbed};
+use weft_nic::multiqueue::{self, Multiqueue, MultiqueueError};
+use weft_nic::nic::NicError;
+use weft_nic::testbed::{PORT, RECEIVER, SENDER, Testbed, TestbedError};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
 use weft_sched::queues::Inner;
 use weft_titan::device::Titan;
+use weft_titan::error::TitanError;
 use weft_titan::settings::Settings;
 use weft_units::{BitsPerSec, Nanos, Packets};
 
@@ -92,6 +94,25 @@ struct Seen {
     repaired: f64,
 }
 
+/// The reason that a row could not be measured.
+#[derive(Debug, thiserror::Error)]
+enum RowError {
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    #[error(transparent)]
+    Multiqueue(#[from] MultiqueueError),
+    #[error(transparent)]
+    Titan(#[from] TitanError),
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    #[error(transparent)]
+    Order(#[from] OrderRunError),
+    #[error(transparent)]
+    Churn(#[from] ChurnError),
+    #[error("a thread panicked, which is a bug; please report it")]
+    Panicked,
+}
+
 /// Runs the experiment.
 ///
 /// # Errors
@@ -112,7 +133,7 @@ pub(crate) fn experiment(
         if cancelled() {
             return Err(ExperimentError::Stopped);
         }
-        seen.push(one.map_err(|reason| failed(format!("{}: {reason}", row.name())))?);
+        seen.push(one.map_err(|error| failed(format!("{}: {error}", row.name())))?);
     }
     let mut experiment = conclude(&seen);
     experiment.wall_s = begin.elapsed().as_secs_f64();
@@ -125,20 +146,19 @@ fn measure(
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
-) -> Result<Seen, String> {
-    let said = |error: &dyn core::fmt::Display| error.to_string();
-    let bed = Testbed::create("tor").map_err(|e| said(&e))?;
+) -> Result<Seen, RowError> {
+    let bed = Testbed::create("tor")?;
     let wanted = Multiqueue { inner: row.inner(), ..Multiqueue::new(LINK) };
-    let nic = multiqueue::start(&bed, &wanted).map_err(|e| said(&e))?;
-    let titan = Titan::attach(&bed.sender, PORT, &Settings::default()).map_err(|e| said(&e))?;
+    let nic = multiqueue::start(&bed, &wanted)?;
+    let titan = Titan::attach(&bed.sender, PORT, &Settings::default())?;
     let scale = given.time_scale.unwrap_or(1.0);
     let traffic = match row {
         Row::Short => short(given, &bed, scale, cancelled, told).map(Traffic::Short),
-        _ => ordered(row, given, &bed, scale, cancelled, told).map(Traffic::Ordered),
+        _ => ordered(row, given, &bed, scale, cancelled, told).map(Traffic::Ordered).map_err(RowError::from),
     };
     let seen = traffic.map(|traffic| traffic.seen(row, &titan));
-    titan.detach().map_err(|e| said(&e))?;
-    nic.stop(Nanos::from_secs(1)).map_err(|e| said(&e))?;
+    titan.detach()?;
+    nic.stop(Nanos::from_secs(1))?;
     seen
 }
 
@@ -166,7 +186,7 @@ fn ordered(
     scale: f64,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
-) -> Result<OrderReport, String> {
+) -> Result<OrderReport, OrderRunError> {
     let default = Mix::default();
     let packets = Packets((PACKETS as f64 * scale) as u64);
     let settings = OrderSettings {
@@ -191,7 +211,7 @@ fn ordered(
         told(now.sent.packets.get() as f64 / packets.get().max(1) as f64);
         stop.store(cancelled(), Ordering::Relaxed);
     };
-    run(&path, &settings, look, &stop).map_err(|e| e.to_string())
+    run(&path, &settings, look, &stop)
 }
 
 fn short(
@@ -200,7 +220,7 @@ fn short(
     scale: f64,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
-) -> Result<ChurnReport, String> {
+) -> Result<ChurnReport, RowError> {
     let (stop, begin, time) = (AtomicBool::new(false), Instant::now(), CHURN.mul_f64(scale.max(0.1)));
     let flows = short_flows(given, SHORT_PER_SECOND);
     std::thread::scope(|scope| {
@@ -211,10 +231,7 @@ fn short(
             told(begin.elapsed().as_secs_f64() / time.as_secs_f64());
             stop.store(cancelled(), Ordering::Relaxed);
         }
-        thread
-            .join()
-            .map_err(|_| "a thread panicked, which is a bug; please report it".to_owned())?
-            .map_err(|e| e.to_string())
+        Ok(thread.join().map_err(|_| RowError::Panicked)??)
     })
 }
 

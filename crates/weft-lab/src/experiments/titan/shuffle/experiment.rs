@@ -3,13 +3,14 @@
 //! The seeds are the outer loop, so that changes of the machine's load affect all configurations alike.
 
 use super::run::{Outcome, ShuffleError, run};
-use super::settings::{Config, Settings, TOTAL_RATE};
+use super::settings::{Config, Settings, SettingsError, TOTAL_RATE};
 use crate::experiments::{Asked, ExperimentError};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_report::stats;
+use weft_units::ParseUnitError;
 
 /// The experiment's id.
 pub const ID: &str = "titan-shuffle";
@@ -41,6 +42,15 @@ const COLUMNS: [(&str, Figure); 4] = [
     ("completion_s_p99", |outcome| stats::percentile(&outcome.times(), 99.0)),
 ];
 
+/// The reason that a request is invalid.
+#[derive(Debug, thiserror::Error)]
+enum AskedError {
+    #[error("--transfer {size}: {error}")]
+    Transfer { size: String, error: ParseUnitError },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
 /// Runs the experiment.
 ///
 /// # Errors
@@ -52,7 +62,7 @@ pub fn experiment(
 ) -> Result<Experiment, ExperimentError> {
     let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let begin = Instant::now();
-    let common = settings(given).map_err(failed)?;
+    let common = settings(given).map_err(|error| failed(error.to_string()))?;
     let runs = given.seeds.unwrap_or(RUNS).max(1);
     let mut outcomes = Outcomes::new();
     let all = runs as usize * Config::ALL.len() * STEPS;
@@ -76,12 +86,13 @@ pub fn experiment(
 }
 
 /// Returns the settings common to all runs.
-fn settings(given: &Asked) -> Result<Settings, String> {
+fn settings(given: &Asked) -> Result<Settings, AskedError> {
     let mut settings = Settings::default();
     settings.servers = given.flows.unwrap_or(settings.servers);
     settings.rate = Settings::rate_for(settings.servers);
     if let Some(size) = &given.transfer {
-        settings.transfer = size.parse().map_err(|error| format!("--transfer {size}: {error}"))?;
+        let invalid = |error| AskedError::Transfer { size: size.clone(), error };
+        settings.transfer = size.parse().map_err(invalid)?;
     }
     settings.check()?;
     Ok(settings)
@@ -265,8 +276,13 @@ mod tests {
         let given = Asked { flows: Some(25), transfer: Some("2MB".to_owned()), ..Asked::default() };
         let of = settings(&given).expect("settings");
         assert_eq!((of.servers, of.transfer, of.rate), (25, Bytes(2_000_000), BitsPerSec(40_000_000)));
-        assert!(settings(&Asked { flows: Some(1), ..given.clone() }).expect_err("one").contains("servers"));
+        assert!(
+            settings(&Asked { flows: Some(1), ..given.clone() })
+                .expect_err("one")
+                .to_string()
+                .contains("servers")
+        );
         let odd = settings(&Asked { transfer: Some("much".to_owned()), ..given });
-        assert!(odd.expect_err("no size").contains("--transfer much"));
+        assert!(odd.expect_err("no size").to_string().contains("--transfer much"));
     }
 }

@@ -1,6 +1,6 @@
 //! One shuffle: servers, transfers, accounting.
 
-use super::settings::Settings;
+use super::settings::{Settings, SettingsError};
 use super::testbed::{Accounting, Network};
 use super::transfer::{Connections, Watch};
 use core::time::Duration;
@@ -23,8 +23,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 #[non_exhaustive]
 pub enum ShuffleError {
     /// The settings are invalid.
-    #[error("{0}")]
-    Settings(String),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The policy of one class was refused, which is a defect of the compiler.
     #[error("the policy of a NIC without one does not compile: {0}")]
     Policy(String),
@@ -155,7 +155,7 @@ pub fn run(
     stopped: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Outcome, ShuffleError> {
-    settings.check().map_err(ShuffleError::Settings)?;
+    settings.check()?;
     let network = Network::create(settings, stopped)?;
     let connections = Connections::open(settings, &network.servers, stopped)?;
     let is_running = || network.is_running();

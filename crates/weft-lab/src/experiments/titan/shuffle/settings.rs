@@ -82,6 +82,23 @@ impl Default for Settings {
     }
 }
 
+/// The reason that a shuffle with these settings cannot run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// Too few or too many servers.
+    #[error("{0} servers are outside 2 to {MOST_SERVERS}; give --flows N")]
+    Servers(u32),
+    /// A transfer without bytes.
+    #[error("a transfer of 0 bytes completes nothing; give --transfer SIZE")]
+    EmptyTransfer,
+    /// No queue, or too many.
+    #[error("a NIC has 1 to 256 queues, not {0}")]
+    Queues(u16),
+    /// A rate below 1 Mb/s.
+    #[error("a rate of {0} is below 1 Mb/s")]
+    Rate(BitsPerSec),
+}
+
 impl Settings {
     /// Returns the rate per server with which all together send [`TOTAL_RATE`].
     pub fn rate_for(servers: u32) -> BitsPerSec {
@@ -91,20 +108,20 @@ impl Settings {
     /// Checks that the settings can be run.
     ///
     /// # Errors
-    /// Fails, with the reason in words, for servers outside 2 to [`MOST_SERVERS`], an empty transfer, no queue or
+    /// Fails for servers outside 2 to [`MOST_SERVERS`], an empty transfer, no queue or
     /// more than 256, and a rate below 1 Mb/s.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), SettingsError> {
         if !(2..=MOST_SERVERS).contains(&self.servers) {
-            return Err(format!("{} servers are outside 2 to {MOST_SERVERS}; give --flows N", self.servers));
+            return Err(SettingsError::Servers(self.servers));
         }
         if self.transfer == Bytes(0) {
-            return Err("a transfer of 0 bytes completes nothing; give --transfer SIZE".to_owned());
+            return Err(SettingsError::EmptyTransfer);
         }
         if !(1..=256).contains(&self.queues) {
-            return Err(format!("a NIC has 1 to 256 queues, not {}", self.queues));
+            return Err(SettingsError::Queues(self.queues));
         }
         if self.rate < BitsPerSec(1_000_000) {
-            return Err(format!("a rate of {} is below 1 Mb/s", self.rate));
+            return Err(SettingsError::Rate(self.rate));
         }
         Ok(())
     }
@@ -136,7 +153,7 @@ mod tests {
             (Settings { queues: 257, ..good.clone() }, "queues"),
             (Settings { rate: BitsPerSec(999_999), ..good.clone() }, "rate"),
         ] {
-            let said = bad.check().expect_err("refused");
+            let said = bad.check().expect_err("refused").to_string();
             assert!(said.contains(word), "{said}");
         }
     }

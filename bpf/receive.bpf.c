@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * The receive direction in the kernel: one program at the ingress of the uplink's device (clsact).
+ *
+ * weft_receive, for each packet that arrives for the port:
+ * 1. Count it.
+ * 2. Send it out of the port's far end, so that the port receives it (veth_xmit, drivers/net/veth.c).
+ *
+ * The device is a macvtap. Its parent's rx handler has already selected the packets of the port's hardware address,
+ * broadcast and multicast (macvlan_handle_frame, drivers/net/macvlan.c). The program runs before the macvtap's own rx
+ * handler (__netif_receive_skb_core, net/core/dev.c), which would put the packet into the queue that the receive
+ * thread reads. A packet that the kernel does not show to programs (tc_skip_classify) goes there still.
+ *
+ * The veth ends treat the packet as one from a wire: they set its type by the port's hardware address, and drop a
+ * packet above the port's MTU unless it is a GSO packet, which stays whole (is_skb_forwardable, net/core/dev.c).
+ *
+ * Balance: the far end counts what it delivers and what it drops. The NIC compares these counters with `received`.
+ *
+ * Ownership: each core writes its own element of `received`, in its softirq, so no atomic operation is needed. The
+ * NIC reads the sum.
+ *
+ * Rare branch: a failed map lookup leaves the packet to the thread. The map belongs to this program, so the lookup
+ * only satisfies the verifier.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+/* Read by crates/weft-nic/src/redirect.rs. */
+struct weft_received {
+	__u64 packets;
+	__u64 bytes; /* Ethernet header included; a VLAN tag that the kernel keeps outside the frame is not */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_received);
+} received SEC(".maps");
+
+/* The interface number of the port's far end, in the namespace of the uplink's device. Set before loading. */
+const volatile __u32 far_end = 0;
+
+SEC("tc")
+int weft_receive(struct __sk_buff *skb)
+{
+	struct weft_received *count;
+	__u32 zero = 0;
+
+	count = bpf_map_lookup_elem(&received, &zero);
+	if (!count)
+		return TC_ACT_UNSPEC;
+	count->packets++;
+	count->bytes += skb->len;
+	return bpf_redirect(far_end, 0);
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,277 @@
+//! The cases: load, link and policy, variants, and the bounds of their ratios.
+
+use super::error::CostError;
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
+use weft_report::bench::cost::{Bound, Figure, Rank, Requirement, Variant};
+use weft_units::{BitsPerSec, Nanos};
+
+/// The TCP port of the requests' server, by which the policies classify.
+pub(super) const REQUEST_PORT: u16 = 7000;
+/// A rate that no machine reaches, so that the link never limits.
+const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
+/// The measured time of a round in which processor time decides: the kernel counts idle time in 10 ms.
+const LONG: Nanos = Nanos::from_secs(3);
+/// The measured time of other rounds: 2000 requests, or some gigabytes.
+const SHORT: Nanos = Nanos::from_secs(2);
+
+/// A case of the benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CostCase {
+    /// Cost of 8 bulk flows at 1 Gb/s.
+    Flows8At1G,
+    /// Cost of 8 bulk flows at 3 Gb/s.
+    Flows8At3G,
+    /// Cost of 340 bulk flows at 500 Mb/s.
+    Flows340At500M,
+    /// Requests of the top priority class beside 8 bulk flows at 1 Gb/s.
+    Priority1G,
+    /// Requests of the top priority class beside 8 bulk flows at 3 Gb/s.
+    Priority3G,
+    /// Requests of the top priority class beside 340 bulk flows at 500 Mb/s.
+    Priority340,
+    /// Requests of a WFQ class below its share beside 8 bulk flows at 1 Gb/s.
+    Wfq1G,
+    /// Requests of a WFQ class below its share beside 8 bulk flows at 3 Gb/s.
+    Wfq3G,
+    /// Requests of a WFQ class below its share beside 340 bulk flows at 500 Mb/s.
+    Wfq340,
+    /// Cost and throughput of 8 flows from the network to the port.
+    ReceiveInbound,
+    /// Throughput of 4 flows from the port, without a limit.
+    Port4Flows,
+}
+
+/// The direction of the bulk flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    /// From the port to the network.
+    Outbound,
+    /// From the network to the port.
+    Inbound,
+}
+
+/// The sharing between requests and bulk flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sharing {
+    /// Requests above bulk.
+    Priority,
+    /// Equal weights.
+    Wfq,
+}
+
+impl CostCase {
+    /// All cases, in the order in which they run.
+    pub const ALL: [Self; 11] = [
+        Self::Flows8At1G,
+        Self::Flows8At3G,
+        Self::Flows340At500M,
+        Self::Priority1G,
+        Self::Priority3G,
+        Self::Priority340,
+        Self::Wfq1G,
+        Self::Wfq3G,
+        Self::Wfq340,
+        Self::ReceiveInbound,
+        Self::Port4Flows,
+    ];
+
+    /// The case's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flows8At1G => "cost-8-flows-1g",
+            Self::Flows8At3G => "cost-8-flows-3g",
+            Self::Flows340At500M => "cost-340-flows-500m",
+            Self::Priority1G => "latency-priority-1g",
+            Self::Priority3G => "latency-priority-3g",
+            Self::Priority340 => "latency-priority-340-flows-500m",
+            Self::Wfq1G => "latency-wfq-1g",
+            Self::Wfq3G => "latency-wfq-3g",
+            Self::Wfq340 => "latency-wfq-340-flows-500m",
+            Self::ReceiveInbound => "receive-inbound",
+            Self::Port4Flows => "port-4-flows",
+        }
+    }
+
+    /// The load, for a list of cases.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Flows8At1G => "Cost of 8 bulk flows at 1 Gb/s",
+            Self::Flows8At3G => "Cost of 8 bulk flows at 3 Gb/s",
+            Self::Flows340At500M => "Cost of 340 bulk flows at 500 Mb/s",
+            Self::Priority1G => "Small requests above 8 bulk flows at 1 Gb/s",
+            Self::Priority3G => "Small requests above 8 bulk flows at 3 Gb/s",
+            Self::Priority340 => "Small requests above 340 bulk flows at 500 Mb/s",
+            Self::Wfq1G => "Small requests of equal weight beside 8 bulk flows at 1 Gb/s",
+            Self::Wfq3G => "Small requests of equal weight beside 8 bulk flows at 3 Gb/s",
+            Self::Wfq340 => "Small requests of equal weight beside 340 bulk flows at 500 Mb/s",
+            Self::ReceiveInbound => "8 flows from the network to the port",
+            Self::Port4Flows => "4 flows from the port, without a limit",
+        }
+    }
+
+    /// The number of bulk flows.
+    pub(super) const fn flows(self) -> u32 {
+        match self {
+            Self::Flows340At500M | Self::Priority340 | Self::Wfq340 => 340,
+            Self::Port4Flows => 4,
+            _ => 8,
+        }
+    }
+
+    /// The rate of the link; `None` if it never limits.
+    pub(super) const fn link(self) -> Option<BitsPerSec> {
+        match self {
+            Self::Flows8At1G | Self::Priority1G | Self::Wfq1G => Some(BitsPerSec(1_000_000_000)),
+            Self::Flows8At3G | Self::Priority3G | Self::Wfq3G => Some(BitsPerSec(3_000_000_000)),
+            Self::Flows340At500M | Self::Priority340 | Self::Wfq340 => Some(BitsPerSec(500_000_000)),
+            Self::ReceiveInbound | Self::Port4Flows => None,
+        }
+    }
+
+    /// The configured rate.
+    pub(super) fn rate(self) -> BitsPerSec {
+        self.link().unwrap_or(UNLIMITED)
+    }
+
+    /// Whether requests run beside the bulk flows.
+    pub(super) const fn has_requests(self) -> bool {
+        matches!(
+            self,
+            Self::Priority1G
+                | Self::Priority3G
+                | Self::Priority340
+                | Self::Wfq1G
+                | Self::Wfq3G
+                | Self::Wfq340
+        )
+    }
+
+    pub(super) const fn sharing(self) -> Sharing {
+        match self {
+            Self::Wfq1G | Self::Wfq3G | Self::Wfq340 => Sharing::Wfq,
+            _ => Sharing::Priority,
+        }
+    }
+
+    pub(super) const fn direction(self) -> Direction {
+        if matches!(self, Self::ReceiveInbound) { Direction::Inbound } else { Direction::Outbound }
+    }
+
+    /// Whether the cost is divided into parts, with the eBPF programs measured in a round of their own.
+    pub(super) const fn has_parts(self) -> bool {
+        matches!(self, Self::Flows8At1G | Self::Flows8At3G | Self::Flows340At500M)
+    }
+
+    /// The measured time of a round.
+    pub(super) const fn span(self) -> Nanos {
+        if self.has_parts() { LONG } else { SHORT }
+    }
+
+    /// The variants of a round.
+    pub(super) fn variants(self) -> Vec<Variant> {
+        use Variant::{Before, Forwarder, Htb, Ours, Redirect};
+        match self {
+            Self::ReceiveInbound => vec![Redirect, Before, Ours],
+            Self::Port4Flows => vec![Before, Ours],
+            _ if self.has_requests() => vec![Htb, Before, Ours],
+            _ => vec![Htb, Before, Ours, Forwarder],
+        }
+    }
+
+    /// The variant of the main ratio.
+    pub(super) const fn peer(self) -> Variant {
+        match self {
+            Self::ReceiveInbound => Variant::Redirect,
+            Self::Port4Flows => Variant::Before,
+            _ => Variant::Htb,
+        }
+    }
+
+    /// The comparisons and their bounds; the first is the main ratio.
+    pub(super) fn requirements(self) -> Vec<Requirement> {
+        use Figure::{Cores, P50, P99, Throughput};
+        let wanted = |figure, to, bound| Requirement { figure, to, bound, rank: Rank::Required };
+        let aim = |figure, to, bound| Requirement { rank: Rank::Aim, ..wanted(figure, to, bound) };
+        match self {
+            Self::ReceiveInbound => vec![
+                wanted(Cores, Variant::Redirect, Bound::AtMost(1.3)),
+                wanted(Throughput, Variant::Before, Bound::AtLeast(1.3)),
+                wanted(Cores, Variant::Before, Bound::None),
+            ],
+            Self::Port4Flows => vec![
+                wanted(Throughput, Variant::Before, Bound::AtLeast(1.5)),
+                wanted(Cores, Variant::Before, Bound::None),
+            ],
+            _ if self.has_requests() => vec![
+                aim(P99, Variant::Htb, Bound::AtMost(2.0)),
+                aim(P50, Variant::Htb, Bound::AtMost(2.0)),
+                wanted(P50, Variant::Before, Bound::AtMost(0.6)),
+                wanted(P99, Variant::Before, Bound::AtMost(0.6)),
+            ],
+            _ => {
+                let most = if self == Self::Flows8At1G { 1.4 } else { 1.2 };
+                vec![
+                    wanted(Cores, Variant::Htb, Bound::AtMost(most)),
+                    wanted(Cores, Variant::Before, Bound::None),
+                    wanted(Cores, Variant::Forwarder, Bound::None),
+                ]
+            }
+        }
+    }
+
+    /// Compiles the policy.
+    pub(super) fn policy(self) -> Result<CompiledPolicy, CostError> {
+        let root = match self.sharing() {
+            Sharing::Priority => "priority { requests, default }",
+            Sharing::Wfq => "wfq { requests: 1, default: 1 }",
+        };
+        let text = format!("class requests = tcp port {REQUEST_PORT}\nroot = {root}\n");
+        let options = CompileOptions { link: Some(self.rate()), ..CompileOptions::default() };
+        let compilation = compile(Source { name: "cost", text: &text }, &options);
+        let said = || compilation.diagnostics.iter().map(|d| d.one_line()).collect::<Vec<_>>().join("; ");
+        compilation.policy.clone().ok_or_else(|| CostError::Policy(said()))
+    }
+}
+
+/// The variants in the order of round `round`, from 1: each is first in turn, so that none always follows the same one.
+pub(super) fn order(mut variants: Vec<Variant>, round: u32) -> Vec<Variant> {
+    let count = variants.len().max(1);
+    variants.rotate_left((round as usize).wrapping_sub(1) % count);
+    variants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_compile_and_names_are_unique() {
+        let mut names: Vec<&str> = CostCase::ALL.map(CostCase::name).to_vec();
+        for case in CostCase::ALL {
+            let policy = case.policy().expect("a policy");
+            assert_eq!(policy.classes.len(), 2, "{}", case.name());
+            assert_eq!(policy.link, Some(case.rate()));
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CostCase::ALL.len());
+    }
+
+    #[test]
+    fn every_comparison_is_with_a_variant_that_runs_and_the_first_is_with_the_peer() {
+        for case in CostCase::ALL {
+            let (variants, wanted) = (case.variants(), case.requirements());
+            assert!(variants.contains(&Variant::Ours) && wanted[0].to == case.peer(), "{}", case.name());
+            assert!(wanted.iter().all(|w| variants.contains(&w.to)), "{}", case.name());
+            assert!(wanted.iter().any(|w| w.rank == Rank::Required && w.bound != Bound::None));
+        }
+    }
+
+    #[test]
+    fn each_variant_is_first_in_turn() {
+        let variants = CostCase::Flows8At1G.variants();
+        let first: Vec<Variant> = (1..=4).map(|round| order(variants.clone(), round)[0]).collect();
+        assert_eq!(first, variants);
+        assert_eq!(order(variants.clone(), 5), variants);
+    }
+}

@@ -1,0 +1,240 @@
+//! The testbed of one sample: sender and receiver, joined by a veth pair whose sender's end is the uplink.
+//!
+//!     sender: applications - port0 - [variant] - up0 ===== wire0 - applications :receiver
+//!
+//! With HTB the uplink itself has the address, and there is no port.
+
+use super::case::{CostCase, Sharing};
+use super::error::CostError;
+use super::forwarder::Forwarder;
+use super::redirect::Redirect;
+use super::settings::settings;
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+use weft_host::bpf::RunStats;
+use weft_host::htb::{self, Htb, HtbClass};
+use weft_host::link::{self, Mac, VethOptions};
+use weft_host::{NetNs, OsError, RunId, sysctl};
+use weft_packet::ethernet;
+use weft_report::bench::cost::Variant;
+use weft_run::session::Session;
+use weft_units::{BitsPerSec, Bytes, Packets};
+
+/// The sender's address.
+pub(super) const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 1));
+/// The receiver's address.
+pub(super) const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 2));
+/// The prefix length of their network.
+pub(super) const PREFIX: u8 = 24;
+/// The sender's end of the veth pair.
+pub(super) const UPLINK: &str = "up0";
+/// The port's name.
+pub(super) const PORT: &str = "port0";
+/// The port's hardware address.
+pub(super) const PORT_MAC: Mac = Mac([2, 0, 0, 0, 0, 3]);
+const UPLINK_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const WIRE_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
+/// The receiver's end of the veth pair.
+const WIRE: &str = "wire0";
+/// The time allowed for links to come up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// HTB's classes of the policy's two.
+const REQUEST_CLASS: u16 = 1;
+const BULK_CLASS: u16 = 2;
+/// The guarantee of the requests' class above bulk, in percent of the link: ten times their need at 500 Mb/s.
+const GUARANTEE_PERCENT: u64 = 10;
+/// Packets that a class of HTB may hold; more than the sockets of its flows allow.
+const LIMIT: Packets = Packets(20_000);
+/// Bytes per turn of a class of HTB: the largest packet, since a class always sends a whole one.
+const QUANTUM: Bytes = Bytes(66_000);
+
+/// The priority of the requests' packets: HTB's class. Others ignore it.
+pub(super) fn request_priority() -> u32 {
+    htb::class_id(REQUEST_CLASS)
+}
+
+/// The two namespaces; they are removed with their devices when the value is dropped.
+#[derive(Debug)]
+pub(super) struct Testbed {
+    pub(super) sender: NetNs,
+    pub(super) receiver: NetNs,
+}
+
+/// A variant in place. It ends when the value is dropped.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// Devices and qdiscs of the kernel alone.
+    Kernel,
+    /// The port of `weft run`.
+    Session(Box<Session>),
+    /// The floor.
+    Forwarder {
+        /// Held for its devices and threads.
+        _running: Box<Forwarder>,
+    },
+    /// eBPF redirects.
+    Redirect {
+        /// Held for its programs.
+        _running: Redirect,
+    },
+}
+
+impl Way {
+    /// Reads the status, as `weft run` does in this interval, so that its cost is included.
+    pub(super) fn look(&mut self) -> Result<(), CostError> {
+        if let Self::Session(session) = self {
+            if !session.is_running() {
+                return Err(CostError::Ended);
+            }
+            let _ = session.status()?;
+        }
+        Ok(())
+    }
+
+    /// The run-time statistics of its eBPF programs, if it counts them.
+    pub(super) fn program_cost(&self) -> Result<RunStats, CostError> {
+        match self {
+            Self::Session(session) => Ok(session.program_cost()?),
+            _ => Ok(RunStats::default()),
+        }
+    }
+}
+
+impl Testbed {
+    /// Makes namespaces and uplink.
+    pub(super) fn create() -> Result<Self, CostError> {
+        let make = |part: &str| NetNs::create(&RunId::current().name(&format!("cost{part}")));
+        let testbed = Self { sender: make("snd")?, receiver: make("rcv")? };
+        for ns in [&testbed.sender, &testbed.receiver] {
+            // Router and neighbour discovery would be packets that no case sent. A kernel without IPv6 sends none.
+            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
+            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+        }
+        let options = VethOptions { macs: [Some(UPLINK_MAC), Some(WIRE_MAC)], ..VethOptions::default() };
+        let ends = [(&testbed.sender, UPLINK), (&testbed.receiver, WIRE)];
+        link::create_veth(ends[0], ends[1], &options)?;
+        for (ns, name) in ends {
+            link::set_up(ns, name)?;
+        }
+        link::add_address(&testbed.receiver, WIRE, RECEIVER, PREFIX)?;
+        for (ns, name) in ends {
+            link::wait_running(ns, name, PATIENCE)?;
+        }
+        Ok(testbed)
+    }
+
+    /// Puts a variant in place, so that sender and receiver reach each other.
+    pub(super) fn open(&self, variant: Variant, case: CostCase) -> Result<Way, CostError> {
+        let way = match variant {
+            Variant::Htb => {
+                self.install_htb(case)?;
+                Way::Kernel
+            }
+            Variant::Forwarder => Way::Forwarder { _running: Box::new(Forwarder::start(self, case.rate())?) },
+            Variant::Redirect => Way::Redirect { _running: Redirect::start(self)? },
+            Variant::Ours | Variant::Before => {
+                let settings = settings(variant, case, self.sender.name());
+                Way::Session(Box::new(Session::start(&case.policy()?, &settings)?))
+            }
+        };
+        let (device, mac) = if variant == Variant::Htb { (UPLINK, UPLINK_MAC) } else { (PORT, PORT_MAC) };
+        // A session has given the port its address.
+        if !matches!(way, Way::Session(_)) {
+            link::add_address(&self.sender, device, SENDER, PREFIX)?;
+        }
+        link::add_neighbor(&self.sender, device, RECEIVER, WIRE_MAC)?;
+        link::add_neighbor(&self.receiver, WIRE, SENDER, mac)?;
+        link::wait_running(&self.sender, device, PATIENCE)?;
+        Ok(way)
+    }
+
+    /// Installs a class of HTB for each class of the policy.
+    fn install_htb(&self, case: CostCase) -> Result<(), CostError> {
+        // HTB counts frames, the link counts wire bytes.
+        let (frame, wire) =
+            (ethernet::frame_of(ethernet::MTU), ethernet::wire_of(ethernet::frame_of(ethernet::MTU)));
+        let rate = BitsPerSec(case.rate().get() / wire.get() * frame.get());
+        let (guarantee, bulk_priority) = match case.sharing() {
+            Sharing::Priority => (GUARANTEE_PERCENT, 1),
+            Sharing::Wfq => (50, 0),
+        };
+        let class = |minor, percent: u64, priority| HtbClass {
+            minor,
+            rate: BitsPerSec(rate.get() / 100 * percent),
+            ceil: rate,
+            quantum: QUANTUM,
+            priority,
+            limit: LIMIT,
+        };
+        let classes =
+            vec![class(REQUEST_CLASS, guarantee, 0), class(BULK_CLASS, 100 - guarantee, bulk_priority)];
+        let htb = Htb { rate, overhead: 0, default_class: BULK_CLASS, classes };
+        Ok(htb::install(&self.sender, UPLINK, &htb)?)
+    }
+}
+
+/// Received TCP traffic of a namespace, since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Received {
+    /// IP packets, each of which may be several segments merged.
+    packets: u64,
+    /// Bytes of these packets, with one IP and TCP header each.
+    bytes: u64,
+    /// TCP segments.
+    segments: u64,
+}
+
+impl Received {
+    /// IPv4 and TCP header with the timestamps option (RFC 7323, appendix A).
+    const HEADERS: u64 = 52;
+
+    /// Reads the counters of `ns`.
+    pub(super) fn read(ns: &NetNs) -> Result<Self, CostError> {
+        let read = |path: &'static str| {
+            let text = ns.run(|| std::fs::read_to_string(path))?;
+            Ok::<_, CostError>(text.map_err(|e| OsError::new(format!("read {path}"), e))?)
+        };
+        let (snmp, netstat) = ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat");
+        let (ip, more) = (read(snmp)?, read(netstat)?);
+        let need = |file, name, value: Option<u64>| value.ok_or(CostError::Proc(file, name));
+        Ok(Self {
+            packets: need(snmp, "InReceives", counter(&ip, "Ip:", "InReceives"))?,
+            segments: need(snmp, "InSegs", counter(&ip, "Tcp:", "InSegs"))?,
+            bytes: need(netstat, "InOctets", counter(&more, "IpExt:", "InOctets"))?,
+        })
+    }
+
+    /// The payload in bits and the segments received since `before`.
+    pub(super) fn since(&self, before: &Self) -> (f64, u64) {
+        let (packets, bytes) = (self.packets - before.packets, self.bytes - before.bytes);
+        (bytes.saturating_sub(Self::HEADERS * packets) as f64 * 8.0, self.segments - before.segments)
+    }
+}
+
+/// Finds a counter: a line of names that begins with `group`, and a line of values after it.
+fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(group));
+    let column = lines.next()?.split_whitespace().position(|one| one == name)?;
+    lines.next()?.split_whitespace().nth(column)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stand_below_their_names() {
+        let text = "Ip: Forwarding InReceives\nIp: 1 34\nTcp: InSegs\nTcp: 5\n";
+        assert_eq!(counter(text, "Ip:", "InReceives"), Some(34));
+        assert_eq!(counter(text, "Tcp:", "InSegs"), Some(5));
+        assert_eq!(counter(text, "Tcp:", "OutSegs"), None);
+        assert_eq!(counter("Ip: InReceives\n", "Ip:", "InReceives"), None);
+    }
+
+    #[test]
+    fn payload_is_without_headers_and_acknowledgements_have_none() {
+        let before = Received { packets: 10, bytes: 1000, segments: 10 };
+        let after = Received { packets: 13, bytes: 1000 + 2 * 52 + 52 + 14_480, segments: 22 };
+        assert_eq!(after.since(&before), (115_840.0, 12));
+    }
+}
