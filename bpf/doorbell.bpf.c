@@ -40,6 +40,7 @@
 #include "match.h"
 #include "moves.h"
 #include "queues.h"
+#include "tap.h"
 
 struct bpf_map;
 
@@ -100,15 +101,18 @@ const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 
 /*
  * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO
  * (UDP, tunnels) between the veth and the macvtap. After options or in a tunnel the bytes are slightly
- * underestimated.
+ * underestimated. A TAP also takes UDP GSO whole; the segments of a tunnel over UDP then arrive as strays.
  */
-static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct weft_flow_key *key, __u64 *bytes)
+static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct weft_guard *g,
+					     const struct weft_flow_key *key, __u64 *bytes)
 {
 	__u32 headers = ETH_HLEN + (key->is_ip == WEFT_IS_IPV6 ? 40 : 20) + 8;
 	__u32 segments = skb->gso_segs;
 
 	*bytes = skb->len;
 	if (!skb->gso_size || key->protocol == IPPROTO_TCP)
+		return 1;
+	if (key->protocol == IPPROTO_UDP && (g->flags & WEFT_GUARD_TAP))
 		return 1;
 	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP has no count */
 		segments = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
@@ -203,12 +207,7 @@ static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doo
 /* The hash by which the macvtap selects the ring: hash % rings. The upper bits are preserved for later programs. */
 static __always_inline __u32 hash_of_ring(__u32 hash, __u32 ring)
 {
-	__u32 base = hash - hash % config.rings;
-
-	if (base + ring < base) /* an overflow would change the remainder */
-		base -= config.rings;
-	/* Zero means that no hash is set. */
-	return base + ring ? base + ring : config.rings;
+	return hash_for_ring(hash, ring, config.rings);
 }
 
 /*
@@ -429,13 +428,13 @@ int weft_egress(struct __sk_buff *skb)
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
 	g = bpf_map_lookup_elem(&guard, &zero);
-	if (!d || !g)
+	if (!d || !g || (g->flags & WEFT_GUARD_CLOSED))
 		return TC_ACT_SHOT;
 	if (!read_owned_key(skb, g, &owned, &headers)) {
 		__sync_fetch_and_add(&g->obscured, 1);
 		return TC_ACT_SHOT;
 	}
-	packets = packets_in_ring(skb, key, &bytes);
+	packets = packets_in_ring(skb, g, key, &bytes);
 
 	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
 		lane_id = infrastructure_lane(skb, g);
@@ -482,7 +481,7 @@ int weft_egress(struct __sk_buff *skb)
 			d->rings[ring & (WEFT_RINGS - 1)].last_ns =
 				flow ? *(volatile __u64 *)&flow->last_seen_ns : bpf_ktime_get_ns();
 	} else {
-		leave_evidence(skb, g, hash_by_ring(ring));
+		leave_evidence(skb, g, g->flags & WEFT_GUARD_TAP ? tap_hash(g, ring) : hash_by_ring(ring));
 	}
 	if (lane->qdisc_class) {
 		/* A qdisc between here and the ring may hold the packet: weft_peer_ingress posts the doorbell. */
@@ -520,7 +519,7 @@ int weft_peer_ingress(struct __sk_buff *skb)
 	}
 	if (g->flags & WEFT_GUARD_BEHIND) {
 		read_flow_key(skb, &key);
-		packets = packets_in_ring(skb, &key, &bytes);
+		packets = packets_in_ring(skb, g, &key, &bytes);
 		ring_doorbell(d, skb->hash % config.rings, packets);
 	}
 	return TC_ACT_UNSPEC; /* continue with the next program, if any */

@@ -13,6 +13,8 @@
 #define WEFT_GUARD_PORTS 1   /* the policy tests ports */
 #define WEFT_GUARD_CGROUPS 2 /* the policy tests cgroups */
 #define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted at the far end */
+#define WEFT_GUARD_TAP 8     /* the port is a TAP: UDP GSO stays whole, and the evidence is in the hash (tap.h) */
+#define WEFT_GUARD_CLOSED 16 /* the NIC is stopping: no packet enters any more */
 
 #define WEFT_SENDERS 64
 
@@ -23,7 +25,7 @@ struct weft_guard {
 	__u32 infrastructure; /* its lane; 0xffffffff: none */
 	__u32 nanos_per_kib;  /* ns per KiB at the rate of the share of the host itself */
 	__u32 pad0[9];
-	__u64 unannounced; /* dropped at the far end: not seen by a program at the egress */
+	__u64 unannounced; /* dropped before the rings: not seen by a program at the egress */
 	__u64 obscured;	   /* dropped at the egress: the class cannot be determined */
 	__u64 excess;	   /* infrastructure beyond its share: scheduled as any other packet */
 	__u64 pad1[5];
@@ -40,6 +42,17 @@ struct {
 	__type(key, __u32);
 	__type(value, struct weft_guard);
 } guard SEC(".maps");
+
+/* A hash with the remainder `ring` by `rings`, which selects the ring, and the upper bits of `hash`. */
+static __always_inline __u32 hash_for_ring(__u32 hash, __u32 ring, __u32 rings)
+{
+	__u32 base = hash - hash % rings;
+
+	if (base + ring < base) /* an overflow would change the remainder */
+		base -= rings;
+	/* Zero means that no hash is set. */
+	return base + ring ? base + ring : rings;
+}
 
 /*
  * The evidence that a packet was announced, for the far end of the port's veth. No field that a sender controls is

@@ -19,6 +19,7 @@ pub mod htb;
 pub mod life;
 pub mod link;
 pub mod macvtap;
+pub mod mq;
 pub mod net_shaper;
 
 mod netlink;

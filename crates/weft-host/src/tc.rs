@@ -1,6 +1,6 @@
 //! Queueing disciplines, their classes and their filters, through netlink.
 
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_DUMP, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
@@ -89,6 +89,12 @@ pub(crate) fn add_class(
 pub(crate) fn dump_classes(netlink: &mut Netlink, link_index: u32) -> Result<Vec<Answer>, Refusal> {
     let place = Place { link_index, parent: 0, handle: 0 };
     netlink.request(RouteNetlinkMessage::GetTrafficClass(message(place, "", None)), NLM_F_DUMP)
+}
+
+/// The qdisc at one place. The kernel sends the answer to whoever listens for changes, and to the asker only as an echo
+/// (`qdisc_get_notify`, net/sched/sch_api.c).
+pub(crate) fn get_qdisc(netlink: &mut Netlink, place: Place) -> Result<Vec<Answer>, Refusal> {
+    netlink.request(RouteNetlinkMessage::GetQueueDiscipline(message(place, "", None)), NLM_F_ECHO)
 }
 
 /// The qdiscs of the namespace. The kernel ignores the link's number.

@@ -26,25 +26,28 @@
 
 mod device;
 mod plan;
+mod programs;
+pub(crate) mod scheduler;
 mod threads;
 
-use crate::counters::{Count, Counters};
+use crate::counters::{ClassCounters, Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError};
+use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, TapProgramError};
+use crate::layout::ClassBell;
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::{LastReadings, Readings};
 use crate::redirect::{ReceivePath, ThreadReason};
-use crate::ring::Ring;
 use crate::sampler::{Sample, Sampler};
 use crate::sync::{AtomicU64, Ordering};
 pub use crate::totals::{ClassTotals, Lag, Totals};
 use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
-use core::ops::Deref;
 use device::device;
 pub use plan::NicPlan;
+use programs::{attach_doorbells, close};
 use rustix::io::Errno;
+use scheduler::make_engine;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -54,9 +57,8 @@ use threads::{start_rx, start_tidy, start_worker};
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
-use weft_sched::{PolicyTree, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Nanos, Packets, RingId, TxQueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, Nanos, Packets};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -96,6 +98,9 @@ pub enum NicError {
     /// The eBPF program failed to load or attach.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// The programs of a TAP failed to attach.
+    #[error(transparent)]
+    TapProgram(#[from] TapProgramError),
     /// A device failed.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -155,73 +160,6 @@ struct UplinkWatch {
     device: Uplink,
     /// The device's counters when the NIC started.
     before: Count,
-}
-
-/// Creates the descriptor rings of the plan. `add_flow` adds a ring's flow to the engine.
-pub(crate) fn make_rings<E: core::fmt::Display>(
-    plan: &RingPlan,
-    fds: Vec<OwnedFd>,
-    mut add_flow: impl FnMut(RingId) -> Result<FlowId, E>,
-) -> Result<(Vec<Ring>, Vec<RingId>), NicError> {
-    let mut rings = Vec::with_capacity(fds.len());
-    let mut ring_of_flow = Vec::new();
-    for (number, (spec, fd)) in plan.rings.iter().zip(fds).enumerate() {
-        let ring = RingId::from_index(number);
-        let flow = add_flow(ring).map_err(|error| NicError::Engine(error.to_string()))?;
-        if ring_of_flow.len() <= flow.index() {
-            ring_of_flow.resize(flow.index() + 1, RingId(u32::MAX));
-        }
-        ring_of_flow[flow.index()] = ring;
-        rings.push(Ring::new(fd, flow, spec.class));
-    }
-    Ok((rings, ring_of_flow))
-}
-
-/// The scheduler of a mode.
-enum Scheduler {
-    Policy(PolicyTree),
-    Queues(QueueScheduler),
-}
-
-/// Creates the scheduler of the plan, with a flow per ring.
-fn make_engine(plan: &RingPlan, fds: Vec<OwnedFd>) -> Result<(Scheduler, Vec<Ring>, Vec<RingId>), NicError> {
-    if let Some(queues) = plan.queues {
-        let mut scheduler = QueueScheduler::new(queues.queues, queues.service, queues.inner);
-        let queue = |ring: RingId| TxQueueId::from_index(ring.index() / queues.rings.max(1));
-        let add = |ring| scheduler.add_flow(queue(ring));
-        let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
-        return Ok((Scheduler::Queues(scheduler), rings, ring_of_flow));
-    }
-    let mut tree = PolicyTree::new(&plan.program).map_err(|e| NicError::Engine(e.to_string()))?;
-    let lane = |ring: RingId| plan.rings[ring.index()].lane;
-    let add = |ring| tree.add_flow(lane(ring), Weight::ONE);
-    let (rings, ring_of_flow) = make_rings(plan, fds, add)?;
-    Ok((Scheduler::Policy(tree), rings, ring_of_flow))
-}
-
-/// The page of the queues, which the doorbells keep mapped.
-struct SharedQueues(Arc<Doorbells>);
-
-impl Deref for SharedQueues {
-    type Target = QueuePage;
-    fn deref(&self) -> &QueuePage {
-        self.0.queues()
-    }
-}
-
-/// Loads the eBPF programs and attaches them to the port.
-fn attach_doorbells(config: &NicConfig, plan: &RingPlan, port: &Port) -> Result<Arc<Doorbells>, NicError> {
-    let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
-    doorbells.guard().set_link_rate(config.rate);
-    let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
-    let ifindex = port.index()?;
-    port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
-    // A plain multiqueue NIC has no classes, so no packet can escape its class.
-    if plan.queues.is_none() {
-        let behind = port.peer_index()?;
-        port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??;
-    }
-    Ok(doorbells)
 }
 
 impl SoftwareNic {
@@ -372,25 +310,6 @@ impl SoftwareNic {
     /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
     pub fn totals(&self) -> Result<Totals, NicError> {
         let shared = self.doorbells.shared();
-        let pair = |count: &[AtomicU64; 2]| Count {
-            packets: Packets(count[0].load(Ordering::Relaxed)),
-            bytes: Bytes(count[1].load(Ordering::Relaxed)),
-        };
-        let class = |(i, c): (usize, &crate::counters::ClassCounters)| ClassTotals {
-            bound: pair(&shared.classes[i].bound),
-            full: pair(&shared.classes[i].full),
-            moving: pair(&shared.classes[i].moving),
-            posted: Count {
-                packets: Packets(shared.classes[i].packets.load(Ordering::Relaxed)),
-                bytes: Bytes(shared.classes[i].bytes.load(Ordering::Relaxed)),
-            },
-            fetched: c.fetched.get(),
-            sent: c.sent.get(),
-            refused: c.refused.get(),
-            held: c.held.get(),
-            wire: c.wire.get(),
-            untracked: Packets(shared.classes[i].untracked.load(Ordering::Relaxed)),
-        };
         let readings =
             self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells, &self.receive);
         let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed, .. } =
@@ -401,7 +320,7 @@ impl SoftwareNic {
         let counted = self.uplink_device.device.counts_failed_writes();
         let ours = if counted { uplink_failed.packets.get() } else { 0 };
         Ok(Totals {
-            classes: c.classes.iter().enumerate().map(class).collect(),
+            classes: self.class_totals(),
             drops,
             bpf,
             wakeups: shared.wakeups.load(Ordering::Relaxed),
@@ -447,6 +366,31 @@ impl SoftwareNic {
         })
     }
 
+    /// The totals by class, from the program's page and the worker's counters.
+    fn class_totals(&self) -> Vec<ClassTotals> {
+        let pair = |count: &[AtomicU64; 2]| Count {
+            packets: Packets(count[0].load(Ordering::Relaxed)),
+            bytes: Bytes(count[1].load(Ordering::Relaxed)),
+        };
+        let pages = &self.doorbells.shared().classes;
+        let class = |(page, c): (&ClassBell, &ClassCounters)| ClassTotals {
+            bound: pair(&page.bound),
+            full: pair(&page.full),
+            moving: pair(&page.moving),
+            posted: Count {
+                packets: Packets(page.packets.load(Ordering::Relaxed)),
+                bytes: Bytes(page.bytes.load(Ordering::Relaxed)),
+            },
+            fetched: c.fetched.get(),
+            sent: c.sent.get(),
+            refused: c.refused.get(),
+            held: c.held.get(),
+            wire: c.wire.get(),
+            untracked: Packets(page.untracked.load(Ordering::Relaxed)),
+        };
+        pages.iter().zip(&self.counters.classes).map(class).collect()
+    }
+
     /// The largest lags, by leaf that has a due.
     fn lags(&self) -> Vec<Lag> {
         let leaves = self.plan.program.leaves.iter().zip(&self.counters.lags);
@@ -472,7 +416,7 @@ impl SoftwareNic {
     /// # Errors
     /// When the worker failed before, with the reason.
     pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
-        let _ = self.port.down();
+        close(&self.port, &self.doorbells);
         let until = clock::now() + grace;
         while clock::now() < until && self.is_running() {
             let totals = self.totals()?;

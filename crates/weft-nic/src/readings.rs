@@ -4,6 +4,7 @@ use crate::counters::Count;
 use crate::doorbell::Doorbells;
 use crate::port::{Deliveries, Port, PortDrops, Uplink};
 use crate::redirect::ReceivePath;
+use crate::sync::Ordering;
 use std::sync::{Mutex, PoisonError};
 use weft_host::bpf::RunStats;
 
@@ -47,7 +48,7 @@ impl LastReadings {
     ) -> Readings {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Readings { drops, arrived, bpf, guard, redirected, deliveries, failed } = &mut *last;
-        take(failed, drops, port.drops());
+        take(failed, drops, port.drops().map(|drops| without_bypassing(drops, port, doorbells)));
         take(failed, arrived, uplink.arrived());
         take(failed, bpf, doorbells.run_stats());
         take(failed, guard, doorbells.guard_stats());
@@ -55,6 +56,13 @@ impl LastReadings {
         take(failed, deliveries, port.deliveries());
         *last
     }
+}
+
+/// A TAP counts the packets that its guard dropped as dropped at a ring; they have a counter of their own.
+fn without_bypassing(drops: PortDrops, port: &Port, doorbells: &Doorbells) -> PortDrops {
+    let unannounced = doorbells.guard().unannounced.load(Ordering::Relaxed);
+    let dropped = if port.tap_queue().is_some() { unannounced } else { 0 };
+    PortDrops { ring_full: drops.ring_full.saturating_sub(dropped), ..drops }
 }
 
 fn take<T, E>(failed: &mut u64, last: &mut T, reading: Result<T, E>) {

@@ -2,8 +2,8 @@
 //! packets out of the port's far end. The port receives them without a copy or a wake-up of this process.
 //!
 //! [`ReceivePath::choose`], in this order:
-//! 1. A TAP has no ingress that the network's packets pass, and a device of another namespace than the far end's cannot
-//!    be redirected to it. Both leave the receive direction to the thread.
+//! 1. A TAP as the uplink has no ingress that the network's packets pass, a TAP as the port has no far end, and a device
+//!    of another namespace than the far end's cannot be redirected to it. These leave the receive direction to the thread.
 //! 2. The program is loaded with the far end's number, and attached to the uplink's device (clsact).
 //!
 //! The program is not attached to the user's interface. The uplink's device is a macvtap on it, whose ingress sees
@@ -14,7 +14,7 @@
 //! process, however it ends. [`Redirect`] holds the counters' map.
 //!
 //! Balance: packets redirected + read by the thread = delivered to the port + dropped there. The program counts the first,
-//! [`rx`](crate::rx) the second, and the kernel's veth the others ([`Port::deliveries`]).
+//! [`rx`](crate::rx) the second, and the kernel's devices the others ([`Port::deliveries`]).
 //!
 //! The thread always runs: it moves what passes the program, and everything where there is none. A refused program is no
 //! error unless [`Receive::Kernel`] requires it; [`ReceivePath`] has the reason.
@@ -58,6 +58,9 @@ pub enum ThreadReason {
     /// The uplink is a TAP.
     #[error("the uplink is a TAP, whose packets only a process can take")]
     Tap,
+    /// The port is a TAP.
+    #[error("the port is a TAP, which has no far end to redirect packets to")]
+    TapPort,
     /// The uplink's device cannot be redirected to the port's far end.
     #[error("the uplink's device {uplink} and the port's far end are in different network namespaces")]
     OtherNamespace {
@@ -146,6 +149,9 @@ impl Redirect {
             return Err(ThreadReason::Requested);
         }
         let device = uplink.ingress().ok_or(ThreadReason::Tap)?;
+        if port.tap_queue().is_some() {
+            return Err(ThreadReason::TapPort);
+        }
         if uplink.namespace().inode()? != port.nic().inode()? {
             return Err(ThreadReason::OtherNamespace { uplink: uplink.name().to_owned() });
         }

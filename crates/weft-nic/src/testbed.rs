@@ -2,12 +2,13 @@
 //! software NIC between real TCP stacks. Nothing outside is changed, and everything is removed when the value is
 //! dropped.
 
-use crate::port::{Port, PortConfig, PortError, Uplink};
+use crate::port::{Port, PortConfig, PortError, TapConfig, Uplink};
 use core::net::{IpAddr, Ipv4Addr};
 use weft_host::link::{self, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::run_id::RunId;
 use weft_host::sysctl;
+use weft_host::tap::{self, FullRing};
 
 /// The sender's address.
 pub const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 1));
@@ -97,6 +98,34 @@ impl Testbed {
         let (app, nic, mac) = (&self.sender, &self.nic, Mac::local(1));
         let config = PortConfig { app, nic, name: PORT, mac, rings, ring_packets, single_backlog };
         Ok(Port::create(&config)?)
+    }
+
+    /// Creates the devices with a port that is a TAP: `rings` rings of `slots` packets, above each of which
+    /// `ring_packets` may wait. On a kernel whose TAPs drop at a full ring, a ring has `ring_packets` slots.
+    ///
+    /// # Errors
+    /// When a device cannot be created.
+    pub fn tap_devices(
+        &self,
+        rings: u32,
+        ring_packets: u32,
+        slots: u32,
+    ) -> Result<(Port, Uplink), TestbedError> {
+        Ok((self.tap_port(rings, ring_packets, slots)?, Uplink::tap(&self.receiver, WIRE)?))
+    }
+
+    /// Creates a port that is a TAP alone, for an uplink of another kind.
+    ///
+    /// # Errors
+    /// When the device cannot be created.
+    pub fn tap_port(&self, rings: u32, ring_packets: u32, slots: u32) -> Result<Port, TestbedError> {
+        let (slots, full_ring) = match tap::require_backpressure() {
+            Ok(()) => (slots, FullRing::HoldsBack),
+            Err(_) => (ring_packets, FullRing::Drops),
+        };
+        let (app, name, mac) = (&self.sender, PORT, Mac::local(1));
+        let config = TapConfig { app, name, mac, rings, ring_packets, slots, full_ring };
+        Ok(Port::create_tap(&config)?)
     }
 
     /// Gives both ends their addresses and static neighbour entries, so that no ARP crosses the NIC. Call it after the

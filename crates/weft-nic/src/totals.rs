@@ -77,7 +77,7 @@ pub struct Totals {
     pub uplink_dropped: u64,
     /// Packets redirected to the port by the kernel (rx).
     pub rx_redirected: Count,
-    /// Packets delivered to the port (rx), by the veth's own counter.
+    /// Packets delivered to the port (rx), by its device's own counter.
     pub rx_delivered: Count,
     /// Packets dropped by the kernel before the port (rx).
     pub rx_dropped: DeliveryDrops,

@@ -435,9 +435,10 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     /// Counts the packets left in the rings at the end as held, by fetching them.
     fn hold_the_rest(&mut self) {
         self.records.consume();
+        let until = clock::now() + out_of_step::REFILL;
         for number in 0..self.parts.rings.len() {
             self.hold(number);
-            while let Fetch::Packet(packet) = self.parts.rings[number].fetch() {
+            while let Fetch::Packet(packet) = self.fetch_rest(number, until) {
                 self.accept(number, packet);
                 self.hold(number);
             }

@@ -10,7 +10,7 @@
 //!
 //! The two sides of each equation are counted by different code. The eBPF program counts packets that enter, the
 //! transmit worker those that leave, and the kernel's devices those dropped. In the receive direction, the thread and the
-//! eBPF program count what enters, and the kernel's veth what is delivered. Held packets are counted by removing them
+//! eBPF program count what enters, and the port's device what is delivered. Held packets are counted by removing them
 //! from the rings at the end. A packet missing on one side therefore shows as a violation.
 //!
 //! The kernel's devices count dropped packets but not their bytes. A stage with such drops is listed in

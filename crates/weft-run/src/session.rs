@@ -24,6 +24,7 @@
 
 mod arp;
 mod describe;
+mod port;
 mod report;
 
 use core::net::IpAddr;
@@ -32,11 +33,12 @@ use weft_host::bpf::RunStats;
 use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, Link, LinkError, Mac, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
+use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NicConfig, NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
-use weft_nic::port::{Port, PortConfig, PortError, Uplink};
+use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::worker::SegmentsPerTurn;
@@ -49,6 +51,7 @@ use crate::cgroups::{self, Follower};
 
 use arp::Arp;
 pub use describe::describe_plan;
+pub use port::PortKind;
 pub use weft_nic::port::Receive;
 pub use weft_sched::queues::Inner;
 
@@ -115,6 +118,8 @@ pub struct Settings {
     pub rings: usize,
     /// The maximum lag of the link's clock behind the wall clock.
     pub catch_up: Nanos,
+    /// The kind of port.
+    pub port: PortKind,
     /// The carrier wanted for received packets.
     pub receive: Receive,
 }
@@ -137,6 +142,9 @@ pub enum SessionError {
     /// The cgroup hierarchy is not available.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// The kernel lacks the kind of port that was asked for.
+    #[error("{0}; leave out --port tap")]
+    NoSuchPort(TapError),
     /// The uplink's interface does not exist.
     #[error("there is no interface {name} in {place} for the uplink; there are: {there}")]
     NoUplink {
@@ -180,16 +188,18 @@ impl Settings {
     /// Plans the rings. Changes nothing and needs no privilege.
     ///
     /// # Errors
-    /// When the policy exceeds the port.
+    /// When the policy exceeds the port, or the kind of port cannot receive as required.
     pub fn plan(&self, policy: &CompiledPolicy) -> Result<NicPlan, SessionError> {
+        self.port.check_receive(self.receive).map_err(NicError::from)?;
         Ok(NicPlan::new(policy, self.config(policy, Vec::new()))?)
     }
 
-    /// Checks that the uplink's interface exists and the port's name is free.
+    /// Checks that the uplink's interface exists, the port's name is free, and the kernel has the kind of port.
     ///
     /// # Errors
     /// When one of these conditions fails.
     pub fn check_host(&self) -> Result<(), SessionError> {
+        self.port.check().map_err(SessionError::NoSuchPort)?;
         let uplink_ns = namespace(self.uplink_netns.as_deref())?;
         let links = link::list(&uplink_ns)?;
         if !links.iter().any(|l| l.name == self.uplink) {
@@ -339,17 +349,7 @@ impl Session {
         let parent = (&outside, settings.uplink.as_str());
         let uplink =
             Uplink::on_interface(parent, (&namespace, &device), settings.mac)?.with_receive(settings.receive);
-        let port = Port::create(&PortConfig {
-            app: &app,
-            nic: &namespace,
-            name: &settings.name,
-            mac: settings.mac,
-            rings: plan.ring_count(),
-            ring_packets: RING_PACKETS,
-            // Packets of a flow left in a ring are known only by counts, which do not order packets sent from different
-            // cores.
-            single_backlog: true,
-        })?;
+        let port = settings.create_port((&app, &namespace), plan.ring_count())?;
         link::set_alias(&app, &settings.name, &run.alias())?;
         let state = interface.show()?;
         port.follow(state.mtu, true)?;

@@ -46,7 +46,7 @@ fn hardware_queues_need_a_rate_and_a_policy_does_not() {
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("--rate"), "{}", said.err);
     for text in ["", "link auto\n"] {
-        let policy = file(&folder, "p.weft", &format!("{text}class web = tcp port 80\nroot = fair of web\n"));
+        let policy = file(&folder, "p.weft", format!("{text}class web = tcp port 80\nroot = fair of web\n"));
         let said = run(&["run", &policy, "--uplink", "lo", "--dry-run"]);
         assert_eq!(said.code, 0, "{}", said.err);
         assert!(said.out.contains("as fast as lo takes packets"), "{}", said.out);

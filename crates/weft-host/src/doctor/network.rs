@@ -125,6 +125,13 @@ fn links(bench: &Bench) -> Vec<Facility> {
             remedy: "run as root; modprobe tun, and pass /dev/net/tun into a container",
         },
         Facility {
+            id: "tap-backpressure",
+            title: "TAP links that hold senders back",
+            state: State::tried(tap::require_backpressure()),
+            brings: "ports of one device (weft run --port tap)",
+            remedy: "use Linux 7.3 or later, or ports of a veth, the default",
+        },
+        Facility {
             id: "net-shaper",
             title: "hardware shapers by netlink (net-shaper)",
             state: State::tried(net_shaper()),

@@ -16,6 +16,10 @@ const PORTS: u32 = 1;
 const CGROUPS: u32 = 2;
 /// Flag: the port has a qdisc, so the doorbell is posted at the far end.
 const BEHIND: u32 = 4;
+/// Flag: the port is a TAP.
+const TAP: u32 = 8;
+/// Flag: the NIC is stopping, so the port refuses all packets.
+const CLOSED: u32 = 16;
 
 impl CgroupEntry {
     /// The level of a cgroup when the root of the hierarchy is not visible; the program then tests all levels.
@@ -38,7 +42,7 @@ pub struct Guard {
     infrastructure: AtomicU32,
     nanos_per_kib: AtomicU32,
     pad0: [AtomicU32; 9],
-    /// Packets dropped at the far end of the port because the egress program had not seen them.
+    /// Packets dropped before the rings because the egress program had not seen them.
     pub unannounced: AtomicU64,
     /// Packets dropped at the egress because their class cannot be determined.
     pub obscured: AtomicU64,
@@ -92,6 +96,21 @@ impl Guard {
     pub fn set_link_rate(&self, rate: BitsPerSec) {
         let nanos = 1024 * 8 * 1_000_000_000 / infrastructure_rate(rate).get();
         self.nanos_per_kib.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Notes that the port is a TAP, before the programs are attached.
+    pub(super) fn set_tap(&self) {
+        self.flags.fetch_or(TAP, Ordering::Relaxed);
+    }
+
+    /// Whether the port is a TAP.
+    pub(crate) fn is_tap(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & TAP != 0
+    }
+
+    /// Refuses all packets from now on. Those in the port stay.
+    pub(crate) fn close(&self) {
+        self.flags.fetch_or(CLOSED, Ordering::Release);
     }
 
     /// Forces the classification of every flow with its next packet.

@@ -19,7 +19,9 @@ pub use table::{RULE_BYTES, TableError, check, encode};
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
+use std::os::fd::BorrowedFd;
 use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
+use weft_host::tap::{self, TapError};
 use weft_titan::page::QueuePage;
 use weft_units::{Instant, Nanos};
 
@@ -30,6 +32,10 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"
 const PROGRAM: &str = "weft_egress";
 /// The name of the program at the veth's far end.
 const PROGRAM_BEHIND: &str = "weft_peer_ingress";
+
+/// The names of the programs of a TAP.
+const PROGRAM_TAP_QUEUE: &str = "weft_tap_queue";
+const PROGRAM_TAP_GUARD: &str = "weft_tap_guard";
 
 /// The name of the program that removes silent flows from the table.
 const PROGRAM_EXPIRE: &str = "weft_expire";
@@ -44,6 +50,26 @@ pub struct CgroupEntry {
     pub id: u64,
     /// Its depth below the root of the hierarchy, which is level 0.
     pub level: u32,
+}
+
+/// The treatment of packets that bypass the program at the egress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bypass {
+    /// They enter a ring: without classes there is none to escape from.
+    Passes,
+    /// They are dropped and counted.
+    Drops,
+}
+
+/// Errors from attaching the programs of a TAP.
+#[derive(Debug, thiserror::Error)]
+pub enum TapProgramError {
+    /// The object has no such program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// The TAP refused it.
+    #[error(transparent)]
+    Tap(#[from] TapError),
 }
 
 /// The loaded programs and the pages that they share with the NIC.
@@ -104,6 +130,20 @@ impl Doorbells {
         self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
     }
 
+    /// Attaches the programs of a port that is a TAP to the link of `queue`: the choice of the ring by the hash, and with
+    /// [`Bypass::Drops`] the guard of the rings. Call it before the program at the egress is attached.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn attach_tap(&self, queue: BorrowedFd<'_>, bypass: Bypass) -> Result<(), TapProgramError> {
+        self.guard.set_tap();
+        tap::set_steering(queue, &self.object.program_fd(PROGRAM_TAP_QUEUE)?)?;
+        if bypass == Bypass::Drops {
+            tap::set_filter(queue, &self.object.program_fd(PROGRAM_TAP_GUARD)?)?;
+        }
+        Ok(())
+    }
+
     /// Sets cgroup `index` of the policy. Every flow is classified again with its next packet.
     ///
     /// # Errors
@@ -119,12 +159,12 @@ impl Doorbells {
         &self.guard
     }
 
-    /// The run-time statistics of the program at the veth's far end.
+    /// The run-time statistics of the guard of the rings: the program at the veth's far end, or the TAP's.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn guard_stats(&self) -> Result<RunStats, BpfError> {
-        self.object.run_stats(PROGRAM_BEHIND)
+        self.object.run_stats(if self.guard.is_tap() { PROGRAM_TAP_GUARD } else { PROGRAM_BEHIND })
     }
 
     /// The shared page.

@@ -1,6 +1,7 @@
 //! The threads of a NIC.
 
-use super::{NicError, Scheduler, SharedQueues};
+use super::NicError;
+use super::scheduler::{Scheduler, SharedQueues};
 use crate::counters::Counters;
 use crate::doorbell::Doorbells;
 use crate::plan::RingPlan;

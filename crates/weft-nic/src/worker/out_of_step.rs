@@ -14,7 +14,11 @@ use crate::ring_accounting::Empty;
 use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
 use weft_host::clock;
-use weft_units::Instant;
+use weft_units::{Instant, Nanos};
+
+/// The longest wait, at the end, for packets that were posted and are not yet in their rings.
+pub(super) const REFILL: Nanos = Nanos::from_millis(100);
+const REFILL_STEP: Nanos = Nanos::from_millis(1);
 
 /// Publishes the `done` count of a ring. The places of its class are returned afterwards, so that the rings never hold
 /// more packets than the class has places.
@@ -42,6 +46,18 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.next_late = now + self.late_step;
         self.parts.counters.doorbell_ahead.add(1, 0);
         self.ring_was_late(number);
+    }
+
+    /// Fetches a packet at the end. The ring of a TAP is filled again from the FIFO above it, slightly after it was read.
+    pub(super) fn fetch_rest(&mut self, number: usize, until: Instant) -> Fetch {
+        loop {
+            let found = self.parts.rings[number].fetch();
+            let missing = self.posted(number) > self.parts.rings[number].accounting.done();
+            if !matches!(found, Fetch::Empty) || !missing || clock::now() >= until {
+                return found;
+            }
+            let _ = poll(&mut [], Some(&super::sleep::timespec(REFILL_STEP)));
+        }
     }
 
     /// Settles the accounting of an empty ring. Returns whether no packet is missing.

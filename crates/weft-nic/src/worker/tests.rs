@@ -3,7 +3,7 @@
 use super::*;
 use crate::doorbell::protocol;
 use crate::link::{DeviceLink, LinkRate};
-use crate::nic::make_rings;
+use crate::nic::scheduler::make_rings;
 use crate::plan::{Mode, RingPlan};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::event::{PollFd, PollFlags, poll};

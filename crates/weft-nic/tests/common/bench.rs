@@ -12,6 +12,7 @@ use weft_host::{Mac, link, sysctl};
 use weft_nic::doorbell::{Doorbells, Shared};
 use weft_nic::nic::{ClassTotals, NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::{Mode, RingPlan};
+use weft_nic::port::{Port, Uplink};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
@@ -59,11 +60,24 @@ impl Bench {
         ring_packets: u32,
         edit: impl FnOnce(&mut NicPlan),
     ) -> Self {
+        Self::start_on(role, text, config, edit, |bed, rings| {
+            bed.devices_with(rings, ring_packets, true).expect("devices")
+        })
+    }
+
+    /// Starts a NIC on the devices that `make` makes for a number of rings.
+    pub(crate) fn start_on(
+        role: &str,
+        text: &str,
+        config: &NicConfig,
+        edit: impl FnOnce(&mut NicPlan),
+        make: impl FnOnce(&Testbed, u32) -> (Port, Uplink),
+    ) -> Self {
         let policy = policy(text);
         let bed = Testbed::create(role).expect("testbed");
         let mut plan = NicPlan::new(&policy, config.clone()).expect("plan");
         edit(&mut plan);
-        let (port, uplink) = bed.devices_with(plan.ring_count(), ring_packets, true).expect("devices");
+        let (port, uplink) = make(&bed, plan.ring_count());
         let nic = SoftwareNic::start(plan, port, uplink).expect("nic");
         bed.connect().expect("connect");
         let wait = Duration::from_secs(2);

@@ -1,10 +1,12 @@
 //! The description of a run's devices and programs, before they are created.
 
-use super::{Inner, RING_PACKETS, Receive, Settings, place};
+use super::{Inner, PortKind, RING_PACKETS, Receive, Settings, place};
 use core::fmt::Write;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate, PIECE};
 use weft_nic::nic::NicPlan;
 use weft_nic::plan::{QueuePlan, RingPlan};
+use weft_nic::port::RING_SLOTS;
+use weft_nic::redirect::{ReceivePath, ThreadReason};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{INFRASTRUCTURE, describe, describe_infrastructure};
 use weft_sched::queues::Service;
@@ -73,13 +75,15 @@ fn count(number: usize, what: &str) -> String {
 }
 
 /// The carrier of received packets. Only loading the program shows whether the kernel accepts it.
-fn receive(wanted: Receive) -> &'static str {
-    match wanted {
-        Receive::Auto => {
-            "in the kernel (eBPF program `weft_receive` at the uplink's ingress), or by the thread if the kernel refuses it"
+fn receive(settings: &Settings) -> String {
+    let kernel = "in the kernel (eBPF program `weft_receive` at the uplink's ingress)";
+    match (settings.receive, settings.port) {
+        (Receive::Thread, _) => "by the thread".to_owned(),
+        (Receive::Auto | Receive::Kernel, PortKind::Tap) => {
+            ReceivePath::Thread(ThreadReason::TapPort).to_string()
         }
-        Receive::Kernel => "in the kernel (eBPF program `weft_receive` at the uplink's ingress)",
-        Receive::Thread => "by the thread",
+        (Receive::Auto, _) => format!("{kernel}, or by the thread if the kernel refuses it"),
+        (Receive::Kernel, _) => kernel.to_owned(),
     }
 }
 
@@ -97,17 +101,18 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     let nic = "that namespace";
     let mut lines = vec![
         "a network namespace without a name, which goes with the process that runs".to_owned(),
-        format!("port {port}, a veth in {here} with hardware address {mac}"),
+        format!("port {port}, {} in {here} with hardware address {mac}", kind_of(settings)),
     ];
     lines.extend(
         settings.addresses.iter().map(|(address, length)| format!("address {address}/{length} on {port}")),
     );
-    let stem: String = port.chars().take(11).collect();
     let rings = plan.rings.len();
-    lines.push(format!("its far end {stem}-nic in {nic}"));
-    lines.push(format!("macvtap {stem}-tap on it, with {} of {RING_PACKETS} packets", count(rings, "ring")));
-    if settings.queues.is_some() {
-        lines.push(format!("receive packet steering at {stem}-nic: a flow passes one core's backlog"));
+    match settings.port {
+        PortKind::Veth | PortKind::Auto => lines.extend(behind_veth(settings, rings, nic)),
+        PortKind::Tap => lines.push(format!(
+            "{} of {RING_SLOTS} packets, each with a FIFO of {RING_PACKETS} (mq, pfifo)",
+            count(rings, "ring")
+        )),
     }
     lines.push(format!("eBPF program `doorbell` at the egress of {port}, with its maps"));
     lines.push(format!(
@@ -117,7 +122,27 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
         place(settings.uplink_netns.as_deref())
     ));
     lines.push(format!("two threads: transmit {}; receive", pace(settings)));
-    lines.push(format!("receive: {}", receive(settings.receive)));
+    lines.push(format!("receive: {}", receive(settings)));
+    lines
+}
+
+fn kind_of(settings: &Settings) -> &'static str {
+    match settings.port {
+        PortKind::Veth | PortKind::Auto => "a veth",
+        PortKind::Tap => "a TAP",
+    }
+}
+
+/// Describes the devices between a veth and its rings.
+fn behind_veth(settings: &Settings, rings: usize, nic: &str) -> Vec<String> {
+    let stem: String = settings.name.chars().take(11).collect();
+    let mut lines = vec![
+        format!("its far end {stem}-nic in {nic}"),
+        format!("macvtap {stem}-tap on it, with {} of {RING_PACKETS} packets", count(rings, "ring")),
+    ];
+    if settings.queues.is_some() {
+        lines.push(format!("receive packet steering at {stem}-nic: a flow passes one core's backlog"));
+    }
     lines
 }
 

@@ -36,7 +36,7 @@ use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::{Balance, Conservation, Document};
-use weft_run::session::{Inner, ONE_CLASS, Queues, Receive};
+use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
 use weft_run::session::{
     Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
 };
@@ -118,6 +118,9 @@ pub(crate) struct Args {
     /// The most that the link's clock may lag behind the wall clock; link time beyond it is lost.
     #[arg(long, default_value = "10ms", value_parser = values::span)]
     catch_up: Nanos,
+    /// The kind of port: a veth with a macvtap, or a TAP that holds senders back (Linux 7.3).
+    #[arg(long, value_name = "veth|tap|auto", default_value = "auto", value_parser = port, hide = true)]
+    port: PortKind,
     /// The carrier of received packets to the port: the kernel where it can (auto), the kernel only, or a thread.
     #[arg(long, value_name = "auto|kernel|thread", default_value = "auto", value_parser = receive)]
     receive: Receive,
@@ -140,6 +143,15 @@ fn inner(text: &str) -> Result<Inner, String> {
         "fifo" => Ok(Inner::Fifo),
         "sfq" => Ok(Inner::Fair),
         _ => Err("the queue discipline is `fifo` or `sfq`".to_owned()),
+    }
+}
+
+fn port(text: &str) -> Result<PortKind, String> {
+    match text {
+        "veth" => Ok(PortKind::Veth),
+        "tap" => Ok(PortKind::Tap),
+        "auto" => Ok(PortKind::Auto),
+        _ => Err("the kind of port is `veth`, `tap` or `auto`".to_owned()),
     }
 }
 
@@ -326,6 +338,7 @@ impl Args {
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,
+            port: self.port,
             receive: self.receive,
         })
     }

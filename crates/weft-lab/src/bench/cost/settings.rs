@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_report::bench::cost::Variant;
-use weft_run::session::{Receive, Settings};
+use weft_run::session::{PortKind, Receive, Settings};
 use weft_units::Nanos;
 
 /// Descriptor rings, the default of `weft run`.
@@ -33,6 +33,10 @@ pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Set
             (LinkKind::Device(device), SegmentsPerTurn::Whole)
         }
     };
+    let (port, receive) = match variant {
+        Variant::Before => (PortKind::Veth, Receive::Thread),
+        _ => (PortKind::Auto, Receive::Auto),
+    };
     Settings {
         name: PORT.to_owned(),
         port_netns: Some(namespace.to_owned()),
@@ -45,10 +49,8 @@ pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Set
         link,
         segments_per_turn,
         rings: RINGS,
-        receive: match variant {
-            Variant::Before => Receive::Thread,
-            _ => Receive::Auto,
-        },
         catch_up: CATCH_UP,
+        port,
+        receive,
     }
 }

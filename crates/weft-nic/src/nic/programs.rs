@@ -1,0 +1,41 @@
+//! The eBPF programs at a port: attached at the start, and closed at the end.
+
+use super::{NicConfig, NicError};
+use crate::doorbell::{Bypass, Doorbells};
+use crate::plan::RingPlan;
+use crate::port::Port;
+use std::sync::Arc;
+
+/// Loads the eBPF programs and attaches them to the port.
+pub(super) fn attach_doorbells(
+    config: &NicConfig,
+    plan: &RingPlan,
+    port: &Port,
+) -> Result<Arc<Doorbells>, NicError> {
+    let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
+    doorbells.guard().set_link_rate(config.rate);
+    let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
+    let guarded = plan.queues.is_none();
+    if let Some(queue) = port.tap_queue() {
+        doorbells.attach_tap(queue, if guarded { Bypass::Drops } else { Bypass::Passes })?;
+    }
+    let ifindex = port.index()?;
+    port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
+    // A plain multiqueue NIC has no classes, so no packet can escape its class.
+    if guarded && port.tap_queue().is_none() {
+        let behind = port.peer_index()?;
+        port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??;
+    }
+    Ok(doorbells)
+}
+
+/// Lets no further packet enter, and keeps those that have.
+pub(super) fn close(port: &Port, doorbells: &Doorbells) {
+    match port.tap_queue() {
+        // Taking a TAP down would empty the FIFOs above its rings.
+        Some(_) => doorbells.guard().close(),
+        None => {
+            let _ = port.down();
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A port behind a veth: the far end of the pair carries a macvtap in passthru mode, whose queues are the rings.
+//!
+//! Packets sent through the near end wait in the macvtap's queues, still charged to their sockets, until the NIC reads
+//! them.
+//!
+//! Creation, in an order that leaves no packet uncounted:
+//! 1. The veth pair is created, down; the far end is in the NIC's namespace, without IPv6, and passes received
+//!    segments whole, as does the macvtap later.
+//! 2. Receive packet steering by hash is set on the far end, if one backlog per flow is required.
+//! 3. The far end's MTU is set to the maximum and the far end is brought up.
+//! 4. The macvtap is created, its queues (the rings) are opened, and only then is it brought up. A packet that found
+//!    the link up without a queue would enter the stack of the namespace.
+//!
+//! Drops are counted by the kernel: a full backlog (`tx_dropped` of the near end) and a full ring (`rx_dropped` of the
+//! macvtap). The kernel does not count a UDP GSO packet dropped at a full ring. Setting `disable_ipv6` may fail without
+//! a counter: a kernel without IPv6 needs it not.
+
+use super::{Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog, disable_ipv6};
+use crate::counters::Count;
+use std::os::fd::OwnedFd;
+use weft_host::link::{self, GsoSizes, LinkError, LinkStats, Numbered, VethOptions};
+use weft_host::macvtap::{self, MacvtapMode};
+use weft_host::netns::NetNs;
+use weft_host::tap::Carrier;
+
+/// The MTU of the far end: the maximum of a veth (`ETH_MAX_MTU`), so that only the near end's MTU applies.
+/// `is_skb_forwardable` in net/core/dev.c drops packets above the receiving end's MTU.
+const FAR_MTU: u32 = 65_535;
+
+/// The longest segment that the devices of the receive direction pass on whole: the maximum of a veth (`GSO_MAX_SIZE`
+/// in include/linux/netdevice.h). The default would cut BIG TCP segments that the uplink's interface has merged.
+const RECEIVED_SEGMENT_MAX: u32 = 8 * 65_535;
+
+/// Lets `link` pass on received segments whole. A kernel that refuses has no longer ones (before Linux 5.19).
+fn pass_segments_whole(ns: &NetNs, link: &str) {
+    let Ok(sizes) = link::gso_sizes(ns, link) else { return };
+    let ipv4_max = sizes.ipv4_max.map(|_| RECEIVED_SEGMENT_MAX);
+    let _ = link::set_gso_sizes(ns, link, GsoSizes { max: RECEIVED_SEGMENT_MAX, ipv4_max });
+}
+
+/// The devices between the near end and the rings. They are deleted when the value is dropped, and the near end with
+/// them.
+#[derive(Debug)]
+pub(super) struct Veth {
+    pub(super) nic: NetNs,
+    pub(super) far: Numbered,
+    tap: Option<Numbered>,
+}
+
+impl Veth {
+    /// Creates the pair, the macvtap and its queues.
+    pub(super) fn create(config: &PortConfig<'_>, app: &NetNs) -> Result<(Self, Vec<OwnedFd>), PortError> {
+        let nic = config.nic.handle().map_err(LinkError::from)?;
+        // IFNAMSIZ leaves 15 characters.
+        let stem: String = config.name.chars().take(11).collect();
+        let (behind, tap) = (format!("{stem}-nic"), format!("{stem}-tap"));
+        let options = VethOptions { macs: [Some(config.mac), None], ..VethOptions::default() };
+        link::create_veth((app, config.name), (&nic, &behind), &options)?;
+        let far = Numbered::named(&nic, &behind)?;
+        let mut veth = Self { nic, far, tap: None };
+        disable_ipv6(&veth.nic, &behind);
+        pass_segments_whole(&veth.nic, &behind);
+        if config.single_backlog {
+            backlog::by_hash(&veth.nic, &behind)?;
+        }
+        veth.far.set_mtu(FAR_MTU)?;
+        veth.far.set_up()?;
+        let mode = MacvtapMode::Passthru;
+        macvtap::create(&veth.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
+        disable_ipv6(&veth.nic, &tap);
+        pass_segments_whole(&veth.nic, &tap);
+        // Rings first: a packet that finds the link up and no ring would enter the stack of this namespace.
+        let rings = macvtap::open_queues(&veth.nic, &tap, config.rings)?;
+        link::set_all_multicast(&veth.nic, &tap)?;
+        let device = Numbered::named(&veth.nic, &tap)?;
+        device.set_up()?;
+        veth.tap = Some(device);
+        Ok((veth, rings))
+    }
+
+    /// Waits until far end and macvtap are running.
+    pub(super) fn wait_running(&self) -> Result<(), PortError> {
+        for link in [Some(&self.far), self.tap.as_ref()].into_iter().flatten() {
+            link.wait_running(PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the near end's carrier. A veth has one while its other end is up.
+    pub(super) fn set_carrier(&self, carrier: Carrier) -> Result<(), PortError> {
+        match (self.far.show()?.up, carrier) {
+            (false, Carrier::On) => Ok(self.far.set_up()?),
+            (true, Carrier::Off) => Ok(self.far.set_down()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// The packets dropped so far. `near` is the near end.
+    pub(super) fn drops(&self, near: &Numbered) -> Result<PortDrops, PortError> {
+        let near = near.show()?.stats;
+        // The macvtap's drops on transmission belong to the other direction.
+        Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: self.macvtap()?.rx_dropped.get() })
+    }
+
+    /// The packets that the near end has received, and those dropped on the way to it, from the counters of the far end
+    /// and the macvtap. The near end may be in any namespace, and its own counters include later drops.
+    pub(super) fn deliveries(&self) -> Result<Deliveries, PortError> {
+        let far = self.far.show()?.stats;
+        Ok(Deliveries {
+            delivered: Count { packets: far.tx_packets, bytes: far.tx_bytes },
+            dropped: DeliveryDrops { veth: far.tx_dropped.get(), macvtap: self.macvtap()?.tx_dropped.get() },
+        })
+    }
+
+    /// The macvtap's counters.
+    fn macvtap(&self) -> Result<LinkStats, PortError> {
+        Ok(self.tap.as_ref().map(Numbered::show).transpose()?.unwrap_or_default().stats)
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        // Deletes the near end and the macvtap, too. An error means that they no longer exist.
+        let _ = self.far.delete();
+    }
+}
