@@ -2,7 +2,7 @@
 //!
 //! A port has a near end, an ordinary network device of the applications, and descriptor rings, from which the NIC
 //! reads the packets that were sent through the near end. There are two kinds: a veth with a macvtap at its far end
-//! ([`veth`]), and a TAP ([`tap`]). Callers see no difference but [`Port::tap_queue`].
+//! (`port/veth.rs`), and a TAP (`port/tap.rs`). Callers see no difference but [`Port::tap_queue`].
 //!
 //! Use: create the port, attach the doorbell, and call [`Port::up`], which waits for the carrier of all its devices.
 //!

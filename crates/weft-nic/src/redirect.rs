@@ -1,7 +1,7 @@
 //! The receive direction in the kernel: an eBPF program at the ingress of the uplink's device, which sends arriving
 //! packets out of the port's far end. The port receives them without a copy or a wake-up of this process.
 //!
-//! [`ReceivePath::choose`], in this order:
+//! `ReceivePath::choose`, in this order:
 //! 1. A TAP as the uplink has no ingress that the network's packets pass, a TAP as the port has no far end, and a device
 //!    of another namespace than the far end's cannot be redirected to it. These leave the receive direction to the thread.
 //! 2. The program is loaded with the far end's number, and attached to the uplink's device (clsact).
@@ -14,7 +14,7 @@
 //! process, however it ends. [`Redirect`] holds the counters' map.
 //!
 //! Balance: packets redirected + read by the thread = delivered to the port + dropped there. The program counts the first,
-//! [`rx`](crate::rx) the second, and the kernel's devices the others ([`Port::deliveries`]).
+//! `rx` the second, and the kernel's devices the others ([`Port::deliveries`]).
 //!
 //! The thread always runs: it moves what passes the program, and everything where there is none. A refused program is no
 //! error unless [`Receive::Kernel`] requires it; [`ReceivePath`] has the reason.
