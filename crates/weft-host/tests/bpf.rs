@@ -188,6 +188,15 @@ fn a_map_of_another_layout_is_refused() {
 }
 
 #[test]
+fn only_a_per_cpu_array_has_values_per_cpu() {
+    let Some(image) = image("only_a_per_cpu_array_has_values_per_cpu") else { return };
+    let object = Object::load_with(&image, &options(&1_u64.to_ne_bytes())).expect("load");
+    let error = object.per_cpu("weft_page", 0).expect_err("one value");
+    assert!(matches!(error, BpfError::Libbpf { .. }) && error.to_string().contains("weft_page"), "{error}");
+    assert!(matches!(object.per_cpu("weft_absent", 0), Err(BpfError::Absent { .. })));
+}
+
+#[test]
 fn what_is_pinned_outlives_its_object() {
     let Some(image) = image("what_is_pinned_outlives_its_object") else { return };
     let pins = Pins::new();
