@@ -173,7 +173,10 @@ impl Pass<'_> {
                     SpannedDiagnostic::new(Code::UnknownName, class.span, message, "name a class")
                 }
                 Some(at) if graph.class_of(*at).is_none() => {
-                    let help = "bounds and latencies hold for classes; give one to each class below it";
+                    let help = match what {
+                        "bound" => "bounds hold for classes; give one to each class below it",
+                        _ => "latencies hold for classes; give one to each class below it",
+                    };
                     SpannedDiagnostic::new(
                         Code::NotAClass,
                         class.span,

@@ -95,9 +95,9 @@ fn an_item_is_incomplete() {
     check(
         r#"link"#,
         &expect![[r#"
-        p:1:5: error[E0001]: expected the link's rate, found the end of the file
-          help: such as `link 40gbps`
-    "#]],
+            p:1:5: error[E0001]: expected the link's rate, found the end of the file
+              help: such as `link 40gbps` or `link auto`
+        "#]],
     );
     check(
         r#"link 40 gbps

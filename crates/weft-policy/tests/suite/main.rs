@@ -2,6 +2,7 @@
 
 mod common;
 
+mod latency;
 mod policies;
 
 mod errors_dag;

@@ -149,7 +149,7 @@ fn behind_veth(settings: &Settings, rings: usize, nic: &str) -> Vec<String> {
 /// The rate, and the longest chunk.
 fn pace(settings: &Settings) -> String {
     let longest = match settings.segments_per_turn() {
-        SegmentsPerTurn::Whole => "super-packets whole".to_owned(),
+        SegmentsPerTurn::Whole => "super-packets left whole".to_owned(),
         SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),
     };
     match settings.link {

@@ -1,6 +1,8 @@
 //! The testbed of one sample: sender and receiver, joined by a veth pair whose sender's end is the uplink.
 //!
-//!     sender: applications - port0 - [variant] - up0 ===== wire0 - applications :receiver
+//! ```text
+//! sender: applications - port0 - [variant] - up0 ===== wire0 - applications :receiver
+//! ```
 //!
 //! With HTB the uplink itself has the address, and there is no port.
 
