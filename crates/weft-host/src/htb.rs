@@ -8,19 +8,16 @@ use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 use crate::error::OsError;
 use crate::link::{self, LinkError};
-use crate::netlink::{Netlink, Refusal, attributes, u32_at, u64_at};
+use crate::netlink::{Netlink, Refusal, u32_at};
 use crate::netns::{NetNs, NetNsError};
+use crate::qdisc_counters::QdiscCounters;
 use crate::tc::{self, Attributes, Place};
 
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
-const TCA_STATS2: u16 = 7;
-const TCA_STATS_BASIC: u16 = 1;
-const TCA_STATS_QUEUE: u16 = 3;
 const RTM_NEWTCLASS: u16 = 40;
-const TCMSG_LEN: usize = 20;
 /// The version of the interface, `TC_HTB_PROTOVER`.
 const HTB_VERSION: u32 = 3;
 /// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no rate table.
@@ -228,20 +225,6 @@ fn refused(refusal: Refusal, kind: &'static str, action: String) -> HtbError {
 }
 
 fn parse(body: &[u8]) -> ClassStats {
-    let mut class = ClassStats { minor: (u32_at(body, 8) & 0xffff) as u16, ..ClassStats::default() };
-    let all = attributes(body.get(TCMSG_LEN..).unwrap_or_default()).find(|(kind, _)| *kind == TCA_STATS2);
-    for (kind, value) in all.into_iter().flat_map(|(_, nested)| attributes(nested)) {
-        match kind {
-            TCA_STATS_BASIC => {
-                class.bytes = Bytes(u64_at(value, 0));
-                class.packets = Packets(u32_at(value, 8).into());
-            }
-            TCA_STATS_QUEUE => {
-                class.backlog = Bytes(u32_at(value, 4).into());
-                class.dropped = Packets(u32_at(value, 8).into());
-            }
-            _ => {}
-        }
-    }
-    class
+    let QdiscCounters { bytes, packets, dropped, backlog, .. } = QdiscCounters::parse(body);
+    ClassStats { minor: (u32_at(body, 8) & 0xffff) as u16, bytes, packets, dropped, backlog }
 }

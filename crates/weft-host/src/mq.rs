@@ -6,18 +6,14 @@
 
 use std::fmt;
 
-use weft_units::Packets;
-
 use crate::error::OsError;
 use crate::link::{LinkError, Numbered};
-use crate::netlink::{Netlink, attributes, u32_at};
+use crate::netlink::Netlink;
 use crate::netns::NetNsError;
+use crate::qdisc_counters::QdiscCounters;
 use crate::tc::{self, Place};
 
 const RTM_NEWQDISC: u16 = 36;
-const TCMSG_LEN: usize = 20;
-const TCA_STATS2: u16 = 7;
-const TCA_STATS_QUEUE: u16 = 3;
 /// The handle of `mq`; its class of queue `q` is `HANDLE + q + 1`.
 const HANDLE: u32 = 1 << 16;
 
@@ -36,15 +32,6 @@ pub enum MqError {
     /// The link has no qdisc at its root any more.
     #[error("link {0} has no qdisc")]
     NotThere(String),
-}
-
-/// The counters of all queues' qdiscs together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MqStats {
-    /// Packets dropped; the kernel's counter has 32 bits.
-    pub dropped: Packets,
-    /// Packets waiting.
-    pub waiting: Packets,
 }
 
 /// Installs `mq` with a `pfifo` of `limit` packets for each of the first `queues` queues of `link`.
@@ -94,35 +81,22 @@ impl Reader {
     ///
     /// # Errors
     /// If the link no longer exists, or has no qdisc.
-    pub fn read(&mut self) -> Result<MqStats, MqError> {
+    pub fn read(&mut self) -> Result<QdiscCounters, MqError> {
         let place = Place { link_index: self.link_index, parent: tc::ROOT, handle: 0 };
         let answers = tc::get_qdisc(&mut self.netlink, place)
             .map_err(|e| e.during(format!("read the qdisc of link {}", self.link)))?;
         let found = answers.iter().find(|(kind, _)| *kind == RTM_NEWQDISC);
-        found.map(|(_, body)| parse(body)).ok_or_else(|| MqError::NotThere(self.link.clone()))
+        found.map(|(_, body)| QdiscCounters::parse(body)).ok_or_else(|| MqError::NotThere(self.link.clone()))
     }
-}
-
-/// Reads a `struct tcmsg` and its attributes.
-fn parse(body: &[u8]) -> MqStats {
-    let all = attributes(body.get(TCMSG_LEN..).unwrap_or_default()).find(|(kind, _)| *kind == TCA_STATS2);
-    let mut nested = all.into_iter().flat_map(|(_, nested)| attributes(nested));
-    let queue = nested.find(|(kind, _)| *kind == TCA_STATS_QUEUE).map_or(&[][..], |(_, value)| value);
-    MqStats { waiting: Packets(u32_at(queue, 0).into()), dropped: Packets(u32_at(queue, 8).into()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::link::{self, VethOptions};
+    use crate::netlink::u32_at;
     use crate::netns::NetNs;
     use crate::testing;
-
-    #[test]
-    fn an_answer_without_counters_is_empty() {
-        assert_eq!(parse(&[]), MqStats::default());
-        assert_eq!(parse(&[0; 19]), MqStats::default());
-    }
 
     #[test]
     fn each_queue_gets_a_fifo_of_its_own_and_the_root_counts_for_all() {
@@ -141,7 +115,7 @@ mod tests {
         });
         assert_eq!(fifos.count(), 4);
         let mut reader = Reader::open(&link).expect("reader");
-        assert_eq!(reader.read().expect("counters"), MqStats::default());
+        assert_eq!(reader.read().expect("counters"), QdiscCounters::default());
         link.delete().expect("delete");
         assert!(reader.read().is_err());
     }

@@ -8,18 +8,15 @@ use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 use crate::error::OsError;
 use crate::link::{self, LinkError};
-use crate::netlink::{Netlink, attributes, u32_at, u64_at};
+use crate::netlink::{Netlink, u32_at};
 use crate::netns::{NetNs, NetNsError};
+use crate::qdisc_counters::QdiscCounters;
 use crate::tc::{self, Attributes, Place};
 
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-const TCA_STATS2: u16 = 7;
-const TCA_STATS_BASIC: u16 = 1;
-const TCA_STATS_QUEUE: u16 = 3;
 const RTM_NEWQDISC: u16 = 36;
-const TCMSG_LEN: usize = 20;
 /// `TC_LINKLAYER_ETHERNET`: the kernel computes with the rate itself and needs no rate table.
 const LINKLAYER_ETHERNET: u8 = 1;
 /// The kernel's older form of a bucket's depth, in ticks of 64 ns (`PSCHED_SHIFT`).
@@ -61,21 +58,6 @@ pub struct Tbf {
     pub burst: Bytes,
     /// The length of the FIFO in bytes of frames.
     pub limit: Bytes,
-}
-
-/// The counters of a TBF since it was made, and its current backlog.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TbfStats {
-    /// Bytes sent.
-    pub bytes: Bytes,
-    /// Packets sent.
-    pub packets: Packets,
-    /// Packets dropped because the FIFO was full.
-    pub dropped: Packets,
-    /// Bytes waiting.
-    pub backlog: Bytes,
-    /// Packets waiting.
-    pub waiting: Packets,
 }
 
 /// Installs the TBF at the link's egress, which must have no other configured qdisc.
@@ -166,13 +148,13 @@ impl Reader {
     ///
     /// # Errors
     /// If the TBF no longer exists.
-    pub fn read(&mut self) -> Result<TbfStats, TbfError> {
+    pub fn read(&mut self) -> Result<QdiscCounters, TbfError> {
         let answers = tc::dump_qdiscs(&mut self.netlink, self.link_index)
             .map_err(|e| e.during(format!("read the qdisc of link {}", self.link)))?;
         // The kernel answers for all links of the namespace.
         let ours = |body: &[u8]| u32_at(body, 4) == self.link_index && u32_at(body, 8) == HANDLE;
         let found = answers.iter().find(|(kind, body)| *kind == RTM_NEWQDISC && ours(body));
-        found.map(|(_, body)| parse(body)).ok_or_else(|| TbfError::NotThere(self.link.clone()))
+        found.map(|(_, body)| QdiscCounters::parse(body)).ok_or_else(|| TbfError::NotThere(self.link.clone()))
     }
 }
 
@@ -180,26 +162,6 @@ impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader").field("link", &self.link).finish_non_exhaustive()
     }
-}
-
-fn parse(body: &[u8]) -> TbfStats {
-    let mut stats = TbfStats::default();
-    let all = attributes(body.get(TCMSG_LEN..).unwrap_or_default()).find(|(kind, _)| *kind == TCA_STATS2);
-    for (kind, value) in all.into_iter().flat_map(|(_, nested)| attributes(nested)) {
-        match kind {
-            TCA_STATS_BASIC => {
-                stats.bytes = Bytes(u64_at(value, 0));
-                stats.packets = Packets(u32_at(value, 8).into());
-            }
-            TCA_STATS_QUEUE => {
-                stats.waiting = Packets(u32_at(value, 0).into());
-                stats.backlog = Bytes(u32_at(value, 4).into());
-                stats.dropped = Packets(u32_at(value, 8).into());
-            }
-            _ => {}
-        }
-    }
-    stats
 }
 
 #[cfg(test)]
@@ -216,11 +178,5 @@ mod tests {
         assert!(text(Tbf { limit: Bytes(0), ..TBF }).contains("limit"));
         assert!(text(Tbf { burst: Bytes(1 << 32), ..TBF }).contains("burst"));
         assert_eq!(options(&TBF).expect("options").len(), 40 + 12 + 8);
-    }
-
-    #[test]
-    fn an_answer_without_counters_is_empty() {
-        assert_eq!(parse(&[]), TbfStats::default());
-        assert_eq!(parse(&[0; 19]), TbfStats::default());
     }
 }

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
+use weft_host::QdiscCounters;
 use weft_host::link::{self, LinkStats, Mac, Numbered};
-use weft_host::mq::{self, MqStats};
+use weft_host::mq;
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments, VNET_HEADER_LEN};
 use weft_host::{NetNs, sysctl, testing};
 
@@ -108,7 +109,7 @@ impl Bench {
 
     fn no_drops(&mut self) {
         let stats: LinkStats = self.link.show().expect("link").stats;
-        let MqStats { dropped, .. } = self.qdisc.read().expect("counters");
+        let QdiscCounters { dropped, .. } = self.qdisc.read().expect("counters");
         assert_eq!((stats.tx_dropped.get(), stats.tx_errors.get(), dropped.get()), (0, 0, 0));
     }
 }

@@ -189,10 +189,7 @@ impl SoftwareNic {
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        uplink.bound_queue(match config.link {
-            LinkKind::Emulated => queue_below(config.rate, chunk),
-            LinkKind::Device(link) => Device::first_bound(link, config.rate, chunk),
-        })?;
+        uplink.bound_queue(device.as_ref().map_or_else(|| queue_below(config.rate, chunk), Device::bound))?;
         let (before, _) = uplink.arrived()?;
         let receive = ReceivePath::choose(&port, &uplink)?;
         let (out, samples) = channel();

@@ -37,10 +37,9 @@ mod uplink;
 mod urgency;
 mod waiting;
 
-pub(crate) use device::{Device, DeviceConfig};
+pub(crate) use device::Device;
 pub(crate) use engine::{Decision, Engine};
 pub(crate) use queues::QueueEngine;
-pub(crate) use urgency::Urgency;
 
 use crate::counters::Counters;
 use crate::departures::Recorder;

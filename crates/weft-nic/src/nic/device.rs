@@ -2,27 +2,17 @@
 
 use super::NicConfig;
 use crate::doorbell::infrastructure_rate;
-use crate::link::{LinkKind, LinkRate};
+use crate::link::LinkKind;
 use crate::plan::RingPlan;
-use crate::worker::{Device, DeviceConfig, Urgency};
+use crate::worker::Device;
 use weft_sched::{LimitSpec, Program};
-use weft_units::{BitsPerSec, Bytes, LaneId, LimitId};
+use weft_units::{BitsPerSec, Bytes, LimitId};
 
 /// The uplink as a device, unless the link is emulated. `most`: the longest chunk that it takes whole.
 pub(super) fn device(config: &NicConfig, plan: &RingPlan, most: Bytes) -> Option<Device> {
     let LinkKind::Device(link) = config.link else { return None };
-    // Hardware queues have no classes, so none is urgent.
-    let rate = (link.rate == LinkRate::Given && plan.queues.is_none()).then_some(config.rate);
-    let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
-    let program = limited(plan, config.rate);
-    Some(Device::new(DeviceConfig {
-        link,
-        rate: config.rate,
-        most,
-        program: &program,
-        urgency: Urgency::new(program.clone(), &lanes, rate),
-        lane_of_ring: lanes,
-    }))
+    let lanes = plan.rings.iter().map(|ring| ring.lane).collect();
+    Some(Device::new(link, config.rate, most, &limited(plan, config.rate), lanes))
 }
 
 /// The program with the limit that the egress program sets to infrastructure. Without it, the first lane of the

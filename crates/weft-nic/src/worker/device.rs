@@ -53,29 +53,23 @@ pub(crate) struct Device {
     settled: (Bytes, Instant),
 }
 
-/// The parts of the configuration that a device needs.
-#[derive(Debug)]
-pub(crate) struct DeviceConfig<'a> {
-    pub(crate) link: DeviceLink,
-    /// The configured rate; a limit only if [`LinkRate::Given`].
-    pub(crate) rate: BitsPerSec,
-    /// The longest chunk that the device takes whole.
-    pub(crate) most: Bytes,
-    pub(crate) program: &'a Program,
-    pub(crate) lane_of_ring: Vec<LaneId>,
-    pub(crate) urgency: Urgency,
-}
-
 impl Device {
-    /// The state of a device at the start.
-    pub(crate) fn new(config: DeviceConfig<'_>) -> Self {
-        let DeviceConfig { link, rate, program, lane_of_ring, urgency, .. } = config;
-        let most = config.most.min(Bytes(WHOLE));
+    /// The state of a device at the start, for rings with the lanes `lane_of_ring` of `program`. `rate` is a limit only if
+    /// it is [`LinkRate::Given`]; `most` is the longest chunk that the device takes whole.
+    pub(crate) fn new(
+        link: DeviceLink,
+        rate: BitsPerSec,
+        most: Bytes,
+        program: &Program,
+        lane_of_ring: Vec<LaneId>,
+    ) -> Self {
+        let most = most.min(Bytes(WHOLE));
+        let given = (link.rate == LinkRate::Given).then_some(rate);
         Self {
             link,
             rate,
             most,
-            urgency,
+            urgency: Urgency::new(program.clone(), &lane_of_ring, given),
             lag: FluidLag::new(program),
             lane_of_ring,
             longest: Bytes::ZERO,
@@ -89,7 +83,7 @@ impl Device {
     }
 
     /// The bound of the queue below before any rate has been observed.
-    pub(crate) fn first_bound(link: DeviceLink, rate: BitsPerSec, most: Bytes) -> Bytes {
+    fn first_bound(link: DeviceLink, rate: BitsPerSec, most: Bytes) -> Bytes {
         match link.rate {
             LinkRate::Given => queue_below(rate, most),
             LinkRate::Observed => Bytes(2 * most.get()),
@@ -136,6 +130,11 @@ impl Device {
             }
             published.bound.set(bound.get().max(1));
         }
+    }
+
+    /// The bound of the queue below.
+    pub(crate) fn bound(&self) -> Bytes {
+        self.bound
     }
 
     /// The rate of the bottleneck, as far as it is known.

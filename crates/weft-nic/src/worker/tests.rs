@@ -79,14 +79,7 @@ impl Bench {
             link: Link::new(rate, Nanos::from_millis(5), now),
             device: device.map(|link| {
                 let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
-                Device::new(DeviceConfig {
-                    link,
-                    rate,
-                    most: Bytes(WHOLE),
-                    program: &plan.program,
-                    urgency: Urgency::new(policy.program.clone(), &lanes, Some(rate)),
-                    lane_of_ring: lanes,
-                })
+                Device::new(link, rate, Bytes(WHOLE), &plan.program, lanes)
             }),
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),

@@ -29,7 +29,8 @@ use crate::traffic::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Sender
 use core::fmt;
 use core::time::Duration;
 use testbed::{Path, RECEIVER};
-use weft_host::tbf::{Reader, TbfError, TbfStats};
+use weft_host::QdiscCounters;
+use weft_host::tbf::{Reader, TbfError};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
@@ -351,7 +352,7 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
 /// Samples of the queue, and timed counters at both ends of the steady part.
 struct Steady {
     samples: Vec<QueueSample>,
-    ends: [(Instant, TbfStats); 2],
+    ends: [(Instant, QdiscCounters); 2],
     lost: LostTime,
 }
 
@@ -372,7 +373,7 @@ impl LostTime {
         Self { rate, stretch: (Bytes(0), Bytes(0)), lost: Bytes(0) }
     }
 
-    fn read(&mut self, before: &(Instant, TbfStats), now: &(Instant, TbfStats)) {
+    fn read(&mut self, before: &(Instant, QdiscCounters), now: &(Instant, QdiscCounters)) {
         let span = now.0.saturating_since(before.0);
         let worth = self.rate.bytes_in(span);
         let late = span.get() > Self::LATE * SAMPLE_INTERVAL.get() && before.1.waiting.get() > 0;
@@ -397,7 +398,7 @@ impl LostTime {
 }
 
 /// Returns the wire bytes sent between two readings; the kernel's count includes the frame header.
-fn on_the_wire(before: &TbfStats, now: &TbfStats) -> Bytes {
+fn on_the_wire(before: &QdiscCounters, now: &QdiscCounters) -> Bytes {
     let around = ethernet::AROUND.get() * (now.packets - before.packets).get();
     now.bytes - before.bytes + Bytes(around)
 }
@@ -405,7 +406,7 @@ fn on_the_wire(before: &TbfStats, now: &TbfStats) -> Bytes {
 /// Reads the queue's counters, with the time. The kernel reads bytes and packets one after the other while packets
 /// leave. A reading with more bytes than its packets can have, at most `frame` bytes each, is torn and is repeated.
 /// One that stays so is accepted: a torn reading does not repeat.
-fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Instant, TbfStats), KernelTcpError> {
+fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Instant, QdiscCounters), KernelTcpError> {
     const READINGS: usize = 3;
     let mut reading = (clock::now(), reader.read()?);
     for _ in 1..READINGS {

@@ -70,12 +70,12 @@ fn the_queues_figures_are_those_of_its_samples() {
 fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
     let rate = BitsPerSec(100_000_000);
     let mut lost = LostTime::new(rate);
-    let mut before = (Instant::ZERO, TbfStats::default());
+    let mut before = (Instant::ZERO, QdiscCounters::default());
     for &(waiting, part) in readings {
         let bytes = (rate.bytes_in(interval).get() as f64 * part) as u64;
         // Frames of 1538 bytes on the wire, 1514 in the kernel's count.
         let packets = Packets(bytes / 1538);
-        let stats = TbfStats {
+        let stats = QdiscCounters {
             bytes: before.1.bytes + Bytes(packets.get() * 1514),
             packets: before.1.packets + packets,
             dropped: Packets(0),
