@@ -136,6 +136,8 @@ pub struct SoftwareNic {
     rx: Option<JoinHandle<()>>,
     tidy: Option<JoinHandle<()>>,
     plan: RingPlan,
+    /// The rate in whose share infrastructure is sent while the link's own is unknown; `None` for a link of a given rate.
+    rate_unless_observed: Option<BitsPerSec>,
 }
 
 /// The cgroup table of a running NIC.
@@ -194,15 +196,13 @@ impl SoftwareNic {
         let receive = ReceivePath::choose(&port, &uplink)?;
         let (out, samples) = channel();
         let now = clock::now();
+        let observed = matches!(config.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
         let (recorder, departures) = config.departures.map(departures).unzip();
         let parts = WorkerParts {
             rings,
             ring_of_flow,
             uplink: Arc::clone(&fd),
-            link: match config.link {
-                LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }) => Link::observed(now),
-                _ => Link::new(config.rate, config.catch_up, now),
-            },
+            link: if observed { Link::observed(now) } else { Link::new(config.rate, config.catch_up, now) },
             device,
             segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
@@ -231,17 +231,27 @@ impl SoftwareNic {
             rx: Some(rx),
             tidy: Some(tidy),
             plan,
+            rate_unless_observed: observed.then_some(config.rate),
         })
     }
 
-    /// Applies the MTU and the carrier of the interface behind the uplink to the port and the uplink's device.
+    /// Applies the MTU and the carrier of the interface behind the uplink to the port and the uplink's device, and the
+    /// observed rate of the link, if it has no other, to the share of infrastructure.
     ///
     /// # Errors
     /// When the port no longer exists.
     pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
         // The kernel lowers a macvlan's MTU with its parent's and never raises it.
         let _ = self.uplink_device.device.set_mtu(mtu);
+        if let Some(unknown) = self.rate_unless_observed {
+            self.doorbells.guard().set_link_rate(self.observed_rate().unwrap_or(unknown));
+        }
         Ok(self.port.follow(mtu, carrier)?)
+    }
+
+    /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
+    fn observed_rate(&self) -> Option<BitsPerSec> {
+        Some(BitsPerSec(self.counters.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO)
     }
 
     /// The samples of the link's time, one per window.
@@ -328,7 +338,7 @@ impl SoftwareNic {
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
-            observed_rate: Some(BitsPerSec(c.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO),
+            observed_rate: self.observed_rate(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
             rx_redirected: readings.redirected,

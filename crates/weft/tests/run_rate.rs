@@ -1,16 +1,16 @@
 //! `weft run` without a rate: the policy over a bottleneck that changes; and the overdraft and the lag of runs with a rate.
 
 mod common;
+#[path = "common/load.rs"]
+mod load;
 #[path = "common/world.rs"]
 mod world;
 
-use common::{assert_conserved, file, json, weft};
-use rustix::net::sockopt::set_tcp_congestion;
-use rustix::process::Signal;
+use common::{file, weft};
+use load::{Load, SOON, end};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::link;
 use weft_host::tbf::{self, Reader, Tbf};
@@ -19,74 +19,16 @@ use weft_host::{NetNs, tap};
 use weft_units::{BitsPerSec, Bytes};
 use world::{FAR, World};
 
-const SOON: Duration = Duration::from_secs(10);
-
-/// Bulk connections, and the bytes that arrived by port.
-struct Load<'a> {
-    world: &'a World,
-    stop: &'a AtomicBool,
-    arrived: &'a [(u16, AtomicU64)],
-}
-
-/// Ends the load also when the test fails, which would otherwise wait for its threads for ever.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Load<'_> {
-    fn port(&self, port: u16) -> &AtomicU64 {
-        &self.arrived.iter().find(|(of, _)| *of == port).expect("a port").1
-    }
-
-    /// Sends on `count` CUBIC connections to `port` until `stop` or the load's end.
-    fn start<'s>(
-        &'s self,
-        scope: &'s std::thread::Scope<'s, '_>,
-        (port, count): (u16, usize),
-        stop: &'s AtomicBool,
-    ) {
-        let at = SocketAddr::new(FAR, port);
-        let listener = self.world.far.run(|| TcpListener::bind(at)).expect("enter").expect("bind");
-        for _ in 0..count {
-            let stream = self.world.app.run(|| TcpStream::connect_timeout(&at, SOON));
-            let mut stream = stream.expect("enter").expect("connect");
-            set_tcp_congestion(&stream, "cubic").expect("cubic");
-            stream.set_write_timeout(Some(Duration::from_millis(200))).expect("timeout");
-            let (mut accepted, _) = listener.accept().expect("accept");
-            accepted.set_read_timeout(Some(SOON)).expect("timeout");
-            let stopped = move || self.stop.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
-            scope.spawn(move || {
-                while !stopped() {
-                    let _ = stream.write(&[7; 1 << 16]);
-                }
-            });
-            scope.spawn(move || {
-                let mut buffer = vec![0; 1 << 16];
-                while let Ok(n) = accepted.read(&mut buffer)
-                    && n > 0
-                {
-                    self.port(port).fetch_add(n as u64, Ordering::Relaxed);
-                }
-            });
+/// The bytes by port that arrive in `span`, and the largest backlog of `queue` in that time.
+fn measure(load: &Load<'_>, span: Duration, mut queue: Option<&mut Reader>) -> (Vec<u64>, Bytes) {
+    let (before, end, mut most) = (load.arrived(), Instant::now() + span, Bytes::ZERO);
+    while Instant::now() < end {
+        if let Some(reader) = queue.as_mut() {
+            most = most.max(reader.read().expect("the TBF's counters").backlog);
         }
+        std::thread::sleep(Duration::from_millis(2));
     }
-
-    /// The bytes by port that arrive in `span`, and the largest backlog of `queue` in that time.
-    fn measure(&self, span: Duration, mut queue: Option<&mut Reader>) -> (Vec<u64>, Bytes) {
-        let read = || self.arrived.iter().map(|(_, bytes)| bytes.load(Ordering::Relaxed)).collect::<Vec<_>>();
-        let (before, end, mut most) = (read(), Instant::now() + span, Bytes::ZERO);
-        while Instant::now() < end {
-            if let Some(reader) = queue.as_mut() {
-                most = most.max(reader.read().expect("the TBF's counters").backlog);
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        (read().iter().zip(before).map(|(after, before)| after - before).collect(), most)
-    }
+    (load.arrived().iter().zip(before).map(|(after, before)| after - before).collect(), most)
 }
 
 fn bottleneck(megabits: u64) -> Tbf {
@@ -97,17 +39,6 @@ fn bottleneck(megabits: u64) -> Tbf {
 /// The most that may wait below the NIC: 1 ms of the bottleneck or 24 KB, with the headers of the qdisc's count.
 fn standing_bound(megabits: u64) -> Bytes {
     Bytes((megabits * 1_000_000 / 8 / 1000).max(24 * 1024) * 105 / 100)
-}
-
-fn document(running: common::Running, counters: &Path) -> serde_json::Value {
-    running.signal(Signal::TERM);
-    let said = running.wait(Duration::from_secs(30));
-    assert_eq!(said.code, 143, "{said:?}");
-    let document = json(counters);
-    for stage in document["conservation"]["stages"].as_array().expect("stages") {
-        assert_conserved(stage);
-    }
-    document
 }
 
 #[test]
@@ -123,9 +54,8 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
     tbf::install(&world.host, "up0", &bottleneck(300)).expect("tbf");
     let counters = world.folder.path().join("counters.json");
     let running = world.start_with(policy, &["--json", counters.to_str().expect("UTF-8")]);
-    let (stop, first_stops) = (AtomicBool::new(false), AtomicBool::new(false));
-    let arrived = [5200, 5201, 5202, 5203].map(|port| (port, AtomicU64::new(0)));
-    let load = Load { world: &world, stop: &stop, arrived: &arrived };
+    let first_stops = AtomicBool::new(false);
+    let load = Load::new(&world, &[5200, 5201, 5202, 5203]);
     let mut queue = Reader::open(&world.host, "up0").expect("reader");
     let shares = |what: &str, bytes: &[u64], span: Duration| {
         println!("{what}: {bytes:?}");
@@ -136,9 +66,9 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
         assert!((7.1e6..=8.4e6).contains(&capped), "{what}: {capped:.0} b/s of 8 Mb/s");
     };
     std::thread::scope(|scope| {
-        let _ends = StopAtEnd(&stop);
+        let _ends = load.stop_at_end();
         for port in [5201, 5202, 5203] {
-            load.start(scope, (port, 4), &stop);
+            load.start(scope, (port, 4), load.stop());
         }
         std::thread::sleep(Duration::from_millis(1500));
         for megabits in [300, 50] {
@@ -146,7 +76,7 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
             // The old rate's queue drains, and the new rate is observed.
             std::thread::sleep(Duration::from_millis(1500));
             let span = Duration::from_secs(3);
-            let (bytes, most) = load.measure(span, Some(&mut queue));
+            let (bytes, most) = measure(&load, span, Some(&mut queue));
             shares(&format!("{megabits} Mb/s"), &bytes, span);
             let all = bytes.iter().sum::<u64>() as f64 * 8.0 / span.as_secs_f64();
             assert!(all > megabits as f64 * 0.85e6, "{megabits} Mb/s: only {all:.0} b/s");
@@ -154,20 +84,20 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
         }
         load.start(scope, (5200, 2), &first_stops);
         std::thread::sleep(Duration::from_secs(1));
-        let (bytes, _) = load.measure(Duration::from_secs(2), None);
+        let (bytes, _) = measure(&load, Duration::from_secs(2), None);
         assert!(bytes[0] > 20 * (bytes[1] + bytes[2] + bytes[3]), "strict priority: {bytes:?}");
         first_stops.store(true, Ordering::Relaxed);
         tbf::remove(&world.host, "up0").expect("remove");
         std::thread::sleep(Duration::from_millis(2500));
         let span = Duration::from_secs(2);
-        let (bytes, _) = load.measure(span, None);
+        let (bytes, _) = measure(&load, span, None);
         // The applications' processors are the limit now: a class whose rings are empty at times has less than its
         // weight, and is due no more. The lag, below, says whether any class had less while its packets waited.
         println!("no bottleneck: {bytes:?}");
         assert!(bytes[1] + bytes[2] > 2 * 300_000_000 / 8 * 2, "faster than before: {bytes:?}");
-        stop.store(true, Ordering::Relaxed);
+        load.stop().store(true, Ordering::Relaxed);
     });
-    let document = document(running, &counters);
+    let (_, document) = end(running, &counters);
     let dropped = &document["dropped"];
     for reason in ["refused", "ring_full", "bound", "stray", "moving"] {
         assert_eq!(dropped[reason], 0, "nothing is dropped by the NIC: {dropped}");
@@ -225,23 +155,21 @@ fn small_requests_overdraw_the_clock_within_its_bound_and_every_class_says_its_l
         let counters = world.folder.path().join("counters.json");
         let more = ["--rate", "200mbps", "--json", counters.to_str().expect("UTF-8")];
         let running = world.start_with(&policy, &more);
-        let stop = AtomicBool::new(false);
-        let arrived = [5201, 5202].map(|port| (port, AtomicU64::new(0)));
-        let load = Load { world: &world, stop: &stop, arrived: &arrived };
+        let load = Load::new(&world, &[5201, 5202]);
         let (mut bytes, mut done) = (Vec::new(), 0);
         let span = Duration::from_secs(3);
         std::thread::scope(|scope| {
-            let _ends = StopAtEnd(&stop);
+            let _ends = load.stop_at_end();
             for port in [5201, 5202] {
-                load.start(scope, (port, 4), &stop);
+                load.start(scope, (port, 4), load.stop());
             }
             std::thread::sleep(Duration::from_secs(1));
-            let requests = scope.spawn(|| requests(&world, 5200, &stop));
-            bytes = load.measure(span, None).0;
-            stop.store(true, Ordering::Relaxed);
+            let requests = scope.spawn(|| requests(&world, 5200, load.stop()));
+            bytes = measure(&load, span, None).0;
+            load.stop().store(true, Ordering::Relaxed);
             done = requests.join().expect("requests");
         });
-        let document = document(running, &counters);
+        let (_, document) = end(running, &counters);
         let uplink = &document["uplink"];
         println!("{tree}: {bytes:?}, {done} requests, {uplink}");
         let ratio = bytes[0] as f64 / bytes[1] as f64;

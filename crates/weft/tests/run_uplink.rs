@@ -1,15 +1,15 @@
 //! `weft run` and its uplink: back-pressure, MTU, carrier, names, addresses, and the uplink's removal.
 
 mod common;
+#[path = "common/load.rs"]
+mod load;
 #[path = "common/world.rs"]
 mod world;
 
-use common::{Said, assert_conserved, json, until, weft};
-use rustix::net::sockopt::set_tcp_congestion;
+use common::{Said, until, weft};
+use load::{Load, SOON, end};
 use rustix::process::Signal;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use weft_host::link;
 use weft_host::tbf::{self, Tbf};
@@ -17,21 +17,6 @@ use weft_host::testing::privileged;
 use weft_host::{Mac, NetNs, sysctl};
 use weft_units::{BitsPerSec, Bytes};
 use world::{FAR, NEAR, POLICY, World, transfer};
-
-const SOON: Duration = Duration::from_secs(10);
-
-/// Ends a run and returns its output and counters; its accounting must be exact.
-fn end(running: common::Running, counters: &std::path::Path) -> (Said, serde_json::Value) {
-    running.signal(Signal::TERM);
-    let said = running.wait(Duration::from_secs(30));
-    assert_eq!(said.code, 143, "{said:?}");
-    let document = json(counters);
-    for stage in document["conservation"]["stages"].as_array().expect("stages") {
-        assert_conserved(stage);
-    }
-    assert_conserved(&document["conservation"]);
-    (said, document)
-}
 
 /// Returns the segments that the TCP of this namespace has retransmitted.
 fn retransmitted(ns: &NetNs) -> u64 {
@@ -41,39 +26,6 @@ fn retransmitted(ns: &NetNs) -> u64 {
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
     let pair = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "RetransSegs");
     pair.expect("RetransSegs").1.parse().expect("a number")
-}
-
-/// Sends on four CUBIC connections to each of `ports` until `stop`, and adds received bytes to `arrived`.
-fn load(world: &World, ports: [u16; 2], stop: &AtomicBool, arrived: &[AtomicU64; 2], during: impl FnOnce()) {
-    std::thread::scope(|scope| {
-        for (port, arrived) in ports.into_iter().zip(arrived) {
-            let at = SocketAddr::new(FAR, port);
-            let listener = world.far.run(|| TcpListener::bind(at)).expect("enter").expect("bind");
-            for _ in 0..4 {
-                let stream = world.app.run(|| TcpStream::connect_timeout(&at, SOON));
-                let mut stream = stream.expect("enter").expect("connect");
-                set_tcp_congestion(&stream, "cubic").expect("cubic");
-                stream.set_write_timeout(Some(Duration::from_millis(200))).expect("timeout");
-                let (mut accepted, _) = listener.accept().expect("accept");
-                accepted.set_read_timeout(Some(SOON)).expect("timeout");
-                scope.spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        let _ = stream.write(&[7; 1 << 16]);
-                    }
-                });
-                scope.spawn(move || {
-                    let mut buffer = vec![0; 1 << 16];
-                    while let Ok(n) = accepted.read(&mut buffer)
-                        && n > 0
-                    {
-                        arrived.fetch_add(n as u64, Ordering::Relaxed);
-                    }
-                });
-            }
-        }
-        during();
-        stop.store(true, Ordering::Relaxed);
-    });
 }
 
 #[test]
@@ -95,14 +47,17 @@ fn an_uplink_slower_than_the_rate_keeps_the_shares_and_loses_nothing() {
         let counters = world.folder.path().join("counters.json");
         let more = ["--rate", rate, "--json", counters.to_str().expect("UTF-8")];
         let running = world.start_with(policy, &more);
-        let (stop, arrived) = (AtomicBool::new(false), [AtomicU64::new(0), AtomicU64::new(0)]);
+        let load = Load::new(&world, &[5201, 5202]);
         let (mut share, mut total) = (0.0, 0);
-        load(&world, [5201, 5202], &stop, &arrived, || {
-            let read = || arrived.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
+        std::thread::scope(|scope| {
+            let _ends = load.stop_at_end();
+            for port in [5201, 5202] {
+                load.start(scope, (port, 4), load.stop());
+            }
             std::thread::sleep(Duration::from_millis(1500));
-            let before = read();
+            let before = load.arrived();
             std::thread::sleep(Duration::from_secs(4));
-            let [a, b] = std::array::from_fn(|i| read()[i] - before[i]);
+            let [a, b] = std::array::from_fn(|i| load.arrived()[i] - before[i]);
             (share, total) = (a as f64 / b as f64, a + b);
         });
         let again = retransmitted(&world.app);

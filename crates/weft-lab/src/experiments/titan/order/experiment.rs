@@ -3,9 +3,10 @@
 //!
 //! Two rows have Titan at the sender's port, with fair queues and with FIFO queues in the NIC. The third has it at
 //! the port of the answering end, so that acknowledgements and replies are assigned. Flows pause and resume at
-//! random, their threads change cores every millisecond, and both directions are busy. The last row has short flows
-//! only, as many per second as this machine carries.
+//! random, their threads change cores every millisecond, and both directions are busy. The fourth row has short flows
+//! only, as many per second as this machine carries. The last has a policy in place of Titan, as `weft run` enforces it.
 
+use super::policy::{self, PolicyNicError};
 use super::run::{OrderReport, OrderRunError, OrderSettings, run};
 use super::{Path, Stage};
 use crate::experiments::{Asked, ExperimentError};
@@ -39,6 +40,8 @@ const WIRE: &str = "wire0";
 const PACKETS: u64 = 3_500_000;
 /// Packets that must be checked before the absence of late ones is evidence.
 const WANTED: u64 = 10_000_000;
+/// Packets of the row with a policy at a scale of 1.
+const POLICY_PACKETS: u64 = 10_000_000;
 /// The longest time of a row, at a scale of 1.
 const MOST: Duration = Duration::from_secs(240);
 /// Duration of short flows, at a scale of 1.
@@ -61,10 +64,11 @@ enum Row {
     Fifo,
     Answers,
     Short,
+    Policy,
 }
 
 impl Row {
-    const ALL: [Self; 4] = [Self::Fair, Self::Fifo, Self::Answers, Self::Short];
+    const ALL: [Self; 5] = [Self::Fair, Self::Fifo, Self::Answers, Self::Short, Self::Policy];
 
     fn name(self) -> &'static str {
         match self {
@@ -72,7 +76,12 @@ impl Row {
             Self::Fifo => "sender, FIFO inside",
             Self::Answers => "answering end",
             Self::Short => "short flows",
+            Self::Policy => "policy",
         }
+    }
+
+    fn packets(self) -> u64 {
+        if self == Self::Policy { POLICY_PACKETS } else { PACKETS }
     }
 
     fn inner(self) -> Inner {
@@ -101,6 +110,8 @@ enum RowError {
     Testbed(#[from] TestbedError),
     #[error(transparent)]
     Multiqueue(#[from] MultiqueueError),
+    #[error(transparent)]
+    Policy(#[from] PolicyNicError),
     #[error(transparent)]
     Titan(#[from] TitanError),
     #[error(transparent)]
@@ -140,8 +151,43 @@ pub(crate) fn experiment(
     Ok(experiment)
 }
 
-/// Measures a row: a NIC with Titan, its traffic, and the counts that remain after it.
+/// Measures a row: a NIC with Titan or a policy, its traffic, and the counts that remain after it.
 fn measure(
+    row: Row,
+    given: &Asked,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    told: &mut dyn FnMut(f64),
+) -> Result<Seen, RowError> {
+    match row {
+        Row::Policy => under_policy(given, cancelled, told),
+        _ => under_titan(row, given, cancelled, told),
+    }
+}
+
+/// Measures the row of the policy. A packet that was posted and neither left nor was counted remains standing.
+fn under_policy(
+    given: &Asked,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    told: &mut dyn FnMut(f64),
+) -> Result<Seen, RowError> {
+    let bed = Testbed::create("tor")?;
+    let nic = policy::start(&bed, LINK)?;
+    let scale = given.time_scale.unwrap_or(1.0);
+    let report = ordered(Row::Policy, given, &bed, scale, cancelled, told);
+    let totals = nic.stop(Nanos::from_secs(5))?;
+    let report = report?;
+    let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).plus(totals.sum(|c| c.held));
+    let dropped = totals.drops.backlog + totals.drops.ring_full;
+    let standing = totals.sum(|c| c.posted).packets.get().abs_diff(gone.packets.get() + dropped);
+    let mut figures = stages(&report);
+    figures.push(("standing", "", standing as f64));
+    let late = report.stages.iter().map(|s| s.counts.late.get()).sum();
+    let packets = report.packets().get();
+    Ok(Seen { row: Row::Policy, figures, late, packets, moves: 0, standing, repaired: 0.0 })
+}
+
+/// Measures a row with Titan.
+fn under_titan(
     row: Row,
     given: &Asked,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -188,7 +234,7 @@ fn ordered(
     told: &mut dyn FnMut(f64),
 ) -> Result<OrderReport, OrderRunError> {
     let default = Mix::default();
-    let packets = Packets((PACKETS as f64 * scale) as u64);
+    let packets = Packets((row.packets() as f64 * scale) as u64);
     let settings = OrderSettings {
         packets,
         most: MOST.mul_f64(scale.max(0.1)),
@@ -296,6 +342,30 @@ fn repaired(titan: &Titan) -> f64 {
     repaired as f64 / titan.page().activations().max(1) as f64
 }
 
+/// Whether flows must change queues for the absence of late packets to be evidence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Moves {
+    Wanted,
+    None,
+}
+
+/// Claims that no packet of `rows` was late.
+fn claim_order(experiment: &mut Experiment, claim: &str, rows: &[&Seen], wanted: Moves) {
+    let sum = |of: fn(&Seen) -> u64| rows.iter().map(|one| of(one)).sum::<u64>();
+    let (packets, late, moves) = (sum(|s| s.packets), sum(|s| s.late), sum(|s| s.moves));
+    let moved = wanted == Moves::None || moves > 0;
+    let judgement = match (late == 0 && moved, packets >= WANTED) {
+        (true, false) => Judgement::NotShown(format!("{packets} packets are fewer than {WANTED}")),
+        (holds, _) => Judgement::of(holds),
+    };
+    let (and_moved, seen) = match wanted {
+        Moves::Wanted => (", and flows moved", format!("{late} of {packets} late, {moves} moves")),
+        Moves::None => ("", format!("{late} of {packets} late")),
+    };
+    let expected = format!("none late at any stage, of at least {WANTED}{and_moved}");
+    experiment.claim_judged(claim, &expected, seen, judgement);
+}
+
 /// Builds table and claims.
 fn conclude(seen: &[Seen]) -> Experiment {
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
@@ -308,17 +378,10 @@ fn conclude(seen: &[Seen]) -> Experiment {
         }
     }
     let sum = |of: fn(&Seen) -> u64| seen.iter().map(of).sum::<u64>();
-    let (packets, late, moves) = (sum(|s| s.packets), sum(|s| s.late), sum(|s| s.moves));
-    let judgement = match (late == 0 && moves > 0, packets >= WANTED) {
-        (true, false) => Judgement::NotShown(format!("{packets} packets are fewer than {WANTED}")),
-        (holds, _) => Judgement::of(holds),
-    };
-    experiment.claim_judged(
-        "No packet is overtaken when flows change queues",
-        &format!("none late at any stage, of at least {WANTED}, and flows moved"),
-        format!("{late} of {packets} late, {moves} moves"),
-        judgement,
-    );
+    let (moved, policy): (Vec<&Seen>, Vec<&Seen>) = seen.iter().partition(|s| s.row != Row::Policy);
+    claim_order(&mut experiment, "No packet is overtaken when flows change queues", &moved, Moves::Wanted);
+    let name = "No packet is overtaken under a policy, whatever cores its flow is sent from";
+    claim_order(&mut experiment, name, &policy, Moves::None);
     let standing = sum(|s| s.standing);
     experiment.claim(
         "After the traffic every queue reads zero",
@@ -351,17 +414,24 @@ mod tests {
         Seen { row: Row::Fair, figures, late, packets: WANTED, moves, standing, repaired }
     }
 
+    /// A row of a policy in which all is well.
+    fn policy() -> Seen {
+        Seen { row: Row::Policy, ..seen(0, 0, 0, 0.0) }
+    }
+
     fn holds(seen: &[Seen]) -> Vec<bool> {
         conclude(seen).claims.iter().map(|claim| claim.holds).collect()
     }
 
     #[test]
     fn one_late_packet_one_standing_flow_or_no_move_is_enough_to_fail() {
-        assert_eq!(holds(&[seen(0, 0, 5, 0.001), seen(0, 0, 0, 0.0)]), [true, true, true]);
-        assert_eq!(holds(&[seen(0, 0, 5, 0.0), seen(1, 0, 5, 0.0)]), [false, true, true]);
-        assert_eq!(holds(&[seen(0, 1, 5, 0.0)]), [true, false, true]);
-        assert_eq!(holds(&[seen(0, 0, 0, 0.0)]), [false, true, true]);
-        assert_eq!(holds(&[seen(0, 0, 5, 0.006)]), [true, true, false]);
+        assert_eq!(holds(&[seen(0, 0, 5, 0.001), seen(0, 0, 0, 0.0), policy()]), [true; 4]);
+        assert_eq!(holds(&[seen(0, 0, 5, 0.0), seen(1, 0, 5, 0.0), policy()]), [false, true, true, true]);
+        assert_eq!(holds(&[seen(0, 1, 5, 0.0), policy()]), [true, true, false, true]);
+        assert_eq!(holds(&[seen(0, 0, 0, 0.0), policy()]), [false, true, true, true]);
+        assert_eq!(holds(&[seen(0, 0, 5, 0.006), policy()]), [true, true, true, false]);
+        let late = Seen { late: 1, ..policy() };
+        assert_eq!(holds(&[seen(0, 0, 5, 0.0), late]), [true, false, true, true]);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 
 pub(crate) mod experiment;
 mod page;
+mod policy;
 mod run;
 mod stages;
 
