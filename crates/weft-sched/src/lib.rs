@@ -32,5 +32,8 @@ pub use packets::{
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 pub use queues::{QueueScheduler, WeightUpdates};
-pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, TreeCounters, Turn};
+pub use tree::{
+    ChangeError, Changed, FlowError, InvariantError, Next, PolicyTree, Prepared, RateError, Refused,
+    StaleTurn, TreeCounters, Turn,
+};
 pub use validate::ProgramError;
