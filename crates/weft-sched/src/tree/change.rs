@@ -270,12 +270,11 @@ impl PolicyTree {
         spare: &mut Spare,
         arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
     ) {
-        for at in 0..old.lanes.len() {
-            let gone = old.lanes[at].flows > 0 && targets[at] as usize != at;
+        for (at, &target) in targets.iter().enumerate().take(old.lanes.len()) {
+            let gone = old.lanes[at].flows > 0 && target as usize != at;
             if !gone {
                 continue;
             }
-            let target = targets[at];
             let keeps = self.keeps_ranks(old, at, target);
             let lane = &mut self.lanes[target as usize];
             spare.enlarge(&mut lane.pifo, lane.flows as usize);
