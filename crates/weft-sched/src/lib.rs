@@ -28,7 +28,8 @@ mod virtual_time;
 mod winner;
 
 pub use packets::{
-    Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler, Traffic,
+    Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler,
+    PreparedPackets, Traffic,
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 pub use queues::{QueueScheduler, WeightUpdates};

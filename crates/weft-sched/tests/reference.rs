@@ -305,7 +305,17 @@ fn packet_step(
             let flow = bench.flow(flow);
             prop_assert_eq!(engine.remove_flow(flow).is_ok(), reference.tree.remove_flow(flow));
         }
-        Operation::MoveFlow { .. } | Operation::Change { .. } => {}
+        Operation::MoveFlow { flow, lane } => {
+            let (flow, lane) = (bench.flow(flow), bench.lane(lane));
+            prop_assert_eq!(engine.move_flow(flow, lane).is_ok(), reference.move_flow(flow, lane));
+        }
+        Operation::Change { seed } => {
+            let (program, heirs) = changes::changed(&bench.program, seed);
+            let prepared = PacketScheduler::prepare(&program, &heirs, bench.flows).unwrap();
+            prop_assert!(engine.change(prepared, bench.now).is_ok());
+            reference.change(&program, &heirs, bench.now);
+            bench.program = program;
+        }
     }
     Ok(())
 }

@@ -51,28 +51,37 @@ struct Parts {
     /// The number of flows for which there is memory.
     flows: usize,
     spare: Spare,
+    /// Whether `tree` is the old tree.
+    spent: bool,
 }
 
 /// The absence of a lane.
 const NO_LANE: u32 = u32::MAX;
 
+impl Prepared {
+    /// The lane that has the flows of lane `at` of the old program.
+    pub(crate) fn target_of(&self, at: usize) -> Option<usize> {
+        self.0.targets.get(at).filter(|target| **target != NO_LANE).map(|target| *target as usize)
+    }
+}
+
 /// The effect of a change.
 #[derive(Debug)]
-pub struct Changed {
+pub struct Changed<P = Prepared> {
     /// The number of flows that were handed to the heir of their lane.
     pub moved: usize,
-    /// The memory of the old tree.
-    pub retired: Prepared,
+    /// The memory of the old tree. It cannot be used for another change.
+    pub retired: P,
 }
 
 /// A change that was refused. The tree runs on as before.
 #[derive(Debug, Error)]
 #[error("{why}")]
-pub struct Refused {
+pub struct Refused<P: core::fmt::Debug = Prepared> {
     /// The reason.
     pub why: ChangeError,
     /// The change, unused.
-    pub prepared: Prepared,
+    pub prepared: P,
 }
 
 /// The reason why a change was refused.
@@ -85,6 +94,9 @@ pub enum ChangeError {
         /// The flow of the turn.
         flow: FlowId,
     },
+    /// The change took place before. What it returned is the old tree.
+    #[error("the change took place before; prepare another one")]
+    Spent,
     /// A lane has flows and is not in the new program.
     #[error("lane {lane} is gone and has {flows} flows, but no heir; name the lane that takes them over")]
     NoHeir {
@@ -132,7 +144,7 @@ impl PolicyTree {
         taking.sort_unstable();
         taking.dedup();
         let spare = Spare::new(taking.len(), flows);
-        Ok(Prepared(Box::new(Parts { tree, upwards, targets, flows, spare })))
+        Ok(Prepared(Box::new(Parts { tree, upwards, targets, flows, spare, spent: false })))
     }
 
     /// Exchanges the program at `now`. Allocates and frees nothing. See the module's documentation for what keeps its state.
@@ -158,7 +170,8 @@ impl PolicyTree {
         if let Err(why) = self.check_change(&prepared.0) {
             return Err(Refused { why, prepared });
         }
-        let Parts { tree: old, upwards, targets, spare, .. } = &mut *prepared.0;
+        let Parts { tree: old, upwards, targets, spare, spent, .. } = &mut *prepared.0;
+        *spent = true;
         core::mem::swap(self, old);
         self.carry_counts(old);
         for (limit, old) in self.limits.iter_mut().zip(&old.limits) {
@@ -181,6 +194,9 @@ impl PolicyTree {
     }
 
     fn check_change(&self, parts: &Parts) -> Result<(), ChangeError> {
+        if parts.spent {
+            return Err(ChangeError::Spent);
+        }
         if let Some(flow) = self.in_service {
             return Err(ChangeError::TurnOutstanding { flow });
         }
