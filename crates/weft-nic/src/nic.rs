@@ -207,7 +207,7 @@ impl SoftwareNic {
             segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(config.window, now, classes, out),
-            default_class: ClassId::from_index(plan.policy().classes.len().saturating_sub(1)),
+            default_class: plan.policy().default_class(),
             departures: recorder,
             cut_below: uplink.counts_failed_writes(),
         };

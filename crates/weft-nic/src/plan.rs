@@ -317,7 +317,7 @@ fn multiqueue(
 /// A program without policy: one leaf whose queues are served in turns. FIFO over queues is round robin, since a queue
 /// is appended after its turn or when it becomes busy.
 fn turns_program(policy: &CompiledPolicy) -> Program {
-    let default = ClassId::from_index(policy.classes.len().saturating_sub(1));
+    let default = policy.default_class();
     Program {
         root: Child::Leaf(LeafId(0)),
         nodes: Vec::new(),

@@ -3,7 +3,7 @@
 use weft_packet::Match;
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
-use weft_units::{BitsPerSec, LaneId, Nanos, PacketMeta};
+use weft_units::{BitsPerSec, ClassId, LaneId, Nanos, PacketMeta};
 
 /// The class of ARP, neighbour discovery, DHCP and similar traffic. A network fails without it, so it is served above the
 /// policy's tree, unless the policy has a class of this name.
@@ -18,6 +18,18 @@ pub struct ClassInfo {
     pub latency: Option<Nanos>,
 }
 
+impl ClassInfo {
+    /// The entry of an id that no class has.
+    pub fn vacant() -> Self {
+        Self { name: String::new(), latency: None }
+    }
+
+    /// Whether no class has this id, until a later change gives it to one.
+    pub fn is_vacant(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
 /// One row of the match table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
@@ -27,6 +39,9 @@ pub struct Rule {
     pub lane: LaneId,
 }
 
+/// The class of packets that no other class takes. Every policy has it.
+pub(crate) const DEFAULT: &str = "default";
+
 /// A compiled policy. It does not depend on where it will run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledPolicy {
@@ -34,7 +49,7 @@ pub struct CompiledPolicy {
     pub link: Option<BitsPerSec>,
     /// The engine's program.
     pub program: Program,
-    /// The classes; `ClassId` indexes them. The last one is `default`, for packets that no other class takes.
+    /// The classes; `ClassId` indexes them. After a change some may be vacant.
     pub classes: Vec<ClassInfo>,
     /// The match table: the first matching row decides. The last row matches everything.
     pub rules: Vec<Rule>,
@@ -44,6 +59,12 @@ pub struct CompiledPolicy {
 }
 
 impl CompiledPolicy {
+    /// The class `default`, for packets that no other class takes.
+    pub fn default_class(&self) -> ClassId {
+        let at = self.classes.iter().rposition(|class| class.name == DEFAULT);
+        ClassId::from_index(at.unwrap_or_default())
+    }
+
     /// The least latency that a class asks for.
     pub fn least_latency(&self) -> Option<Nanos> {
         self.classes.iter().filter_map(|class| class.latency).min()
@@ -71,15 +92,18 @@ impl CompiledPolicy {
                 Child::Leaf(id) => leaves[id.index()] += 1,
             }
         }
-        assert!(nodes.iter().chain(&leaves).all(|parents| *parents == 1), "a tree: {program:?}");
-        for node in &program.nodes {
+        let in_tree = |vacant: bool, parents: i32| parents == i32::from(!vacant);
+        let nodes = program.nodes.iter().zip(nodes).all(|(node, n)| in_tree(node.is_vacant(), n));
+        let leaves = program.leaves.iter().zip(leaves).all(|(leaf, n)| in_tree(leaf.is_vacant(), n));
+        assert!(nodes && leaves, "a tree: {program:?}");
+        for node in program.nodes.iter().filter(|node| !node.is_vacant()) {
             assert!(node.children.len() > 1, "{node:?}");
             if let Discipline::Wfq(weights) = &node.discipline {
                 assert_eq!(weights.len(), node.children.len(), "{node:?}");
             }
         }
         assert!(program.limits.iter().all(|limit| limit.rate.get() > 0));
-        for lane in &program.lanes {
+        for lane in program.lanes.iter().filter(|lane| !lane.is_vacant()) {
             assert!(
                 lane.class.index() < self.classes.len() && lane.leaf.index() < program.leaves.len(),
                 "{lane:?}"
@@ -90,8 +114,9 @@ impl CompiledPolicy {
             once.dedup();
             assert_eq!(once.len(), lane.limits.len(), "each limit at most once: {lane:?}");
         }
-        assert!(self.rules.iter().all(|rule| rule.lane.index() < program.lanes.len()));
+        let leads = |lane: LaneId| program.lanes.get(lane.index()).is_some_and(|lane| !lane.is_vacant());
+        assert!(self.rules.iter().all(|rule| leads(rule.lane)));
         assert!(self.rules.last().is_some_and(|rule| rule.matcher == Match::default()));
-        assert!(self.cgroups.len() <= 64 && self.classes.last().is_some_and(|class| class.name == "default"));
+        assert!(self.cgroups.len() <= 64 && self.classes[self.default_class().index()].name == DEFAULT);
     }
 }

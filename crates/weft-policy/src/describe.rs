@@ -23,14 +23,15 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     }
     line(&mut out, 0, "tree");
     draw(&mut out, policy, policy.program.root, 1, "");
-    if !policy.program.limits.is_empty() {
+    let mut limits = policy.program.limits.iter().filter(|limit| !limit.is_vacant()).peekable();
+    if limits.peek().is_some() {
         line(&mut out, 0, "limits");
-        for limit in &policy.program.limits {
+        for limit in limits {
             line(&mut out, 1, &describe_limit(limit));
         }
     }
     line(&mut out, 0, "lanes");
-    for (number, lane) in policy.program.lanes.iter().enumerate() {
+    for (number, lane) in policy.program.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_vacant()) {
         line(&mut out, 1, &format!("{number}: {}", describe_lane(policy, lane)));
     }
     line(&mut out, 0, "rules; the first match decides");
@@ -195,21 +196,21 @@ fn ports_text(ports: PortRange) -> String {
 pub fn to_dot(policy: &CompiledPolicy) -> String {
     let mut out = String::from("digraph policy {\n  rankdir=TB;\n  node [fontname=\"sans-serif\"];\n");
     let program = &policy.program;
-    for (number, class) in policy.classes.iter().enumerate() {
+    for (number, class) in policy.classes.iter().enumerate().filter(|(_, class)| !class.is_vacant()) {
         let _ = writeln!(out, "  class{number} [label=\"{}\", shape=plaintext];", escaped(&class.name));
     }
-    for (number, limit) in program.limits.iter().enumerate() {
+    for (number, limit) in program.limits.iter().enumerate().filter(|(_, limit)| !limit.is_vacant()) {
         let label = format!("{}\\n{}", escaped(&limit.name), rate_text(limit.rate));
         let _ = writeln!(out, "  limit{number} [label=\"{label}\", shape=box, style=rounded];");
     }
-    for (number, leaf) in program.leaves.iter().enumerate() {
+    for (number, leaf) in program.leaves.iter().enumerate().filter(|(_, leaf)| !leaf.is_vacant()) {
         let kind = match leaf.discipline {
             LeafDiscipline::Fifo => "fifo",
             LeafDiscipline::Fair => "fair",
         };
         let _ = writeln!(out, "  leaf{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&leaf.name));
     }
-    for (number, node) in program.nodes.iter().enumerate() {
+    for (number, node) in program.nodes.iter().enumerate().filter(|(_, node)| !node.is_vacant()) {
         let Words { keyword, weights, .. } = words_of(&node.discipline);
         let _ =
             writeln!(out, "  node{number} [label=\"{}\\n{keyword}\", shape=ellipse];", escaped(&node.name));
@@ -225,7 +226,8 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
             let _ = writeln!(out, "  {child} -> node{number} [label=\"{label}\"];");
         }
     }
-    let mut edges: Vec<String> = program.lanes.iter().flat_map(lane_edges).collect();
+    let mut edges: Vec<String> =
+        program.lanes.iter().filter(|lane| !lane.is_vacant()).flat_map(lane_edges).collect();
     edges.sort();
     edges.dedup();
     out.extend(edges);

@@ -27,6 +27,7 @@
 //! Rare branches need no counters: a compilation is one call, and each of them ends in a diagnostic with its own code.
 #![forbid(unsafe_code)]
 
+pub mod change;
 pub mod code;
 mod compile;
 pub mod compiled;
@@ -39,6 +40,7 @@ mod render;
 pub mod syntax;
 mod validate;
 
+pub use change::{Renumbered, Step, Warning, renumber};
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};

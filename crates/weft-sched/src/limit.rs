@@ -15,9 +15,10 @@
 //! so an extreme charge delays its lanes for ever instead of wrapping. No branch here drops or refuses a packet, so
 //! none has a counter.
 
+use crate::program::LimitSpec;
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
-/// The state of one rate limit: 48 bytes. A charge touches all of them, a check only the first 8.
+/// The state of one rate limit: 56 bytes. A charge touches all of them, a check only the first 8.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// The earliest time at which a packet may leave: `tat - burst_time`.
@@ -29,6 +30,8 @@ pub(crate) struct Limit {
     /// The duration of the burst at the rate.
     burst_time: Nanos,
     burst: Bytes,
+    /// Whether no limit has this id, so that the next one with it starts afresh.
+    pub(crate) vacant: bool,
 }
 
 impl Limit {
@@ -40,7 +43,13 @@ impl Limit {
             exact: ExactRate::at_least_one(rate),
             burst_time,
             burst,
+            vacant: false,
         }
+    }
+
+    /// The state of the limit that `spec` describes, without debt.
+    pub(crate) fn of(spec: &LimitSpec) -> Self {
+        Self { vacant: spec.is_vacant(), ..Self::new(spec.rate, spec.burst) }
     }
 
     /// The earliest time at which a packet may leave.
@@ -74,6 +83,16 @@ impl Limit {
             self.tat = now + Nanos(owed_nanos);
         }
         self.burst_time = self.rate().time_for(self.burst);
+        self.release = self.tat.saturating_sub(self.burst_time);
+    }
+
+    /// Takes over the debt of `old` at `now`: as it is under an equal rate, else as [`Self::set_rate`] does.
+    pub(crate) fn carry(&mut self, old: &Self, now: Instant) {
+        let rate = self.rate();
+        (self.tat, self.exact) = (old.tat, old.exact);
+        if rate != old.rate() {
+            self.set_rate(rate, now);
+        }
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
