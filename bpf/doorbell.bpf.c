@@ -11,13 +11,17 @@
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
  * 6. Write the ring into the hash, by which the macvtap selects its queue (tap_get_queue, drivers/net/tap.c: hash %
  *    queues), and the evidence for the far end (guard.h).
- * 7. Post the doorbell: a count and a bit. A flow that the NIC knows needs no message and no wake-up.
+ * 7. Post the doorbell: a count, the ring's bit and the port's bit. A flow that the NIC knows needs no message and no
+ *    wake-up.
  *
  * weft_peer_ingress drops packets that bypassed weft_egress. weft_expire removes silent flows from the table.
  *
  * The doorbell is posted before the packet reaches its ring, and packets of two cores may enter a ring in another
  * order than their doorbells. A doorbell therefore only counts packets. A ring holds packets of one lane, so no
  * packet can be charged to the wrong class.
+ *
+ * Each port of a NIC has an instance of this object with its own page, flows, lanes, guard and fragments. All instances
+ * share the match tables, `records`, `wakes`, `summary` and `queues` (crates/weft-nic/src/doorbell/maps.rs).
  *
  * Ownership: any core writes counts and bits, by atomic operations; the NIC writes `done` and `passed_ns`. A flow's
  * place changes by compare and swap, and only the core that succeeds changes the lanes' counts.
@@ -53,7 +57,16 @@ struct {
 } doorbells SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_summary);
+} summary SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* an idle port has no flows, and no memory for them */
 	__uint(max_entries, 65536);
 	__type(key, struct weft_owned_key); /* its first part is `key` below */
 	__type(value, struct weft_flow);
@@ -279,8 +292,10 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 {
 	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
-	__u64 bit = 1ull << (ring & 63);
-	__u32 sleeping;
+	__u64 bit = 1ull << (ring & 63), port_bit = 1ull << (config.port & 63);
+	__u32 sleeping, zero = 0;
+	struct weft_summary *s;
+	__u64 *ports;
 
 	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
 	/*
@@ -291,15 +306,25 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	if (*(volatile __u64 *)word & bit)
 		return;
 	fully_ordered(__sync_fetch_and_or(word, bit));
+	/* The same again for ring and port: the NIC clears the port's bit before it takes the rings' bits. */
+	s = bpf_map_lookup_elem(&summary, &zero);
+	if (!s)
+		return;
+	ports = &s->ready_ports[(config.port >> 6) & (WEFT_PORTS / 64 - 1)];
+	if (!(*(volatile __u64 *)ports & port_bit))
+		fully_ordered(__sync_fetch_and_or(ports, port_bit));
+	else
+		/* Adds nothing: a barrier. The core that set the port's bit may not wake the NIC for its own ring. */
+		fully_ordered(__sync_fetch_and_add(&doorbell->packets, 0));
 	/*
 	 * Before it sleeps, the NIC sets the flag and then checks the bits again: one of the two sides sees the
 	 * other.
 	 */
-	sleeping = *(volatile __u32 *)&d->sleeping;
+	sleeping = *(volatile __u32 *)&s->sleeping;
 	if (sleeping == WEFT_SLEEPS_FOR_URGENT && !(*(volatile __u64 *)&d->urgent[(ring >> 6) & (WEFT_RINGS / 64 - 1)] & bit))
 		return;
-	if (sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
-		__u64 wake = __sync_fetch_and_add(&d->wakeups, 1);
+	if (sleeping && __sync_lock_test_and_set(&s->sleeping, 0)) {
+		__u64 wake = __sync_fetch_and_add(&s->wakeups, 1);
 
 		bpf_ringbuf_output(&wakes, &wake, sizeof(wake), BPF_RB_FORCE_WAKEUP);
 	}

@@ -112,7 +112,7 @@ struct weft_fragment {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 4096);
 	__type(key, struct weft_fragment_key);
 	__type(value, struct weft_fragment);
 } fragments SEC(".maps");

@@ -5,6 +5,7 @@
 //! filled by hash, or a queue per flow, all served in turns without regard to the policy.
 
 use crate::layout::{LaneEntry, RINGS, Spread};
+use std::sync::Arc;
 use weft_policy::{BOUND_DEFAULT, CompiledPolicy, INFRASTRUCTURE};
 use weft_sched::queues::{Inner, Service};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
@@ -64,6 +65,14 @@ pub enum PlanError {
         /// The number of rings of the port.
         rings: usize,
     },
+    /// The ports of a NIC have all its rings.
+    #[error("the port needs {rings} descriptor rings, and its NIC has {left} left; give it fewer with --rings, or remove a port")]
+    NicRings {
+        /// The number of rings of the port.
+        rings: usize,
+        /// The number of rings that are left.
+        left: usize,
+    },
 }
 
 /// A descriptor ring of the plan.
@@ -75,21 +84,25 @@ pub struct RingSpec {
     pub class: Option<ClassId>,
 }
 
-/// The plan, with the policy from which it was derived, so that the two cannot disagree.
+/// The plan, with the policy from which it was derived, so that the two cannot disagree. The policy's part (policy,
+/// program, queues, infrastructure) is the same for all ports of a NIC and shared by their plans; the port's part is its
+/// rings, the lanes' ranges in them, and the size of its flow table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingPlan {
-    policy: CompiledPolicy,
+    policy: Arc<CompiledPolicy>,
     /// The match table's lanes, as the eBPF program uses them.
     pub lanes: Vec<LaneEntry>,
     /// The rings; queue q of the port is ring q.
     pub rings: Vec<RingSpec>,
     /// The program of the engine.
-    pub program: Program,
+    pub program: Arc<Program>,
     /// The hardware queues of a multiqueue NIC, which replace the program.
     pub queues: Option<QueuePlan>,
     /// The lane of ARP, neighbour discovery, DHCP and similar packets, which precedes all others: the last of the
     /// lanes. `None` where the policy has a class of that name, and in modes without a policy.
     pub infrastructure: Option<LaneId>,
+    /// The maximum number of tracked flows, which the lanes divide evenly.
+    pub flow_table: u32,
 }
 
 /// The hardware queues of a multiqueue NIC. Queue q has the rings from q * `rings` on.
@@ -105,8 +118,17 @@ pub struct QueuePlan {
     pub service: Service,
 }
 
-/// The size of the flow table that the lanes of a port share (`flows` in bpf/doorbell.bpf.c).
-const FLOW_TABLE: u32 = 65_536;
+/// The default size of a port's flow table, which its lanes share (`flows` in bpf/doorbell.bpf.c).
+pub const FLOW_TABLE: u32 = 65_536;
+
+/// The resources of one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortShare {
+    /// The maximum number of rings.
+    pub rings: usize,
+    /// The maximum number of tracked flows.
+    pub flows: u32,
+}
 
 impl RingPlan {
     /// Plans the rings of a port with `budget` rings (at most 256). `flows` estimates the number of flows by class, for
@@ -147,8 +169,22 @@ impl RingPlan {
         }
     }
 
+    /// Plans the rings of another port of this plan's NIC, in `mode`.
+    ///
+    /// # Errors
+    /// When the policy has more lanes than the port has rings.
+    pub(crate) fn of_port(&self, mode: Mode, share: PortShare, flows: &[u32]) -> Result<Self, PlanError> {
+        let mut plan = Self::new(&self.policy, mode, share.rings, flows)?;
+        plan.policy = Arc::clone(&self.policy);
+        plan.program = Arc::clone(&self.program);
+        plan.flow_table = share.flows.max(1);
+        let each = plan.flow_table / self.policy.program.lanes.len().max(1) as u32;
+        plan.lanes.iter_mut().filter(|lane| lane.flow_bound > 0).for_each(|lane| lane.flow_bound = each);
+        Ok(plan)
+    }
+
     /// The policy.
-    pub const fn policy(&self) -> &CompiledPolicy {
+    pub fn policy(&self) -> &CompiledPolicy {
         &self.policy
     }
 
@@ -171,21 +207,22 @@ fn with_infrastructure(mut plan: RingPlan) -> RingPlan {
     let leaf = LeafId::from_index(plan.program.leaves.len());
     let lane = LaneId::from_index(plan.program.lanes.len());
     let discipline = LeafDiscipline::Fifo;
-    plan.program.leaves.push(LeafSpec { name: INFRASTRUCTURE.to_owned(), discipline });
-    plan.program.lanes.push(LaneSpec { class, leaf, limits: Vec::new(), packet_bound: BOUND_DEFAULT });
+    let program = Arc::make_mut(&mut plan.program);
+    program.leaves.push(LeafSpec { name: INFRASTRUCTURE.to_owned(), discipline });
+    program.lanes.push(LaneSpec { class, leaf, limits: Vec::new(), packet_bound: BOUND_DEFAULT });
     let first = Child::Leaf(leaf);
-    let root = match plan.program.root {
-        Child::Node(node) => plan.program.nodes.get_mut(node.index()),
+    let root = match program.root {
+        Child::Node(node) => program.nodes.get_mut(node.index()),
         Child::Leaf(_) => None,
     };
     match root {
         Some(NodeSpec { discipline: Discipline::Priority, children, .. }) => children.insert(0, first),
         _ => {
-            let node = NodeId::from_index(plan.program.nodes.len());
-            let children = vec![first, plan.program.root];
+            let node = NodeId::from_index(program.nodes.len());
+            let children = vec![first, program.root];
             let name = format!("{INFRASTRUCTURE}+root");
-            plan.program.nodes.push(NodeSpec { name, discipline: Discipline::Priority, children });
-            plan.program.root = Child::Node(node);
+            program.nodes.push(NodeSpec { name, discipline: Discipline::Priority, children });
+            program.root = Child::Node(node);
         }
     }
     plan.lanes.push(LaneEntry {
@@ -269,7 +306,15 @@ fn own_rings(
         let ring = RingSpec { lane: engine_lane(LaneId::from_index(i)), class: Some(lane.class) };
         rings.extend(core::iter::repeat_n(ring, count));
     }
-    RingPlan { policy: policy.clone(), lanes, rings, program, queues: None, infrastructure: None }
+    RingPlan {
+        policy: Arc::new(policy.clone()),
+        lanes,
+        rings,
+        program: Arc::new(program),
+        queues: None,
+        infrastructure: None,
+        flow_table: FLOW_TABLE,
+    }
 }
 
 /// Plans lanes that share all rings.
@@ -285,12 +330,13 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         ring_bound: 0,
     };
     RingPlan {
-        policy: policy.clone(),
+        policy: Arc::new(policy.clone()),
         lanes: policy.program.lanes.iter().map(entry).collect(),
         rings: vec![RingSpec { lane: LaneId(0), class: None }; count],
-        program: turns_program(policy),
+        program: Arc::new(turns_program(policy)),
         queues: None,
         infrastructure: None,
+        flow_table: FLOW_TABLE,
     }
 }
 

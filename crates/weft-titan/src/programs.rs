@@ -80,7 +80,7 @@ impl Loaded {
             rodata: Some(&config.to_bytes()),
             reuse: &reuse,
             skip: others,
-            sizes: &[],
+            ..ObjectOptions::default()
         };
         let object = Object::load_with(OBJECT, &options)?;
         let classifier = object.program_fd(CLASSIFIER)?;

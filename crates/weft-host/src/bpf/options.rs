@@ -17,6 +17,11 @@ pub struct ObjectOptions<'a> {
     pub skip: &'a [&'a str],
     /// New sizes, in elements, of the maps of these names.
     pub sizes: &'a [(&'a str, u32)],
+    /// Maps that are not created, since no loaded program uses them.
+    pub without: &'a [&'a str],
+    /// Hash maps whose elements are allocated when the map is created, although the object does not ask for that. Before
+    /// Linux 6.1 a program that may sleep cannot use another hash map.
+    pub preallocated: &'a [&'a str],
 }
 
 impl Object {
@@ -40,6 +45,14 @@ impl Object {
         }
         for (map, with) in options.reuse {
             reuse(find_map(&mut open, map)?, map, with)?;
+        }
+        for map in options.without {
+            find_map(&mut open, map)?.set_autocreate(false).map_err(|e| refused("leave out map", map, e))?;
+        }
+        for map in options.preallocated {
+            let mut found = find_map(&mut open, map)?;
+            let flags = found.map_flags() & !libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
+            found.set_map_flags(flags).map_err(|e| refused("set the flags of map", map, e))?;
         }
         for program in options.skip {
             let mut found = open

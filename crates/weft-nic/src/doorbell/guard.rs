@@ -92,20 +92,17 @@ impl Guard {
         self.infrastructure.store(lane, Ordering::Relaxed);
     }
 
-    /// Sets the share of infrastructure on a link of `rate`. Without it, all infrastructure is beyond its share.
-    pub fn set_link_rate(&self, rate: BitsPerSec) {
-        let nanos = 1024 * 8 * 1_000_000_000 / infrastructure_rate(rate).get();
+    /// Sets the share of infrastructure on a link of `rate` with `ports` ports, which divide it evenly. Without it, all
+    /// infrastructure is beyond its share.
+    pub fn set_link_rate(&self, rate: BitsPerSec, ports: usize) {
+        let share = (infrastructure_rate(rate).get() / ports.max(1) as u64).max(1);
+        let nanos = 1024 * 8 * 1_000_000_000 / share;
         self.nanos_per_kib.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Notes that the port is a TAP, before the programs are attached.
     pub(super) fn set_tap(&self) {
         self.flags.fetch_or(TAP, Ordering::Relaxed);
-    }
-
-    /// Whether the port is a TAP.
-    pub(crate) fn is_tap(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & TAP != 0
     }
 
     /// Refuses all packets from now on. Those in the port stay.

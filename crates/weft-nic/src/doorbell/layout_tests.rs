@@ -2,7 +2,7 @@
 
 use super::guard::Guard;
 use super::{CgroupEntry, OBJECT};
-use crate::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread};
+use crate::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread, Summary};
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
 use weft_titan::page::{Queue, QueuePage};
@@ -32,7 +32,8 @@ macro_rules! same {
 #[test]
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns");
-    same!(Shared, "weft_doorbells": ready, urgent, sleeping, wakeups, records, records_lost, rings, classes, lanes);
+    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes);
+    same!(Summary, "weft_summary": ready_ports, sleeping, wakeups);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.
     let class = of("weft_class_doorbell");

@@ -54,24 +54,18 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The state of a device at the start, for rings with the lanes `lane_of_ring` of `program`. `rate` is a limit only if
-    /// it is [`LinkRate::Given`]; `most` is the longest chunk that the device takes whole.
-    pub(crate) fn new(
-        link: DeviceLink,
-        rate: BitsPerSec,
-        most: Bytes,
-        program: &Program,
-        lane_of_ring: Vec<LaneId>,
-    ) -> Self {
+    /// The state of a device at the start, without rings, for the lanes of `program`. `rate` is a limit only if it is
+    /// [`LinkRate::Given`]; `most` is the longest chunk that the device takes whole.
+    pub(crate) fn new(link: DeviceLink, rate: BitsPerSec, most: Bytes, program: &Program) -> Self {
         let most = most.min(Bytes(WHOLE));
         let given = (link.rate == LinkRate::Given).then_some(rate);
         Self {
             link,
             rate,
             most,
-            urgency: Urgency::new(program.clone(), &lane_of_ring, given),
+            urgency: Urgency::new(program.clone(), given),
             lag: FluidLag::new(program),
-            lane_of_ring,
+            lane_of_ring: Vec::new(),
             longest: Bytes::ZERO,
             burst: Bytes::ZERO,
             throughput: BitsPerSec::ZERO,
@@ -88,6 +82,15 @@ impl Device {
             LinkRate::Given => queue_below(rate, most),
             LinkRate::Observed => Bytes(2 * most.get()),
         }
+    }
+
+    /// Sets the lane of `ring`, a new one. Returns the leaf of the lane.
+    pub(super) fn add_ring(&mut self, ring: usize, lane: LaneId) -> usize {
+        if self.lane_of_ring.len() <= ring {
+            self.lane_of_ring.resize(ring + 1, lane);
+        }
+        self.lane_of_ring[ring] = lane;
+        self.urgency.add_ring(ring, lane)
     }
 
     /// Records that `ring`, which was idle, has a packet to send.

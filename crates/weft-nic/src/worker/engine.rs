@@ -4,7 +4,7 @@ use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::{Next, PolicyTree, Turn};
-use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, TxQueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
 
 /// The decision of an engine.
 pub(crate) enum Decision<T> {
@@ -20,6 +20,13 @@ pub(crate) enum Decision<T> {
 pub(crate) trait Engine {
     /// The turn that `next` returns and `finish` takes.
     type Turn;
+    /// Adds ring `ring` of its port, with packets of `lane`, as an idle flow. May allocate.
+    ///
+    /// # Errors
+    /// When the engine has no such lane or queue.
+    fn add_ring(&mut self, lane: LaneId, ring: RingId) -> Result<FlowId, String>;
+    /// Removes an idle ring.
+    fn remove_ring(&mut self, flow: FlowId);
     /// Marks a ring as backlogged. Returns true when it was idle before.
     fn activate(&mut self, flow: FlowId) -> bool;
     /// Selects the flow whose turn it is.
@@ -54,6 +61,15 @@ pub(crate) trait Engine {
 
 impl Engine for PolicyTree {
     type Turn = Turn;
+
+    fn add_ring(&mut self, lane: LaneId, _ring: RingId) -> Result<FlowId, String> {
+        self.add_flow(lane, Weight::ONE).map_err(|error| error.to_string())
+    }
+
+    fn remove_ring(&mut self, flow: FlowId) {
+        // The flow is known and idle: only the worker's own rings are removed, after their last turn.
+        let _ = self.remove_flow(flow);
+    }
 
     fn activate(&mut self, flow: FlowId) -> bool {
         Self::activate(self, flow)
