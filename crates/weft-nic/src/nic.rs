@@ -58,7 +58,7 @@ use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, ClassId, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
