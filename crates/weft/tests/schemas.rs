@@ -49,12 +49,13 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 14] = [
+const PROMISED: [&str; 15] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
+    "weft-policy-diff",
     "weft-replay",
     "weft-reproduce",
     "weft-run",
@@ -92,6 +93,8 @@ fn surveys_and_policies() {
     check(&written(&["policy", "check", &good], &[0]), "weft-policy-check");
     let found = written(&["policy", "check", &bad], &[1]);
     check(&found, "weft-policy-check");
+    let other = file(&folder, "other.weft", POLICY.replace("10mbps", "20mbps"));
+    check(&written(&["policy", "diff", &good, &other], &[0]), "weft-policy-diff");
 }
 
 /// Returns a capture of one UDP packet of 1000 bytes.

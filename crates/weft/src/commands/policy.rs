@@ -10,13 +10,14 @@ use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Check, explain or draw a policy.
+/// Check, explain, draw or compare policies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft policy check policies/*.weft
   weft policy show policies/figure1.weft
-  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg")]
+  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
+  weft policy diff old.weft new.weft")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -53,6 +54,12 @@ Examples:
         /// The policy.
         file: PathBuf,
     },
+    /// Print what changes between two policies: a line per difference.
+    #[command(after_help = "\
+Examples:
+  weft policy diff old.weft new.weft
+  weft policy diff --exit-code old.weft new.weft")]
+    Diff(super::policy_diff::Args),
 }
 
 /// Runs the command.
@@ -69,6 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print(&to_dot(&policy))?;
             Ok(ExitCode::SUCCESS)
         }
+        What::Diff(args) => super::policy_diff::run(&args),
     }
 }
 
