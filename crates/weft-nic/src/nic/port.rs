@@ -83,6 +83,11 @@ impl NicPort {
         self.counters.failed.get() != 0
     }
 
+    /// The number of tracked flows.
+    pub fn flows(&self) -> u64 {
+        self.doorbells.flows()
+    }
+
     /// The number of tracked flows by class.
     pub(super) fn flows_by_class(&self) -> Vec<u32> {
         let mut flows = vec![0; self.counters.classes.len()];
