@@ -120,7 +120,9 @@ pub enum NicError {
         name: String,
     },
     /// The port has no device to receive by.
-    #[error("{name} has no device to receive by: only the first port can receive by the uplink's, unless that only transmits")]
+    #[error(
+        "{name} has no device to receive by: only the first port can receive by the uplink's, unless that only transmits"
+    )]
     NoReceiver {
         /// The port.
         name: String,

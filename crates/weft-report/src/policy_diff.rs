@@ -21,8 +21,9 @@ pub struct PolicyDiffReport {
 /// A difference between two policies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyStep {
-    /// The kind of the difference.
-    pub kind: String,
+    /// The kind of the difference; absent in a daemon's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The difference in one line.
     pub text: String,
 }
@@ -30,12 +31,14 @@ pub struct PolicyStep {
 /// An effect that the author of a change may not have meant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyWarning {
-    /// The kind of the effect.
-    pub kind: String,
+    /// The kind of the effect; absent in a daemon's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The effect in one line.
     pub text: String,
-    /// The remedy in one line.
-    pub help: String,
+    /// The remedy in one line, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
 }
 
 impl Document for PolicyDiffReport {
@@ -44,12 +47,16 @@ impl Document for PolicyDiffReport {
     fn tables(&self) -> Vec<Table> {
         let mut steps = Table::new("Differences").columns(["kind", "difference"].map(Column::left));
         for step in &self.steps {
-            steps.row([&step.kind, &step.text].map(Cell::plain));
+            steps.row([or_none(&step.kind), &step.text].map(Cell::plain));
         }
         let mut warnings = Table::new("Warnings").columns(["kind", "effect", "remedy"].map(Column::left));
         for warning in &self.warnings {
-            warnings.row([&warning.kind, &warning.text, &warning.help].map(Cell::plain));
+            warnings.row([or_none(&warning.kind), &warning.text, or_none(&warning.help)].map(Cell::plain));
         }
         vec![steps, warnings]
     }
+}
+
+fn or_none(text: &Option<String>) -> &str {
+    text.as_deref().unwrap_or("-")
 }

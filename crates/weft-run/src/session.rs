@@ -50,8 +50,8 @@ use arp::Arp;
 pub use describe::describe_plan;
 pub use port::PortKind;
 pub use ports::{PortState, PortStatus};
-pub use settings::{NicSettings, PortSettings, Queues, Settings};
 use settings::namespace;
+pub use settings::{NicSettings, PortSettings, Queues, Settings};
 pub use weft_nic::nic::PortId;
 pub use weft_nic::plan::PortShare;
 pub use weft_nic::port::Receive;
@@ -342,6 +342,14 @@ impl Session {
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             failed: totals.unread + self.not_followed,
         })
+    }
+
+    /// The totals of the NIC so far.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn totals(&self) -> Result<Totals, SessionError> {
+        Ok(self.nic.totals()?)
     }
 
     /// The runs and the time of the port's eBPF programs so far; zero while the kernel's statistics are off

@@ -73,7 +73,8 @@ impl SoftwareNic {
         let id = PortId(self.next_id);
         let readings = LastReadings::default();
         let receive_device = receive;
-        let port = NicPort { id, number, port, doorbells, counters, plan, receive_device, receive: path, readings };
+        let port =
+            NicPort { id, number, port, doorbells, counters, plan, receive_device, receive: path, readings };
         let up = port.port.up();
         self.ports.push(port);
         if let Err(error) = up {
@@ -98,7 +99,9 @@ impl SoftwareNic {
             return Err(PlanError::NicRings { rings, left: NIC_RINGS - used }.into());
         }
         let taken = |number: &usize| self.ports.iter().any(|port| port.number == *number);
-        (0..PORTS).find(|number| !taken(number)).ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
+        (0..PORTS)
+            .find(|number| !taken(number))
+            .ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
     }
 
     /// The rate of the link; the configured one while it is unknown.

@@ -1,5 +1,6 @@
 //! `weft policy`: inspects policies without running them.
 
+use super::{policy_change, policy_diff};
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
@@ -10,14 +11,17 @@ use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Check, explain, draw or compare policies.
+/// Check, explain, draw or compare policies, or replace that of a running daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft policy check policies/*.weft
   weft policy show policies/figure1.weft
   weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
-  weft policy diff old.weft new.weft")]
+  weft policy diff old.weft new.weft
+  weft policy diff my.weft
+  weft policy load my.weft
+  weft policy restore")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -54,12 +58,9 @@ Examples:
         /// The policy.
         file: PathBuf,
     },
-    /// Print what changes between two policies: a line per difference.
-    #[command(after_help = "\
-Examples:
-  weft policy diff old.weft new.weft
-  weft policy diff --exit-code old.weft new.weft")]
-    Diff(super::policy_diff::Args),
+    Diff(policy_diff::Args),
+    Load(policy_change::LoadArgs),
+    Restore(policy_change::RestoreArgs),
 }
 
 /// Runs the command.
@@ -76,7 +77,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print(&to_dot(&policy))?;
             Ok(ExitCode::SUCCESS)
         }
-        What::Diff(args) => super::policy_diff::run(&args),
+        What::Diff(args) => policy_diff::run(&args),
+        What::Load(args) => policy_change::load(&args),
+        What::Restore(args) => policy_change::restore(&args),
     }
 }
 
