@@ -175,6 +175,10 @@ pub struct Counters {
     pub weights_age_max: Gauge,
     /// The number of flows known by a metadata record.
     pub flows: Gauge,
+    /// Changes of the policy.
+    pub changes: Counter,
+    /// The longest time that a change took the worker, in nanoseconds.
+    pub change_pause_max: Gauge,
 }
 
 impl Counters {

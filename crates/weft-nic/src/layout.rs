@@ -229,7 +229,7 @@ pub struct LaneEntry {
     pub class: u16,
     /// The first ring.
     pub first_ring: u16,
-    /// The number of rings, at least one.
+    /// The number of rings; 0 for a number that no lane has.
     pub rings: u16,
     /// The placement of its flows.
     pub spread: Spread,
@@ -244,6 +244,20 @@ pub struct LaneEntry {
 }
 
 impl LaneEntry {
+    /// The entry of a number that no lane has. No flow is placed in it.
+    pub fn vacant() -> Self {
+        Self {
+            class: 0,
+            first_ring: 0,
+            rings: 0,
+            spread: Spread::RoundRobin,
+            flow_bound: 0,
+            qdisc_class: 0,
+            packet_bound: 0,
+            ring_bound: 0,
+        }
+    }
+
     /// The map element.
     pub fn to_bytes(self) -> [u8; 32] {
         let mut out = [0; 32];

@@ -25,6 +25,7 @@
 //! class), packet of a shared ring without a record (`unrecorded`), doorbell ahead of its packet (`doorbell_ahead`), packet lost (`lost`), stray (`strays`), lost wake-up
 //! (`wakeups_lost`), stalled worker (`link_lost`), failed fetch, which ends the port (`failed` of the port).
 
+mod change;
 mod device;
 mod engine;
 mod out_of_step;
@@ -37,9 +38,10 @@ mod uplink;
 mod urgency;
 mod waiting;
 
-pub(crate) use device::Device;
+pub(crate) use change::{PolicyChange, PortChange};
+pub(crate) use device::{Classes, Device};
 pub(crate) use engine::{Decision, Engine};
-pub(crate) use ports::{Command, NewPort};
+pub(crate) use ports::{Command, NewPort, RingSet, add_to_leaf};
 pub(crate) use queues::QueueEngine;
 
 use crate::commands::Inbox;

@@ -40,7 +40,7 @@ mod render;
 pub mod syntax;
 mod validate;
 
-pub use change::{Renumbered, Step, Warning, renumber};
+pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around};
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};

@@ -27,6 +27,20 @@ use weft_units::{BitsPerSec, Bytes, Instant, LaneId, LeafId, Nanos};
 /// The shortest sleep while the link is busy and no urgent class is active.
 const BULK_SLEEP: Nanos = Nanos::from_millis(1);
 
+/// The classes of a policy as a device sees them.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    urgency: Urgency,
+    lag: FluidLag,
+}
+
+impl Classes {
+    /// The classes of `program` on a link of `rate`, if that is known, for as many rings as a NIC has.
+    pub(crate) fn new(program: &Program, rate: Option<BitsPerSec>) -> Self {
+        Self { urgency: Urgency::new(program.clone(), rate), lag: FluidLag::new(program) }
+    }
+}
+
 /// The state of a device.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -82,6 +96,18 @@ impl Device {
             LinkRate::Given => queue_below(rate, most),
             LinkRate::Observed => Bytes(2 * most.get()),
         }
+    }
+
+    /// Exchanges the classes, and the rate with its source if that changes. The caller adds all rings again. A class that
+    /// stays keeps what it has used of its guarantee; the lag of each is measured anew.
+    pub(super) fn change(&mut self, classes: &mut Classes, link: Option<(BitsPerSec, LinkRate)>) {
+        if let Some((rate, source)) = link {
+            (self.rate, self.link.rate) = (rate, source);
+        }
+        classes.urgency.take_over(&mut self.urgency);
+        core::mem::swap(&mut self.urgency, &mut classes.urgency);
+        core::mem::swap(&mut self.lag, &mut classes.lag);
+        self.urgent_waits = false;
     }
 
     /// Sets the lane of `ring`, a new one. Returns the leaf of the lane.

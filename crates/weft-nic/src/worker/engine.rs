@@ -3,7 +3,7 @@
 use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
-use weft_sched::{Next, PolicyTree, Turn};
+use weft_sched::{Next, PolicyTree, Prepared, Turn};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
 
 /// The decision of an engine.
@@ -27,6 +27,13 @@ pub(crate) trait Engine {
     fn add_ring(&mut self, lane: LaneId, ring: RingId) -> Result<FlowId, String>;
     /// Removes an idle ring.
     fn remove_ring(&mut self, flow: FlowId);
+    /// Exchanges the program at `now`, between two turns. Returns the memory of the old one, or the change unused with the
+    /// reason. Allocates and frees nothing.
+    fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, String)> {
+        Err((change, "this mode of the NIC has no policy".to_owned()))
+    }
+    /// Moves a ring to another lane.
+    fn move_ring(&mut self, _flow: FlowId, _lane: LaneId) {}
     /// Marks a ring as backlogged. Returns true when it was idle before.
     fn activate(&mut self, flow: FlowId) -> bool;
     /// Selects the flow whose turn it is.
@@ -69,6 +76,20 @@ impl Engine for PolicyTree {
     fn remove_ring(&mut self, flow: FlowId) {
         // The flow is known and idle: only the worker's own rings are removed, after their last turn.
         let _ = self.remove_flow(flow);
+    }
+
+    fn change(&mut self, change: Prepared, now: Instant) -> Result<Prepared, (Prepared, String)> {
+        // The turn of a chunk that found no room in the uplink is decided anew in any case.
+        self.abandon();
+        match Self::change(self, change, now) {
+            Ok(changed) => Ok(changed.retired),
+            Err(refused) => Err((refused.prepared, refused.why.to_string())),
+        }
+    }
+
+    fn move_ring(&mut self, flow: FlowId, lane: LaneId) {
+        // Flow and lane are known: both come from the plan of the change.
+        let _ = self.move_flow(flow, lane);
     }
 
     fn activate(&mut self, flow: FlowId) -> bool {

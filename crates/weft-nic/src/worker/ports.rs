@@ -14,6 +14,7 @@
 //! of a port or ring that the worker does not know is dropped: the port is unlinked, or its last posts overlapped with
 //! its removal.
 
+use super::change::PolicyChange;
 use super::{Engine, Worker};
 use crate::counters::PortCounters;
 use crate::doorbell::{RINGS, protocol};
@@ -30,7 +31,7 @@ use weft_host::clock;
 use weft_units::{FlowId, RingId};
 
 /// A set of rings of one port.
-type RingSet = [u64; RINGS / 64];
+pub(crate) type RingSet = [u64; RINGS / 64];
 
 /// A command to the worker.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Add(NewPort, Sender<Result<(), String>>),
     /// Unlinks the port with this number, and returns its rings.
     Remove(usize, Sender<Vec<Ring>>),
+    /// Changes the policy.
+    Change(Box<PolicyChange>, Sender<Box<PolicyChange>>),
 }
 
 /// A port to be linked.
@@ -57,9 +60,9 @@ pub(super) struct WorkerPort {
     pub(super) page: Page<Shared>,
     pub(super) counters: Arc<PortCounters>,
     /// The slots of its rings, by their numbers in the page.
-    slots: Vec<usize>,
+    pub(super) slots: Vec<usize>,
     /// Its rings of each leaf of the policy.
-    leaves: Vec<(usize, RingSet)>,
+    pub(super) leaves: Vec<(usize, RingSet)>,
     /// The rings of a port that failed, until it is removed.
     unlinked: Vec<Ring>,
 }
@@ -72,6 +75,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             match command {
                 Command::Add(port, answer) => _ = answer.send(self.add_port(port)),
                 Command::Remove(port, answer) => _ = answer.send(self.remove_port(port)),
+                Command::Change(mut change, answer) => {
+                    self.change_policy(&mut change);
+                    _ = answer.send(change);
+                }
             }
         }
     }
@@ -250,7 +257,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 }
 
-fn add_to_leaf(leaves: &mut Vec<(usize, RingSet)>, leaf: usize, ring: usize) {
+/// Adds ring `ring` to those of `leaf`.
+pub(crate) fn add_to_leaf(leaves: &mut Vec<(usize, RingSet)>, leaf: usize, ring: usize) {
     let at = match leaves.iter().position(|(of, _)| *of == leaf) {
         Some(at) => at,
         None => {

@@ -86,6 +86,19 @@ impl Urgency {
         urgency
     }
 
+    /// Takes over what the classes of `old` have used, as far as they are the same, and the memory for its rings. The leaves
+    /// of both have the same numbers where they have the same names.
+    pub(crate) fn take_over(&mut self, old: &mut Self) {
+        let names = self.program.leaves.iter().zip(&old.program.leaves);
+        for ((leaf, before), (name, name_before)) in self.leaves.iter_mut().zip(&old.leaves).zip(names) {
+            if name.name == name_before.name {
+                (leaf.used, leaf.urgent) = (before.used, before.urgent);
+            }
+        }
+        core::mem::swap(&mut self.leaf_of_ring, &mut old.leaf_of_ring);
+        self.active_until = old.active_until;
+    }
+
     /// Sets the lane of `ring`, a new one. Returns its leaf.
     pub(crate) fn add_ring(&mut self, ring: usize, lane: LaneId) -> usize {
         let leaf = self.program.lanes.get(lane.index()).map_or(0, |lane| lane.leaf.index());

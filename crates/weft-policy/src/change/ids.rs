@@ -1,5 +1,6 @@
 //! The numbers of a policy, taken from the policy before it.
 
+use super::Resting;
 use crate::compiled::{ClassInfo, CompiledPolicy};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,12 +24,22 @@ impl Ids {
         old: impl ExactSizeIterator<Item = Option<K>>,
         new: impl Iterator<Item = Option<K>>,
     ) -> Self {
+        Self::assign_around(old, new, |_| false)
+    }
+
+    /// Gives the keys their numbers as [`Self::assign`], and no vacant number that `rests`.
+    fn assign_around<K: Hash + Eq>(
+        old: impl ExactSizeIterator<Item = Option<K>>,
+        new: impl Iterator<Item = Option<K>>,
+        rests: impl Fn(u32) -> bool,
+    ) -> Self {
         let mut len = old.len();
         let mut known = HashMap::with_capacity(len);
         let mut vacant = Vec::new();
         for (at, key) in old.enumerate() {
             match key {
                 Some(key) => _ = known.entry(key).or_insert(at as u32),
+                None if rests(at as u32) => {}
                 None => vacant.push(at as u32),
             }
         }
@@ -72,10 +83,11 @@ fn lane_key(lane: &LaneSpec) -> Option<(ClassId, LeafId, Vec<LimitId>)> {
 }
 
 /// Gives `new` the numbers of `old`.
-pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy) -> CompiledPolicy {
+pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy, resting: &Resting) -> CompiledPolicy {
     let (before, mut program) = (&old.program, new.program);
     let key = name(ClassInfo::is_vacant, |class: &ClassInfo| &class.name);
-    let classes = Ids::assign(old.classes.iter().map(&key), new.classes.iter().map(&key));
+    let rests = |id| resting.classes.contains(&ClassId(id));
+    let classes = Ids::assign_around(old.classes.iter().map(&key), new.classes.iter().map(&key), rests);
     let key = name(LeafSpec::is_vacant, |leaf: &LeafSpec| &leaf.name);
     let leaves = Ids::assign(before.leaves.iter().map(&key), program.leaves.iter().map(&key));
     let key = name(LimitSpec::is_vacant, |limit: &LimitSpec| &limit.name);
@@ -94,7 +106,9 @@ pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy) -> CompiledPol
     for node in &mut program.nodes {
         node.children.iter_mut().for_each(|of| *of = child(*of));
     }
-    let lanes = Ids::assign(before.lanes.iter().map(lane_key), program.lanes.iter().map(lane_key));
+    let rests = |id| resting.lanes.contains(&LaneId(id));
+    let (old_lanes, new_lanes) = (before.lanes.iter().map(lane_key), program.lanes.iter().map(lane_key));
+    let lanes = Ids::assign_around(old_lanes, new_lanes, rests);
     program.root = child(program.root);
     program.nodes = nodes.place(program.nodes, NodeSpec::vacant);
     program.leaves = leaves.place(program.leaves, LeafSpec::vacant);

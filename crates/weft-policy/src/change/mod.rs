@@ -29,7 +29,8 @@ pub use steps::Step;
 pub use warnings::Warning;
 
 use crate::compiled::CompiledPolicy;
-use weft_units::LaneId;
+use std::collections::BTreeSet;
+use weft_units::{ClassId, LaneId};
 
 /// A policy with the numbers of the one before it, and what the change means.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,9 +45,23 @@ pub struct Renumbered {
     pub heirs: Vec<(LaneId, LaneId)>,
 }
 
+/// Vacant numbers that nothing new may have yet, because packets of what had them before may be on their way.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Resting {
+    /// Classes.
+    pub classes: BTreeSet<ClassId>,
+    /// Lanes.
+    pub lanes: BTreeSet<LaneId>,
+}
+
 /// Gives `new` the numbers of `old`, the policy in force.
 pub fn renumber(old: &CompiledPolicy, new: CompiledPolicy) -> Renumbered {
-    let policy = ids::renumber(old, new);
+    renumber_around(old, new, &Resting::default())
+}
+
+/// Gives `new` the numbers of `old`, the policy in force, and none of `resting` to anything new.
+pub fn renumber_around(old: &CompiledPolicy, new: CompiledPolicy, resting: &Resting) -> Renumbered {
+    let policy = ids::renumber(old, new, resting);
     let heirs = heirs::heirs(old, &policy);
     let steps = steps::steps(old, &policy, &heirs);
     let warnings = warnings::warnings(old, &policy);

@@ -72,7 +72,7 @@ pub struct PortSettings {
 
 impl PortSettings {
     /// The default share of a port beside others: 64 rings, so that 64 ports fit, and 16,384 flows.
-    pub const SHARE: PortShare = PortShare { rings: 64, flows: 16_384 };
+    pub const SHARE: PortShare = PortShare { rings: 64, flows: 16_384, spare: 24 };
 }
 
 /// The settings of a session with one port.
@@ -162,7 +162,7 @@ impl Settings {
             mac: self.mac,
             kind: self.port,
             receive: self.receive,
-            share: PortShare { rings: self.rings, flows: FLOW_TABLE },
+            share: PortShare { rings: self.rings, flows: FLOW_TABLE, spare: 0 },
         }
     }
 

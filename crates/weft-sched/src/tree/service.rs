@@ -125,9 +125,7 @@ impl PolicyTree {
     /// activated or a rate changed.
     #[inline]
     pub fn next(&mut self, now: Instant) -> Next {
-        self.in_service = None;
-        self.posted = false;
-        self.serial += 1;
+        self.abandon();
         match self.peek(now) {
             Some((leaf, id)) => self.begin(leaf, id),
             None => match self.shaping.peek() {
@@ -135,6 +133,14 @@ impl PolicyTree {
                 None => Next::Idle,
             },
         }
+    }
+
+    /// Ends the outstanding turn, if any, without a charge, as [`next`](Self::next) does.
+    #[inline]
+    pub fn abandon(&mut self) {
+        self.in_service = None;
+        self.posted = false;
+        self.serial += 1;
     }
 
     /// The lane that [`next`](Self::next) would serve at `now`, without beginning its turn: virtual time stays, so a
