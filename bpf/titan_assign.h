@@ -82,9 +82,14 @@ static __always_inline struct weft_titan_pool *pool_here(void)
 static __noinline __u32 weigh(struct __sk_buff *skb)
 {
 	struct weft_flow_key key = {};
+	struct weft_tables *t;
+	__u32 zero = 0;
 
+	t = bpf_map_lookup_elem(&tables, &zero);
+	if (!t)
+		return 0;
 	read_flow_key(skb, &key);
-	return classify(skb, &key, config.cgroups, config.rules);
+	return classify(skb, &key, current_tables(t), 0);
 }
 
 /* Whether the NIC may hold a packet of the flow outside its rings; `from`: the queue in which it would be. */

@@ -32,7 +32,7 @@ mod threads;
 
 use crate::counters::{ClassCounters, Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, TapProgramError};
+use crate::doorbell::{CgroupEntry, Doorbells, PrepareError, Shared, TableError, TapProgramError};
 use crate::layout::ClassBell;
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
@@ -92,6 +92,9 @@ pub enum NicError {
     /// The policy exceeds the match table.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// The match tables could not be written.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// The policy exceeds the rings.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -149,7 +152,7 @@ impl CgroupTable {
     ///
     /// # Errors
     /// When the policy has no such cgroup.
-    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
+    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
         self.doorbells.set_cgroup(index, cgroup)
     }
 }

@@ -232,10 +232,16 @@ fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
         }
     }
     for (i, rule) in policy.rules.iter().enumerate() {
-        if rule.lane.index() >= program.lanes.len() {
+        let Some(rows) = policy.destinations.get(rule.class.index()) else {
+            return Err(ReplayError::Policy(format!(
+                "rule {i} names class {}, which has no destinations",
+                rule.class
+            )));
+        };
+        if let Some(row) = rows.iter().find(|row| row.lane.index() >= program.lanes.len()) {
             return Err(ReplayError::Policy(format!(
                 "rule {i} names lane {}, which does not exist",
-                rule.lane
+                row.lane
             )));
         }
     }

@@ -14,12 +14,13 @@ pub use crate::layout::{
     flow_key,
 };
 pub use guard::{Guard, infrastructure_rate};
-pub use table::{RULE_BYTES, TableError, check, encode};
+pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, tables};
 
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
 use weft_host::tap::{self, TapError};
 use weft_titan::page::QueuePage;
@@ -72,6 +73,30 @@ pub enum TapProgramError {
     Tap(#[from] TapError),
 }
 
+/// The number of a port in the policy's table of ports ([`CompiledPolicy::ports`](weft_policy::CompiledPolicy)), which
+/// `port "name"` tests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortNumber(pub u16);
+
+impl PortNumber {
+    /// The number of a port that no rule names.
+    pub const NONE: Self = Self(0);
+}
+
+/// The read-only data of the programs (`struct weft_config`). No count is 0.
+fn config_bytes(plan: &RingPlan, port: PortNumber) -> [u8; CONFIG] {
+    let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
+    let words = [plan.rings.len().max(1) as u32, queues.max(1) as u32, u32::from(port.0)];
+    let mut bytes = [0; CONFIG];
+    for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
+        slot.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The size of the programs' read-only data.
+const CONFIG: usize = 12;
+
 /// The loaded programs and the pages that they share with the NIC.
 #[derive(Debug)]
 pub struct Doorbells {
@@ -79,37 +104,53 @@ pub struct Doorbells {
     shared: SharedValue<Shared>,
     queues: SharedValue<QueuePage>,
     guard: SharedValue<Guard>,
+    tables: Arc<MatchTables>,
 }
 
 impl Doorbells {
-    /// Loads the programs and fills their tables. `cgroups` are the policy's, resolved; `None` for a cgroup that does
-    /// not exist, whose rules match nothing until [`set_cgroup`](Self::set_cgroup) sets it.
+    /// Loads the programs of the only port of a policy, and fills its tables. `cgroups` are the policy's, resolved; `None` for a
+    /// cgroup that does not exist, whose rules match nothing until [`set_cgroup`](Self::set_cgroup) sets it.
     ///
     /// # Errors
-    /// When the kernel rejects a program. The caller must check the policy's size first, by [`check`].
-    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Self, BpfError> {
-        let rules = &plan.policy().rules;
-        let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
-        let counts = [rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
-        let mut config = [0; 16];
-        for (slot, count) in config.chunks_exact_mut(4).zip(counts) {
-            slot.copy_from_slice(&(count as u32).to_ne_bytes());
-        }
-        let object = Object::load(OBJECT, &config)?;
-        for (i, rule) in rules.iter().enumerate() {
-            object.set_element("rules", i as u32, &encode(&rule.matcher, rule.lane.0))?;
-        }
+    /// When the kernel rejects a program, or the tables do not fit.
+    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Self, PrepareError> {
+        let doorbells = Self::load_first(plan, PortNumber::NONE)?;
+        doorbells.prepare_tables(plan, cgroups)?.commit()?;
+        Ok(doorbells)
+    }
+
+    /// Loads the programs of the first of a policy's ports. Its tables are empty before they are prepared and committed.
+    ///
+    /// # Errors
+    /// When the kernel rejects a program.
+    pub fn load_first(plan: &RingPlan, port: PortNumber) -> Result<Self, BpfError> {
+        let object = Object::load(OBJECT, &config_bytes(plan, port))?;
+        let tables = Arc::new(MatchTables::of(&object)?);
+        Self::of(object, plan, tables)
+    }
+
+    /// Loads the programs of a further port, which use `tables` of the first one.
+    ///
+    /// # Errors
+    /// When the kernel rejects a program.
+    pub fn load_sharing(
+        plan: &RingPlan,
+        port: PortNumber,
+        tables: &Arc<MatchTables>,
+    ) -> Result<Self, BpfError> {
+        let object = Object::load_reusing(OBJECT, &config_bytes(plan, port), &tables.maps())?;
+        Self::of(object, plan, Arc::clone(tables))
+    }
+
+    fn of(object: Object, plan: &RingPlan, tables: Arc<MatchTables>) -> Result<Self, BpfError> {
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
-        }
-        for (i, cgroup) in cgroups.iter().enumerate() {
-            object.set_element("cgroups", i as u32, &CgroupEntry::to_bytes(*cgroup))?;
         }
         let shared = object.shared("doorbells")?;
         let queues = object.shared(weft_titan::page::MAP)?;
         let guard: SharedValue<Guard> = object.shared("guard")?;
         guard.set(plan);
-        Ok(Self { object, shared, queues, guard })
+        Ok(Self { object, shared, queues, guard, tables })
     }
 
     /// Attaches the program to the egress of interface `ifindex` of the calling thread's network namespace.
@@ -141,16 +182,6 @@ impl Doorbells {
         if bypass == Bypass::Drops {
             tap::set_filter(queue, &self.object.program_fd(PROGRAM_TAP_GUARD)?)?;
         }
-        Ok(())
-    }
-
-    /// Sets cgroup `index` of the policy. Every flow is classified again with its next packet.
-    ///
-    /// # Errors
-    /// When the policy has no such cgroup.
-    pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
-        self.object.set_element("cgroups", index as u32, &CgroupEntry::to_bytes(cgroup))?;
-        self.guard.classify_again();
         Ok(())
     }
 

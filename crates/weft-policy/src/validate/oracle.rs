@@ -71,8 +71,9 @@ fn some_packet() -> impl Strategy<Value = (PacketMeta, &'static str)> {
         )
     });
     let path = proptest::sample::select(["/", "/a", "/a/b", "/a/b/d", "/c", "/d"].as_slice());
-    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path)
-        .prop_map(|(key, mark, priority, path)| (PacketMeta { key, mark, priority, cgroups: 0 }, path))
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path).prop_map(
+        |(key, mark, priority, path)| (PacketMeta { key, mark, priority, ..PacketMeta::default() }, path),
+    )
 }
 
 /// The cgroup bits that the host would set for a sender in the cgroup `path`.
