@@ -149,8 +149,8 @@ static __always_inline __u32 rings_per_queue(void)
  * the same time have separate rings: a ring that has just become empty may belong to a flow between two packets. If
  * no ring is empty, the flow takes the next in order. An untracked flow is placed by its own hash.
  */
-static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
-					   const struct weft_flow_key *key, int tracked)
+static __noinline __u32 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
+				      const struct weft_flow_key *key, int tracked)
 {
 	__u32 rings = rings_per_queue();
 	__u32 first = queue * rings, n, best;
