@@ -44,7 +44,7 @@ use thiserror::Error;
 pub use layout::StructLayout;
 pub use map::MapFd;
 pub use options::ObjectOptions;
-pub use program::{ProgramFd, ProgramInfo, program_info, program_maps, programs_named};
+pub use program::{ProgramFd, ProgramInfo, SkbFields, TestRun, program_info, program_maps, programs_named};
 pub use tracing::TracingLink;
 
 /// An error of an eBPF operation.

@@ -32,7 +32,9 @@ mod threads;
 
 use crate::counters::{ClassCounters, Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, PrepareError, Shared, TableError, TapProgramError};
+use crate::doorbell::{
+    CgroupEntry, Doorbells, PrepareError, PreparedTables, Shared, TableError, TapProgramError,
+};
 use crate::layout::ClassBell;
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
@@ -265,6 +267,18 @@ impl SoftwareNic {
     /// The cgroup table of the policy, which may be written while the NIC runs.
     pub fn cgroups(&self) -> CgroupTable {
         CgroupTable { doorbells: Arc::clone(&self.doorbells) }
+    }
+
+    /// Prepares the match tables of another policy, which has the lanes of this one, with its cgroups, resolved.
+    ///
+    /// # Errors
+    /// As [`Doorbells::prepare_tables`].
+    pub fn prepare_tables(
+        &self,
+        plan: &NicPlan,
+        cgroups: &[Option<CgroupEntry>],
+    ) -> Result<PreparedTables<'_>, PrepareError> {
+        self.doorbells.prepare_tables(plan.rings(), cgroups)
     }
 
     /// The doorbell page: posted and done counts per ring.

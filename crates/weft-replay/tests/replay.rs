@@ -230,6 +230,18 @@ fn a_limited_class_is_spaced_and_others_go_on() {
 }
 
 #[test]
+fn a_class_can_test_the_port() {
+    let mut policy = policy(Some(1_000_000_000), 100);
+    policy.ports = vec!["vm1".to_owned()];
+    policy.rules[0].matcher = Match { port: Some(1), ..Match::default() };
+    let input = capture([(0, udp(1, 80, 0, 976))]);
+    for (port, expected) in [("vm1", [1, 0]), ("vm2", [0, 1]), ("", [0, 1])] {
+        let (report, _) = run(&policy, &input, ReplayOptions { port, ..ReplayOptions::default() });
+        assert_eq!([report.classes[0].packets, report.classes[1].packets], expected, "{port}");
+    }
+}
+
+#[test]
 fn the_callers_rate_comes_before_the_policys() {
     let input = capture([(0, udp(1, 80, 0, 976))]);
     let options = ReplayOptions { rate: Some(BitsPerSec(100_000_000)), ..ReplayOptions::default() };

@@ -21,7 +21,7 @@ use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
+use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue, SkbFields, TestRun};
 use weft_host::tap::{self, TapError};
 use weft_titan::page::QueuePage;
 use weft_units::{Instant, Nanos};
@@ -226,6 +226,15 @@ impl Doorbells {
     /// When they cannot be read.
     pub fn run_stats(&self) -> Result<RunStats, BpfError> {
         self.object.run_stats(PROGRAM)
+    }
+
+    /// Runs the program at the port's egress `repeat` times on `frame`, which is not sent. It classifies the frame, and posts
+    /// doorbells.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn test(&self, frame: &[u8], given: SkbFields, repeat: u32) -> Result<TestRun, BpfError> {
+        self.object.program_fd(PROGRAM)?.test(frame, given, repeat)
     }
 
     /// The flow table.

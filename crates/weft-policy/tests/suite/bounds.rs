@@ -52,6 +52,13 @@ fn cgroups() {
 }
 
 #[test]
+fn ports() {
+    let distinct = |count| classes(count, |number| format!("port \"p{number}\" or port \"p0\""));
+    assert_eq!(compiled(&distinct(1024)).policy.map(|p| p.ports.len()), Some(1024));
+    check_first(&distinct(1025), &expect!["p:1025:20: error[E0407]: the rules name more than 1024 ports"]);
+}
+
+#[test]
 fn rows() {
     // A row of the table is that of `default`.
     let distinct = |count: usize, each: usize| {
