@@ -5,8 +5,8 @@
  * weft_egress, for each packet:
  * 1. Parse the headers into the flow key. Drop a packet whose class cannot be determined.
  * 2. Infrastructure within its share goes to its own lane. Otherwise look up the flow.
- * 3. Place a new flow: classify it by the match table, select a ring, announce it by a record, once (Loom, section
- *    4.3.2). Renew a known flow whose metadata has changed.
+ * 3. Place a new flow: classify it by the match tables, select a ring, announce it by a record, once (Loom, section
+ *    4.3.2). Renew a known flow whose metadata has changed, or that was classified by earlier tables.
  * 4. Refuse the packet while its flow has packets left in another ring.
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
  * 6. Write the ring into the hash, by which the macvtap selects its queue (tap_get_queue, drivers/net/tap.c: hash %
@@ -105,11 +105,8 @@ struct {
 	__type(value, struct weft_queues);
 } queues SEC(".maps");
 
-/*
- * Set before loading. No count is ever 0: Linux 6.18 refuses a bpf_loop of known length 0 with a verifier bug. An
- * unused cgroup entry has id 0, and the last rule matches everything.
- */
-const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1, .queues = 1 };
+/* Set before loading. What a change of the policy alters is in the tables instead (tables.h). */
+const volatile struct weft_config config = { .rings = 1, .queues = 1 };
 
 /*
  * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO
@@ -165,8 +162,8 @@ static __always_inline __u32 rings_per_queue(void)
  * the same time have separate rings: a ring that has just become empty may belong to a flow between two packets. If
  * no ring is empty, the flow takes the next in order. An untracked flow is placed by its own hash.
  */
-static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
-					   const struct weft_flow_key *key, int tracked)
+static __noinline __u32 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
+				      const struct weft_flow_key *key, int tracked)
 {
 	__u32 rings = rings_per_queue();
 	__u32 first = queue * rings, n, best;
@@ -258,25 +255,26 @@ static __noinline int output(struct weft_record *record)
 	return bpf_ringbuf_output(&records, record, sizeof(*record), BPF_RB_NO_WAKEUP) == 0;
 }
 
-static __always_inline void announce(struct weft_doorbells *d, const struct weft_flow_key *key, struct weft_flow *flow,
-				     __u16 class, __u16 kind)
+/* A separate function, so that its stack is not added to that of the classification. */
+static __noinline int announce(struct weft_doorbells *d, const struct weft_flow_key *key, struct weft_flow *flow,
+			       __u16 class, __u16 kind)
 {
-	struct weft_record record = {
-		.key = *key,
-		.cgroup = flow->cgroup,
-		.mark = flow->mark,
-		.priority = flow->priority,
-		.lane = flow->lane,
-		.ring = flow->ring,
-		.class = class,
-		.kind = kind,
-	};
+	struct weft_record record = { .class = class, .kind = kind };
 
+	if (!d || !key || !flow)
+		return 0;
+	record.key = *key;
+	record.cgroup = flow->cgroup;
+	record.mark = flow->mark;
+	record.priority = flow->priority;
+	record.lane = flow->lane;
+	record.ring = flow->ring;
 	flow->announced = output(&record);
 	if (flow->announced)
 		__sync_fetch_and_add(&d->records, 1);
 	else
 		__sync_fetch_and_add(&d->records_lost, 1);
+	return 0;
 }
 
 /*
@@ -292,7 +290,7 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 {
 	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
-	__u64 bit = 1ull << (ring & 63), port_bit = 1ull << (config.port & 63);
+	__u64 bit = 1ull << (ring & 63), port_bit = 1ull << (config.place & 63);
 	__u32 sleeping, zero = 0;
 	struct weft_summary *s;
 	__u64 *ports;
@@ -310,7 +308,7 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	s = bpf_map_lookup_elem(&summary, &zero);
 	if (!s)
 		return;
-	ports = &s->ready_ports[(config.port >> 6) & (WEFT_PORTS / 64 - 1)];
+	ports = &s->ready_ports[(config.place >> 6) & (WEFT_PORTS / 64 - 1)];
 	if (!(*(volatile __u64 *)ports & port_bit))
 		fully_ordered(__sync_fetch_and_or(ports, port_bit));
 	else
@@ -331,9 +329,14 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 }
 
 /* Places a new flow: classifies it, selects its ring, and tracks it unless its lane has reached its flow bound. */
-static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
+static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current)
 {
-	struct weft_flow flow = { .cgroup = owner_of(skb), .mark = skb->mark, .priority = skb->priority };
+	struct weft_flow flow = {
+		.cgroup = bpf_skb_cgroup_id(skb),
+		.mark = skb->mark,
+		.priority = skb->priority,
+		.generation = WEFT_GENERATION(current),
+	};
 	struct weft_lane_flows *count;
 	struct weft_flow *known;
 	struct weft_lane *lane;
@@ -342,7 +345,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 
 	if (!key || !d)
 		return 0;
-	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
+	lane_id = classify(skb, key, current, config.port) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
@@ -388,14 +391,44 @@ static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow
 	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup;
 }
 
-/* Updates a known flow whose mark, priority or cgroup has changed, or whose record was lost. */
-static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
+/* Whether a packet renews its flow that was classified by earlier tables. As above, it must know the flow's owner. */
+static __always_inline int outdated(const struct weft_flow *flow, __u64 cgroup, __u64 current)
 {
+	return flow->generation != WEFT_GENERATION(current) && (cgroup || !flow->cgroup);
+}
+
+/*
+ * Moves a flow to the lane that it belongs to, if it may move now. Returns whether it is there.
+ */
+static __always_inline int change_lane(struct __sk_buff *skb, const struct weft_flow_key *key, struct weft_doorbells *d,
+				       struct weft_flow *flow, union weft_place old, __u32 lane_id, const struct weft_lane *lane)
+{
+	union weft_place new = { .lane = lane_id };
+
+	if (!may_move(d, flow, old.ring, lane->spread))
+		return 0;
+	new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
+	if (!relocate(d, flow, old, new))
+		return 0;
+	/* Includes packets posted by another core since: it checks the place again after its doorbell. */
+	if (lane->spread == WEFT_SPREAD_ROUND_ROBIN && !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
+		raise_barrier(d, flow, old.ring);
+	return 1;
+}
+
+/*
+ * Updates a known flow whose mark, priority or cgroup has changed, that was classified by earlier tables, or whose
+ * record was lost. A flow that stays in its lane keeps its ring, and the NIC need not be told of new tables.
+ */
+static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current)
+{
+	__u64 cgroup = bpf_skb_cgroup_id(skb);
 	struct weft_flow *flow;
 	struct weft_lane *lane;
-	__u64 cgroup = owner_of(skb);
-	union weft_place old, new;
+	union weft_place old;
 	__u32 lane_id;
+	__u16 kind;
+	int moves;
 
 	if (!key || !d)
 		return 0;
@@ -405,34 +438,57 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	old = place_of(flow);
 	if (old.lane & WEFT_LANE_GONE)
 		return 0;
-	if (!changed(skb, flow, cgroup)) {
-		lane_id = old.lane;
-		lane = bpf_map_lookup_elem(&lanes, &lane_id);
-		if (lane)
-			announce(d, key, flow, lane->class, WEFT_RECORD_NEW);
-		return 0;
+	lane_id = old.lane;
+	kind = WEFT_RECORD_NEW;
+	if (changed(skb, flow, cgroup) || outdated(flow, cgroup, current)) {
+		lane_id = classify(skb, key, current, config.port) & (WEFT_LANES - 1);
+		kind = WEFT_RECORD_CHANGED;
 	}
-	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
-	if (lane_id != old.lane) {
-		if (!may_move(d, flow, old.ring, lane->spread))
+	/* A lane's number may have been given to another lane while the flow was silent. */
+	moves = lane_id != old.lane || (__u16)(old.ring - lane->first_ring) >= lane->rings;
+	if (moves && !change_lane(skb, key, d, flow, old, lane_id, lane))
+		return 0;
+	if (kind == WEFT_RECORD_CHANGED) {
+		int known = flow->announced && !moves && !changed(skb, flow, cgroup);
+
+		flow->changed_ns = 0;
+		flow->cgroup = cgroup;
+		flow->mark = skb->mark;
+		flow->priority = skb->priority;
+		flow->generation = WEFT_GENERATION(current);
+		if (known)
 			return 0;
-		new.lane = lane_id;
-		new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
-		if (!relocate(d, flow, old, new))
-			return 0;
-		/* Includes packets posted by another core since: it checks the place again after its doorbell. */
-		if (lane->spread == WEFT_SPREAD_ROUND_ROBIN &&
-		    !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
-			raise_barrier(d, flow, old.ring);
 	}
-	flow->changed_ns = 0;
-	flow->cgroup = cgroup;
-	flow->mark = skb->mark;
-	flow->priority = skb->priority;
-	announce(d, key, flow, lane->class, WEFT_RECORD_CHANGED);
+	announce(d, key, flow, lane->class, kind);
+	return 0;
+}
+
+/*
+ * Takes over a flow from its other key: with new tables, flows may be told apart by their cgroups (guard.h), or no
+ * longer. Otherwise its next packet would be that of a new flow, in another ring, and could overtake.
+ */
+static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned, struct weft_doorbells *d, __u64 rekeyed_ns)
+{
+	struct weft_owned_key other;
+	struct weft_flow *old;
+	struct weft_flow flow;
+
+	if (!owned || !d)
+		return 0;
+	other = *owned;
+	other.cgroup = owned->cgroup ? 0 : bpf_skb_cgroup_id(skb);
+	old = bpf_map_lookup_elem(&flows, &other);
+	/* What was seen later is a flow by the new keys. A program may have read the old tables a moment before. */
+	if (!old || *(volatile __u64 *)&old->last_seen_ns > rekeyed_ns + WEFT_TRANSIT_NS)
+		return 0;
+	flow = *old;
+	if (flow.lane & WEFT_LANE_GONE || bpf_map_update_elem(&flows, owned, &flow, BPF_NOEXIST))
+		return 0;
+	if (bpf_map_delete_elem(&flows, &other))
+		__sync_fetch_and_add(&lane_flows(d, flow.lane)->flows, 1);
 	return 0;
 }
 
@@ -443,19 +499,24 @@ int weft_egress(struct __sk_buff *skb)
 	struct weft_owned_key owned = {};
 	struct weft_flow_key *key = &owned.key;
 	struct weft_doorbells *d;
+	struct weft_tables *t;
+	struct weft_bank *bank;
 	struct weft_flow *flow;
 	struct weft_guard *g;
 	struct weft_lane *lane;
 	union weft_place place = {};
 	__u32 zero = 0, lane_id = ~0u, ring;
-	__u64 bytes, packets, placed;
+	__u64 bytes, packets, placed, current;
 	int waits = 0;
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
 	g = bpf_map_lookup_elem(&guard, &zero);
-	if (!d || !g || (g->flags & WEFT_GUARD_CLOSED))
+	t = bpf_map_lookup_elem(&tables, &zero);
+	if (!d || !g || !t || (g->flags & WEFT_GUARD_CLOSED))
 		return TC_ACT_SHOT;
-	if (!read_owned_key(skb, g, &owned, &headers)) {
+	current = current_tables(t);
+	bank = bank_of(t, current);
+	if (!read_owned_key(skb, bank->flags, &owned, &headers)) {
 		__sync_fetch_and_add(&g->obscured, 1);
 		return TC_ACT_SHOT;
 	}
@@ -464,14 +525,18 @@ int weft_egress(struct __sk_buff *skb)
 	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
 		lane_id = infrastructure_lane(skb, g);
 	flow = lane_id == ~0u ? bpf_map_lookup_elem(&flows, key) : 0;
+	if (lane_id == ~0u && !flow && bank->rekeyed_ns) {
+		adopt(skb, &owned, d, bank->rekeyed_ns);
+		flow = bpf_map_lookup_elem(&flows, key);
+	}
 	if (lane_id != ~0u) {
 		lane = bpf_map_lookup_elem(&lanes, &lane_id);
 		ring = lane ? lane->first_ring : 0;
 	} else if (flow) {
-		__u64 cgroup = owner_of(skb);
+		__u64 cgroup = bpf_skb_cgroup_id(skb);
 
-		if (!flow->announced || changed(skb, flow, cgroup))
-			renew(skb, key, d);
+		if (!flow->announced || changed(skb, flow, cgroup) || outdated(flow, cgroup, current))
+			renew(skb, key, d, current);
 		else if (flow->changed_ns)
 			flow->changed_ns = 0;
 		*(volatile __u64 *)&flow->last_seen_ns = bpf_ktime_get_ns();
@@ -480,7 +545,7 @@ int weft_egress(struct __sk_buff *skb)
 		ring = place.ring;
 		waits = (place.lane & WEFT_LANE_GONE) || held_back(d, flow);
 	} else {
-		placed = place_new(skb, key, d);
+		placed = place_new(skb, key, d, current);
 		lane_id = placed >> 16;
 		ring = placed & 0xffff;
 	}

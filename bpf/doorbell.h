@@ -84,11 +84,10 @@ struct weft_lane {
 
 /* The read-only data of the program. */
 struct weft_config {
-	__u32 rules;
-	__u32 cgroups;
 	__u32 rings; /* queues of the macvtap */
 	__u32 queues; /* WEFT_SPREAD_QUEUES: hardware queues, each of rings / queues rings */
-	__u32 port; /* the port's bit in weft_summary */
+	__u32 port; /* the number of the port in the NIC's table of port names, from 1; 0: none */
+	__u32 place; /* the port's bit in weft_summary */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
@@ -109,7 +108,8 @@ struct weft_flow {
 		};
 		__u32 place; /* both in one word */
 	};
-	__u32 announced;
+	__u16 announced;
+	__u16 generation; /* of the tables by which it was classified */
 };
 
 #define WEFT_BARRIER(ring, count) ((count) << 8 | (ring))

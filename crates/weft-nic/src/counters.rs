@@ -101,6 +101,13 @@ pub struct LagGauge {
     pub bound: Gauge,
 }
 
+impl LagGauge {
+    /// Starts the measurement anew, for the leaves of another policy.
+    pub fn restart(&self) {
+        [&self.bytes, &self.nanos, &self.bound].iter().for_each(|gauge| gauge.set(0));
+    }
+}
+
 /// The counters of one port, written by the transmit worker, and by the receive thread where they are marked (rx).
 #[derive(Debug, Default)]
 pub struct PortCounters {

@@ -24,6 +24,7 @@
 //! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A NIC
 //! whose only port lost its devices is reported by [`SoftwareNic::is_running`], and by [`SoftwareNic::stop`] as an error.
 
+mod change;
 mod device;
 mod plan;
 mod port;
@@ -34,7 +35,7 @@ mod threads;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, NicMaps, TableError, TapProgramError};
+use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgramError};
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan};
 use crate::port::{Port, PortError, Uplink};
@@ -44,6 +45,7 @@ use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
+pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
@@ -92,6 +94,9 @@ pub enum NicError {
     /// The policy exceeds the match table.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// The match tables could not be written.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// The policy exceeds the rings.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -133,6 +138,15 @@ pub enum NicError {
         /// The identity given.
         id: PortId,
     },
+    /// The policy of a NIC without one cannot be changed.
+    #[error("this mode of the NIC has no policy to change")]
+    NoPolicy,
+    /// The emulated link cannot become a device, nor a device an emulated link.
+    #[error("the kind of link cannot change while the NIC runs")]
+    OtherLink,
+    /// The policy or the ports changed after the change was prepared.
+    #[error("the policy or the ports have changed meanwhile; try again")]
+    Stale,
     /// The rate is zero.
     #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
     ZeroRate,
@@ -160,6 +174,10 @@ pub struct SoftwareNic {
     removed: PortTotals,
     /// Whether the link has no rate but the observed one.
     observes_rate: bool,
+    /// The number of changes of the policy.
+    generation: u64,
+    /// The numbers that rest.
+    vacated: Vec<change::Vacated>,
 }
 
 /// The cgroup table of a running NIC.
@@ -173,7 +191,7 @@ impl CgroupTable {
     ///
     /// # Errors
     /// When the policy has no such cgroup.
-    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
+    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
         self.maps.set_cgroup(index, cgroup)
     }
 }
@@ -207,7 +225,7 @@ impl SoftwareNic {
     pub fn start_without_port(plan: NicPlan, uplink: Uplink) -> Result<Self, NicError> {
         let (config, rings) = (plan.config(), plan.rings());
         let engine = make_engine(rings)?;
-        let maps = NicMaps::create(plan.policy(), &config.cgroups)?;
+        let maps = NicMaps::create(rings, &config.cgroups)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
@@ -217,7 +235,8 @@ impl SoftwareNic {
         }
         let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
         let device = device(config, rings, chunk.min(uplink.longest_segment()?));
-        let leaves = if device.is_some() { rings.program.leaves.len() } else { 0 };
+        // More than the policy has, for later policies.
+        let leaves = if device.is_some() { crate::doorbell::LANES } else { 0 };
         let counters = Arc::new(Counters::new(leaves));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
@@ -234,8 +253,8 @@ impl SoftwareNic {
             device,
             segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
-            sampler: Sampler::new(config.window, now, rings.classes(), out),
-            classes: rings.classes(),
+            sampler: Sampler::new(config.window, now, rings.class_slots(), out),
+            classes: rings.class_slots(),
             default_class: plan.policy().default_class(),
             departures: recorder,
             cut_below: uplink.counts_failed_writes(),
@@ -244,7 +263,7 @@ impl SoftwareNic {
         let threads = Threads::start(engine, parts, &maps, shared_rings)?;
         let uplink_device = UplinkWatch { device: uplink, before, readings: UplinkReadings::new(before) };
         let (ports, next_id) = (Vec::new(), 0);
-        let classes = vec![ClassTotals::default(); rings.classes()];
+        let classes = vec![ClassTotals::default(); rings.class_slots()];
         let removed = PortTotals { classes, ..PortTotals::default() };
         Ok(Self {
             threads,
@@ -259,6 +278,8 @@ impl SoftwareNic {
             next_id,
             removed,
             observes_rate: observed,
+            generation: 0,
+            vacated: Vec::new(),
         })
     }
 

@@ -7,7 +7,7 @@
 pub(crate) mod change;
 mod infrastructure;
 
-use crate::layout::{LaneEntry, RINGS, Spread};
+use crate::layout::{CLASSES, LaneEntry, RINGS, Spread};
 use std::sync::Arc;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::{Inner, Service};
@@ -217,6 +217,12 @@ impl RingPlan {
     /// The policy with infrastructure, where the NIC adds it.
     pub fn whole(&self) -> &CompiledPolicy {
         &self.whole
+    }
+
+    /// The number of classes for which counters exist: more than there are, where later policies may have more.
+    pub fn class_slots(&self) -> usize {
+        let changes = self.rings.iter().all(|ring| ring.class.is_some());
+        if changes { CLASSES.max(self.classes()) } else { self.classes() }
     }
 
     /// The number of classes of its packets, with infrastructure and with ids that no class has.

@@ -23,7 +23,7 @@ pub(crate) fn run(maps: &NicMaps, stop: impl Fn() -> bool) {
                     // A pass rejected by the kernel is retried with the next.
                     let _ = port.flow_table().and_then(|table| table.expire(now));
                 }
-                end_hashing(port.shared(), port.lanes(), now);
+                end_hashing(port.shared(), &port.lanes(), now);
             }
             next = now + EVERY;
         }

@@ -41,7 +41,7 @@ mod waiting;
 pub(crate) use change::{PolicyChange, PortChange};
 pub(crate) use device::{Classes, Device};
 pub(crate) use engine::{Decision, Engine};
-pub(crate) use ports::{Command, NewPort, RingSet, add_to_leaf};
+pub(crate) use ports::{Command, NewPort, add_to_leaf};
 pub(crate) use queues::QueueEngine;
 
 use crate::commands::Inbox;

@@ -4,9 +4,9 @@ use crate::compiled::CompiledPolicy;
 use core::fmt::Write;
 use weft_packet::{Match, PortRange};
 use weft_sched::program::{Child, Discipline, LaneSpec, LeafDiscipline, LimitSpec};
-use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, Protocol, Weight};
+use weft_units::{BitsPerSec, Bytes, LeafId, Protocol, Weight};
 
-/// The tree, limits, lanes and rules of `policy` as indented plain text.
+/// The tree, limits, lanes, rules and destinations of `policy` as indented plain text.
 pub fn describe(policy: &CompiledPolicy) -> String {
     let mut out = String::new();
     if let Some(link) = policy.link {
@@ -36,9 +36,20 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     }
     line(&mut out, 0, "rules; the first match decides");
     for (number, rule) in policy.rules.iter().enumerate() {
-        let class = lane_class(policy, rule.lane);
-        let text = describe_match(&rule.matcher, &policy.cgroups);
-        line(&mut out, 1, &format!("{}: {text} -> lane {} ({class})", number + 1, rule.lane));
+        let class = policy.classes.get(rule.class.index()).map_or("?", |class| &class.name);
+        let text = describe_match(&rule.matcher, policy);
+        line(&mut out, 1, &format!("{}: {text} -> {class}", number + 1));
+    }
+    line(&mut out, 0, "destinations; the longest prefix decides");
+    for (class, rows) in policy.classes.iter().zip(&policy.destinations) {
+        for row in rows {
+            let to = match row.to {
+                Some(to) => format!("to {to}"),
+                None if rows.len() == 1 => "any".to_owned(),
+                None => "any other".to_owned(),
+            };
+            line(&mut out, 1, &format!("{}: {to} -> lane {}", class.name, row.lane));
+        }
     }
     out
 }
@@ -145,14 +156,8 @@ fn describe_lane(policy: &CompiledPolicy, lane: &LaneSpec) -> String {
     format!("class {class}, leaf {leaf}, {limits}, at most {} packets wait", lane.packet_bound)
 }
 
-fn lane_class(policy: &CompiledPolicy, lane: LaneId) -> &str {
-    let class =
-        policy.program.lanes.get(lane.index()).and_then(|lane| policy.classes.get(lane.class.index()));
-    class.map_or("?", |class| &class.name)
-}
-
 /// The tests of a row in the language's syntax; `any` for a row without tests.
-pub fn describe_match(row: &Match, cgroups: &[String]) -> String {
+pub fn describe_match(row: &Match, policy: &CompiledPolicy) -> String {
     let mut tests = Vec::new();
     if let Some(protocol) = row.protocol {
         tests.push(protocol_name(protocol));
@@ -167,7 +172,12 @@ pub fn describe_match(row: &Match, cgroups: &[String]) -> String {
     }
     tests.extend(row.priority.map(|priority| format!("priority {priority}")));
     if let Some(number) = row.cgroup {
-        tests.push(format!("cgroup \"{}\"", cgroups.get(usize::from(number)).map_or("?", String::as_str)));
+        let path = policy.cgroups.get(usize::from(number)).map_or("?", String::as_str);
+        tests.push(format!("cgroup \"{path}\""));
+    }
+    if let Some(number) = row.port {
+        let name = usize::from(number).checked_sub(1).and_then(|index| policy.ports.get(index));
+        tests.push(format!("port \"{}\"", name.map_or("?", String::as_str)));
     }
     if tests.is_empty() { "any".to_owned() } else { tests.join(" and ") }
 }

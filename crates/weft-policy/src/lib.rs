@@ -43,11 +43,12 @@ mod validate;
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around};
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
-pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};
+pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::Diagnostic;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+pub use validate::rows::ROWS_MAX;
 /// Whether a drawn diagnostic has colours.
 pub use weft_text::Style;

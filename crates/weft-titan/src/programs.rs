@@ -1,6 +1,7 @@
 //! Loading and pinning the programs of `bpf/titan.bpf.c`, and access to their pins.
 
 use crate::layout::Config;
+use crate::match_table::MatchTables;
 use crate::page;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{
@@ -103,6 +104,14 @@ impl Loaded {
     /// When the kernel rejects the element.
     pub fn set_element(&self, name: &str, index: u32, value: &[u8]) -> Result<(), BpfError> {
         self.object.set_element(name, index, value)
+    }
+
+    /// The match tables of the weights.
+    ///
+    /// # Errors
+    /// When the object has no such maps.
+    pub fn tables(&self) -> Result<MatchTables, BpfError> {
+        MatchTables::of(&self.object)
     }
 
     /// Attaches the programs of departures, and pins all that must outlive this process in `folder`. Returns the

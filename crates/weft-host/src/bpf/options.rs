@@ -25,6 +25,16 @@ pub struct ObjectOptions<'a> {
 }
 
 impl Object {
+    /// Loads an object file's image, with `rodata` as its read-only data and the maps `reuse` in place of its own maps of these
+    /// names. Several objects can share their maps this way.
+    ///
+    /// # Errors
+    /// As [`load_with`](Self::load_with).
+    pub fn load_reusing(image: &[u8], rodata: &[u8], reuse: &[(&str, &MapFd)]) -> Result<Self, BpfError> {
+        let options = ObjectOptions { name: "doorbell", rodata: Some(rodata), reuse, ..Default::default() };
+        Self::load_with(image, &options)
+    }
+
     /// Loads an object file's image.
     ///
     /// # Errors

@@ -3,17 +3,21 @@
 //! Each port has its own instance of the programs ([`Doorbells`]) with its own page, flow table, lanes, guard and
 //! fragments. An instance takes the shared maps in place of its own, so a change of the match tables reaches all ports,
 //! and the NIC reads one ring of records.
+//!
+//! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
+//! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
-use super::{CgroupEntry, Doorbells, OBJECT, PROGRAMS};
+use super::table::{PreparedTables, build_tables, ids};
+use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
 use crate::layout::{Page, Record, Summary};
+use crate::plan::RingPlan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weft_host::bpf::{BpfError, MapFd, Object, ObjectOptions, Records, SharedValue};
 use weft_policy::CompiledPolicy;
-use weft_titan::match_table::encode;
 use weft_titan::page::{self, QueuePage};
 
-/// The shared maps.
-const SHARED: [&str; 6] = ["rules", "cgroups", "records", "wakes", "summary", page::MAP];
+/// The shared maps besides the match tables.
+const SHARED: [&str; 4] = ["records", "wakes", "summary", page::MAP];
 /// The maps of each port.
 const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
 
@@ -22,10 +26,11 @@ const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
 pub struct NicMaps {
     object: Object,
     fds: [MapFd; SHARED.len()],
+    tables: MatchTables,
     summary: Page<Summary>,
     queues: SharedValue<QueuePage>,
-    /// The number of rows and of cgroups.
-    counts: [u32; 2],
+    /// The names of ports, by number less one.
+    names: Mutex<Vec<String>>,
     /// The ports that use the maps.
     ports: Mutex<Vec<Weak<Doorbells>>>,
 }
@@ -35,40 +40,77 @@ impl NicMaps {
     /// not exist, whose rules match nothing until [`set_cgroup`](Self::set_cgroup) sets it.
     ///
     /// # Errors
-    /// When the kernel refuses a map. The caller must check the policy's size first, by [`check`](super::check).
-    pub fn create(policy: &CompiledPolicy, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, BpfError> {
+    /// When the kernel refuses a map, or the tables do not fit.
+    pub fn create(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, PrepareError> {
         let options =
             ObjectOptions { name: "doorbell", skip: &PROGRAMS, without: &OWN, ..ObjectOptions::default() };
         let object = Object::load_with(OBJECT, &options)?;
-        for (i, rule) in policy.rules.iter().enumerate() {
-            object.set_element("rules", i as u32, &encode(&rule.matcher, rule.lane.0))?;
-        }
-        for (i, cgroup) in cgroups.iter().enumerate() {
-            object.set_element("cgroups", i as u32, &CgroupEntry::to_bytes(*cgroup))?;
-        }
         let mut fds = Vec::with_capacity(SHARED.len());
         for name in SHARED {
             fds.push(object.map_fd(name)?);
         }
         let absent = |_| BpfError::Absent { what: "map", name: "shared".to_owned() };
-        Ok(Arc::new(Self {
+        let maps = Self {
             fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
+            tables: MatchTables::of(&object)?,
             summary: Page::Mapped(Arc::new(object.shared("summary")?)),
             queues: object.shared(page::MAP)?,
-            counts: [policy.rules.len() as u32, cgroups.len() as u32],
+            names: Mutex::default(),
             ports: Mutex::default(),
             object,
-        }))
+        };
+        maps.prepare_tables(plan, cgroups)?.commit()?;
+        Ok(Arc::new(maps))
+    }
+
+    /// Writes the tables of the plan's policy and its cgroups, resolved, beside those in use. Changes nothing that a packet sees
+    /// before [`PreparedTables::commit`]. The lanes that the tables name, and their rings, must exist by then.
+    ///
+    /// # Errors
+    /// When the tables do not fit, another change is in progress, or the kernel refuses a map.
+    pub fn prepare_tables(
+        &self,
+        plan: &RingPlan,
+        cgroups: &[Option<CgroupEntry>],
+    ) -> Result<PreparedTables<'_>, PrepareError> {
+        let policy = self.with_numbers(plan.whole());
+        // In rings shared by classes there is no class to escape from, so fragments need no ports.
+        let own_rings = plan.rings.iter().all(|ring| ring.class.is_some());
+        Ok(PreparedTables(self.tables.prepare(&build_tables(&policy, own_rings)?, &ids(cgroups))?))
+    }
+
+    /// The policy with the NIC's numbers of ports in its rows.
+    fn with_numbers(&self, policy: &CompiledPolicy) -> CompiledPolicy {
+        let mut policy = policy.clone();
+        let numbers: Vec<u16> = policy.ports.iter().map(|name| self.number_of(name)).collect();
+        for port in policy.rules.iter_mut().filter_map(|rule| rule.matcher.port.as_mut()) {
+            *port = numbers.get(usize::from(*port).wrapping_sub(1)).copied().unwrap_or(u16::MAX);
+        }
+        policy
+    }
+
+    /// The number of the port `name`, which is the same from the first time on that a policy or a port has the name. The
+    /// last number stands for all names for which there is none.
+    pub fn number_of(&self, name: &str) -> u16 {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
+            if names.len() < usize::from(u16::MAX) - 1 {
+                names.push(name.to_owned());
+                return names.len() - 1;
+            }
+            usize::from(u16::MAX) - 1
+        });
+        u16::try_from(at + 1).unwrap_or(u16::MAX)
+    }
+
+    /// The match tables.
+    pub fn match_tables(&self) -> &MatchTables {
+        &self.tables
     }
 
     /// The shared maps by name, for a port's instance of the programs.
-    pub(super) fn reuse(&self) -> [(&'static str, &MapFd); SHARED.len()] {
-        core::array::from_fn(|i| (SHARED[i], &self.fds[i]))
-    }
-
-    /// The number of rows and of cgroups in the match tables.
-    pub(super) fn counts(&self) -> [u32; 2] {
-        self.counts
+    pub(super) fn reuse(&self) -> Vec<(&'static str, &MapFd)> {
+        SHARED.into_iter().zip(&self.fds).chain(self.tables.maps()).collect()
     }
 
     /// Adds a port.
@@ -91,10 +133,8 @@ impl NicMaps {
     ///
     /// # Errors
     /// When the policy has no such cgroup.
-    pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
-        self.object.set_element("cgroups", index as u32, &CgroupEntry::to_bytes(cgroup))?;
-        self.ports().iter().for_each(|port| port.guard().classify_again());
-        Ok(())
+    pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
+        self.tables.set_cgroup(index, cgroup.map(CgroupEntry::into))
     }
 
     /// The summary of all ports.

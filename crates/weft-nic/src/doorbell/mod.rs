@@ -16,14 +16,17 @@ pub use crate::layout::{
 };
 pub use guard::{Guard, infrastructure_rate};
 pub use maps::NicMaps;
-pub use table::{RULE_BYTES, TableError, check, encode};
+pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check};
 
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use weft_host::bpf::{BpfError, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_host::bpf::{
+    BpfError, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue, SkbFields, TestRun,
+};
 use weft_host::tap::{self, TapError};
 use weft_units::{Instant, Nanos};
 
@@ -89,6 +92,29 @@ pub enum RingPlace {
     Tap,
 }
 
+/// The numbers of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortNumbers {
+    /// Its bit in the summary.
+    pub place: u32,
+    /// The number of its name, which `port "name"` tests; 0: none.
+    pub name: u16,
+}
+
+/// The read-only data of the programs (`struct weft_config`). No count is 0.
+fn config_bytes(plan: &RingPlan, port: PortNumbers) -> [u8; CONFIG] {
+    let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
+    let words = [plan.rings.len().max(1) as u32, queues.max(1) as u32, u32::from(port.name), port.place];
+    let mut bytes = [0; CONFIG];
+    for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
+        slot.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The size of the programs' read-only data.
+const CONFIG: usize = 16;
+
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
 pub struct Doorbells {
@@ -96,7 +122,7 @@ pub struct Doorbells {
     maps: Arc<NicMaps>,
     shared: Page<Shared>,
     guard: SharedValue<Guard>,
-    lanes: Vec<LaneEntry>,
+    lanes: Mutex<Vec<LaneEntry>>,
     place: RingPlace,
 }
 
@@ -105,37 +131,30 @@ impl Doorbells {
     /// [`for_port`](Self::for_port).
     ///
     /// # Errors
-    /// When the kernel rejects a program.
-    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, BpfError> {
-        let maps = NicMaps::create(plan.policy(), cgroups)?;
-        Self::for_port(&maps, plan, 0, RingPlace::Veth)
+    /// When the kernel rejects a program, or the tables do not fit.
+    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, PrepareError> {
+        let maps = NicMaps::create(plan, cgroups)?;
+        Ok(Self::for_port(&maps, plan, PortNumbers::default(), RingPlace::Veth)?)
     }
 
-    /// Loads the programs of the port with number `port` in the summary, and fills its tables.
+    /// Loads the programs of a port, and fills its table of lanes.
     ///
     /// # Errors
     /// When the kernel rejects a program.
     pub fn for_port(
         maps: &Arc<NicMaps>,
         plan: &RingPlan,
-        port: u32,
+        port: PortNumbers,
         place: RingPlace,
     ) -> Result<Arc<Self>, BpfError> {
-        let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues) as u32;
-        let [rules, cgroups] = maps.counts();
-        let counts = [rules, cgroups, plan.rings.len() as u32, queues].map(|n| n.max(1));
-        let mut config = [0; 20];
-        for (slot, count) in config.chunks_exact_mut(4).zip(counts.into_iter().chain([port])) {
-            slot.copy_from_slice(&count.to_ne_bytes());
-        }
-        let object = load_programs(maps, &config, plan.flow_table, place)?;
+        let object = load_programs(maps, &config_bytes(plan, port), plan.flow_table, place)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }
         let shared = Page::Mapped(Arc::new(object.shared("doorbells")?));
         let guard: SharedValue<Guard> = object.shared("guard")?;
         guard.set(plan);
-        let (maps, lanes) = (Arc::clone(maps), plan.lanes.clone());
+        let (maps, lanes) = (Arc::clone(maps), Mutex::new(plan.lanes.clone()));
         let port = Arc::new(Self { object, maps, shared, guard, lanes, place });
         port.maps.register(&port);
         Ok(port)
@@ -200,13 +219,30 @@ impl Doorbells {
     }
 
     /// The lanes, as the programs use them.
-    pub fn lanes(&self) -> &[LaneEntry] {
-        &self.lanes
+    pub fn lanes(&self) -> Vec<LaneEntry> {
+        self.lock_lanes().clone()
+    }
+
+    fn lock_lanes(&self) -> MutexGuard<'_, Vec<LaneEntry>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the table of lanes. The entries of lanes that flows are placed in keep their rings.
+    ///
+    /// # Errors
+    /// When the kernel refuses an entry.
+    pub(crate) fn set_lanes(&self, lanes: &[LaneEntry]) -> Result<(), BpfError> {
+        let mut known = self.lock_lanes();
+        for (i, lane) in lanes.iter().enumerate().filter(|(i, lane)| known.get(*i) != Some(*lane)) {
+            self.object.set_element("lanes", i as u32, &lane.to_bytes())?;
+        }
+        lanes.clone_into(&mut known);
+        Ok(())
     }
 
     /// The number of tracked flows.
     pub fn flows(&self) -> u64 {
-        let lanes = self.shared.lanes.iter().take(self.lanes.len());
+        let lanes = self.shared.lanes.iter().take(self.lock_lanes().len());
         lanes.map(|lane| u64::from(lane.flows.load(Ordering::Relaxed))).sum()
     }
 
@@ -224,6 +260,15 @@ impl Doorbells {
     /// When they cannot be read.
     pub fn run_stats(&self) -> Result<RunStats, BpfError> {
         self.object.run_stats(PROGRAM)
+    }
+
+    /// Runs the program at the port's egress `repeat` times on `frame`, which is not sent. It classifies the frame, and posts
+    /// doorbells.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn test(&self, frame: &[u8], given: SkbFields, repeat: u32) -> Result<TestRun, BpfError> {
+        self.object.program_fd(PROGRAM)?.test(frame, given, repeat)
     }
 
     /// The flow table.

@@ -29,6 +29,11 @@ impl NicPlan {
         Ok(Self { config, rings })
     }
 
+    /// The plan of a NIC whose policy has changed.
+    pub(super) fn changed(config: NicConfig, rings: RingPlan) -> Self {
+        Self { config, rings }
+    }
+
     /// The policy.
     pub fn policy(&self) -> &CompiledPolicy {
         self.rings.policy()

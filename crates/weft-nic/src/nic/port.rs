@@ -5,6 +5,7 @@ use crate::counters::{ClassCounters, Count, PortCounters};
 use crate::doorbell::Doorbells;
 use crate::layout::{ClassBell, Page, Shared};
 use crate::plan::RingPlan;
+use crate::plan::change::RingUse;
 use crate::port::{Port, Uplink};
 use crate::readings::LastReadings;
 use crate::redirect::ReceivePath;
@@ -47,6 +48,8 @@ pub struct NicPort {
     pub(super) doorbells: Arc<Doorbells>,
     pub(super) counters: Arc<PortCounters>,
     pub(super) plan: RingPlan,
+    /// The use of each ring.
+    pub(super) uses: Vec<RingUse>,
     pub(super) receive_device: Option<Uplink>,
     pub(super) receive: ReceivePath,
     pub(super) readings: LastReadings,

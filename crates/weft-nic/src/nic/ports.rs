@@ -34,7 +34,7 @@ use weft_units::{BitsPerSec, Nanos};
 /// The maximum number of rings of a NIC, over all its ports.
 pub const NIC_RINGS: usize = 4096;
 
-fn gone() -> NicError {
+pub(super) fn gone() -> NicError {
     NicError::Stopped("a thread of the NIC has ended".to_owned())
 }
 
@@ -61,7 +61,7 @@ impl SoftwareNic {
         let device = receive.as_ref().unwrap_or(&self.uplink_device.device);
         let path = ReceivePath::choose(&port, device, own)?;
         let rx_uplink = Arc::new(duplicate(device.queue())?);
-        let counters = Arc::new(PortCounters::new(plan.classes()));
+        let counters = Arc::new(PortCounters::new(plan.class_slots()));
         let (page, rings) = (doorbells.shared().clone(), fds.into_iter().zip(plan.rings.iter().copied()));
         let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
         let linked = self.threads.worker.ask(|answer| worker::Command::Add(new, answer));
@@ -73,8 +73,19 @@ impl SoftwareNic {
         let id = PortId(self.next_id);
         let readings = LastReadings::default();
         let receive_device = receive;
-        let port =
-            NicPort { id, number, port, doorbells, counters, plan, receive_device, receive: path, readings };
+        let uses = plan.uses();
+        let port = NicPort {
+            id,
+            number,
+            port,
+            doorbells,
+            counters,
+            plan,
+            uses,
+            receive_device,
+            receive: path,
+            readings,
+        };
         let up = port.port.up();
         self.ports.push(port);
         if let Err(error) = up {
@@ -159,7 +170,7 @@ impl SoftwareNic {
 
     /// The number of tracked flows by class, over all ports.
     pub fn flows_by_class(&self) -> Vec<u32> {
-        let mut flows = vec![0; self.plan.rings().classes()];
+        let mut flows = vec![0; self.plan.rings().class_slots()];
         for port in &self.ports {
             flows.iter_mut().zip(port.flows_by_class()).for_each(|(sum, more)| *sum += more);
         }

@@ -1,7 +1,7 @@
 //! The eBPF programs at a port: attached at the start, and closed at the end.
 
 use super::NicError;
-use crate::doorbell::{Bypass, Doorbells, NicMaps, RingPlace};
+use crate::doorbell::{Bypass, Doorbells, NicMaps, PortNumbers, RingPlace};
 use crate::plan::RingPlan;
 use crate::port::Port;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ pub(super) fn attach_doorbells(
     number: u32,
 ) -> Result<Arc<Doorbells>, NicError> {
     let place = if port.tap_queue().is_some() { RingPlace::Tap } else { RingPlace::Veth };
-    let doorbells = Doorbells::for_port(maps, plan, number, place)?;
+    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()) };
+    let doorbells = Doorbells::for_port(maps, plan, numbers, place)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let guarded = plan.queues.is_none();
     if let Some(queue) = port.tap_queue() {

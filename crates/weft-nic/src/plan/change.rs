@@ -16,7 +16,7 @@ use weft_policy::{CompiledPolicy, Renumbered, Resting, renumber_around};
 use weft_units::{Instant, LaneId, Nanos};
 
 /// The time for which a retired ring is not used again.
-const REST: Nanos = Nanos::from_secs(1);
+pub(crate) const REST: Nanos = Nanos::from_secs(1);
 /// The most spare rings for a new fair lane: the others are for further changes.
 const FAIR_SPARE: usize = 16;
 
@@ -70,6 +70,17 @@ impl RingPlan {
         NewPolicy { renumbered, whole, infrastructure }
     }
 
+    /// The same rings with the policy of a change, for the plans of later ports.
+    pub(crate) fn with_policy(&self, new: &NewPolicy) -> Self {
+        Self {
+            policy: Arc::clone(&new.whole),
+            whole: Arc::clone(&new.whole),
+            program: Arc::new(new.whole.program.clone()),
+            infrastructure: new.infrastructure,
+            ..self.clone()
+        }
+    }
+
     /// Plans the rings under `new` at `now`. `uses` are the uses so far, and `is_empty` says whether a ring is empty.
     ///
     /// # Errors
@@ -88,17 +99,7 @@ impl RingPlan {
                 *use_of = RingUse::Spare;
             }
         }
-        let mut change = PlanChange {
-            plan: RingPlan {
-                policy: Arc::clone(&new.whole),
-                whole: Arc::clone(&new.whole),
-                program: Arc::new(new.whole.program.clone()),
-                infrastructure: new.infrastructure,
-                ..self.clone()
-            },
-            uses,
-            rings: Vec::new(),
-        };
+        let mut change = PlanChange { plan: self.with_policy(new), uses, rings: Vec::new() };
         change.retire(self, new, now);
         change.keep_and_add(self, new)?;
         Ok(change)
@@ -133,7 +134,8 @@ impl PlanChange {
         let mut left = added;
         for (at, lane) in lanes.iter().enumerate() {
             if lane.is_vacant() {
-                entries.push(LaneEntry::vacant());
+                // Flows stay in a lane that is gone until their next packet, and are counted in its class.
+                entries.push(old.lanes.get(at).copied().unwrap_or_else(LaneEntry::vacant));
             } else if stays(at) {
                 entries.push(LaneEntry { packet_bound: packet_bound(lane), ..old.lanes[at] });
             } else {

@@ -34,6 +34,7 @@ pub(super) fn add(policy: &CompiledPolicy) -> (CompiledPolicy, Option<LaneId>) {
             program.root = Child::Node(node);
         }
     }
+    whole.destinations.push(Vec::new());
     whole.classes.push(ClassInfo { name: INFRASTRUCTURE.to_owned(), latency: None });
     (whole, Some(lane))
 }

@@ -117,12 +117,17 @@ pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy, resting: &Rest
     let mut policy = CompiledPolicy {
         program,
         classes: classes.place(new.classes, ClassInfo::vacant),
+        destinations: classes.place(new.destinations, Vec::new),
         rules: new.rules,
         link: new.link,
         cgroups: new.cgroups,
+        ports: new.ports,
     };
     for rule in &mut policy.rules {
-        rule.lane = LaneId(lanes.of(rule.lane.index()));
+        rule.class = ClassId(classes.of(rule.class.index()));
+    }
+    for row in policy.destinations.iter_mut().flatten() {
+        row.lane = LaneId(lanes.of(row.lane.index()));
     }
     policy
 }

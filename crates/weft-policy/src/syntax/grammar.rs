@@ -159,7 +159,7 @@ fn at_ports(p: &Parser<'_>) -> bool {
     ["port", "sport", "dport"].iter().any(|word| p.at_word(word))
 }
 
-/// `test = "any" | "tcp" | ... | "cgroup" TEXT`
+/// `test = "any" | "tcp" | ... | "cgroup" TEXT | "port" TEXT`
 fn test(p: &mut Parser<'_>) -> Parsed {
     let (what, help) = match p.text() {
         "any" | "tcp" | "udp" | "sctp" | "icmp" | "icmpv6" => {
@@ -170,6 +170,11 @@ fn test(p: &mut Parser<'_>) -> Parsed {
             p.bump();
             return p.expect(Text, "a path in quotes", "such as `cgroup \"/system.slice/mgmt\"`");
         }
+        "port" if p.next_is(Text) => {
+            p.bump();
+            p.bump();
+            return Ok(());
+        }
         "protocol" => ("a protocol number", "such as `protocol 47`"),
         "port" | "sport" | "dport" => ("a port", "such as `dport 443` or `port 8000..8080`"),
         "from" | "to" => ("an address prefix", "such as `to 10.0.1.0/24` or `from fd00::/8`"),
@@ -179,7 +184,7 @@ fn test(p: &mut Parser<'_>) -> Parsed {
             return p.unexpected(
                 "a test",
                 "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
-                 from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\"",
+                 from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\"",
             );
         }
     };

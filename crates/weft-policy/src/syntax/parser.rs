@@ -127,6 +127,11 @@ impl<'a> Parser<'a> {
         self.ahead(0).is_some_and(|token| token.kind == SyntaxKind::Word && token.text == word)
     }
 
+    /// Whether the token after the next one is of `kind`.
+    pub(super) fn next_is(&self, kind: SyntaxKind) -> bool {
+        self.ahead(1).is_some_and(|token| token.kind == kind)
+    }
+
     /// Whether a word and `=` follow.
     pub(super) fn at_definition(&self) -> bool {
         self.at(SyntaxKind::Word) && self.ahead(1).is_some_and(|token| token.kind == SyntaxKind::Equals)

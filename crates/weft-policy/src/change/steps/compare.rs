@@ -12,8 +12,8 @@ struct View<'a> {
     policy: &'a CompiledPolicy,
     /// The lanes of each class.
     lanes: Vec<Vec<LaneId>>,
-    /// The rows of each class, and the limits of each row's lane.
-    rows: Vec<Vec<(&'a Match, LaneId)>>,
+    /// The rows of each class.
+    rows: Vec<Vec<&'a Match>>,
     /// The parent of each leaf and node.
     leaf_parents: Vec<Option<NodeId>>,
     node_parents: Vec<Option<NodeId>>,
@@ -58,9 +58,8 @@ impl<'a> View<'a> {
             }
         }
         for rule in &policy.rules {
-            let class = program.lanes.get(rule.lane.index()).map(|lane| lane.class.index());
-            if let Some(rows) = class.and_then(|class| view.rows.get_mut(class)) {
-                rows.push((&rule.matcher, rule.lane));
+            if let Some(rows) = view.rows.get_mut(rule.class.index()) {
+                rows.push(&rule.matcher);
             }
         }
         for (at, node) in program.nodes.iter().enumerate() {
@@ -138,9 +137,10 @@ impl<'a> View<'a> {
     }
 
     /// The tests of a row, with its cgroup's path.
-    fn tests(&self, row: &Match) -> (Match, Option<&'a str>) {
+    fn tests(&self, row: &Match) -> (Match, [Option<&'a str>; 2]) {
         let path = row.cgroup.and_then(|number| self.policy.cgroups.get(usize::from(number)));
-        (Match { cgroup: None, ..row.clone() }, path.map(String::as_str))
+        let port = row.port.and_then(|number| self.policy.ports.get(usize::from(number).wrapping_sub(1)));
+        (Match { cgroup: None, port: None, ..row.clone() }, [path, port].map(|name| name.map(String::as_str)))
     }
 }
 
@@ -181,7 +181,7 @@ fn class_changes(old: &View<'_>, new: &View<'_>, (at, name): (usize, &str), step
         let (from, to) = (old.place_of_class(at), new.place_of_class(at));
         steps.push(Step::Moved { name: class(), from, to });
     }
-    let same_lanes = || old.rows[at].iter().zip(&new.rows[at]).all(|((_, a), (_, b))| a == b);
+    let same_lanes = || old.policy.destinations.get(at) == new.policy.destinations.get(at);
     if !same_rows(old, new, at) || (!limits_differ && old.lanes[at] == new.lanes[at] && !same_lanes()) {
         steps.push(Step::Rules { class: class() });
     }
@@ -190,7 +190,7 @@ fn class_changes(old: &View<'_>, new: &View<'_>, (at, name): (usize, &str), step
 /// Whether a class takes the same packets, as far as its own rows say.
 fn same_rows(old: &View<'_>, new: &View<'_>, class: usize) -> bool {
     let (a, b) = (&old.rows[class], &new.rows[class]);
-    a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| old.tests(a) == new.tests(b))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| old.tests(a) == new.tests(b))
 }
 
 /// Whether the classes with equal rows are tested in another order.
@@ -198,7 +198,7 @@ fn rule_order(old: &View<'_>, new: &View<'_>, steps: &mut Vec<Step>) {
     let count = old.rows.len().min(new.rows.len());
     let same: Vec<bool> = (0..count).map(|class| same_rows(old, new, class)).collect();
     let order = |view: &View<'_>| -> Vec<ClassId> {
-        let classes = view.policy.rules.iter().map(|rule| view.class_of(rule.lane));
+        let classes = view.policy.rules.iter().map(|rule| rule.class);
         classes.filter(|class| same.get(class.index()) == Some(&true)).collect()
     };
     if order(old) != order(new) {
