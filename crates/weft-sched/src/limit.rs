@@ -15,10 +15,9 @@
 //! so an extreme charge delays its lanes for ever instead of wrapping. No branch here drops or refuses a packet, so
 //! none has a counter.
 
-use crate::program::LimitSpec;
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
-/// The state of one rate limit: 56 bytes. A charge touches all of them, a check only the first 8.
+/// The state of one rate limit: 48 bytes. A charge touches all of them, a check only the first 8.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// The earliest time at which a packet may leave: `tat - burst_time`.
@@ -30,8 +29,6 @@ pub(crate) struct Limit {
     /// The duration of the burst at the rate.
     burst_time: Nanos,
     burst: Bytes,
-    /// Whether no limit has this id, so that the next one with it starts afresh.
-    pub(crate) vacant: bool,
 }
 
 impl Limit {
@@ -43,13 +40,7 @@ impl Limit {
             exact: ExactRate::at_least_one(rate),
             burst_time,
             burst,
-            vacant: false,
         }
-    }
-
-    /// The state of the limit that `spec` describes, without debt.
-    pub(crate) fn of(spec: &LimitSpec) -> Self {
-        Self { vacant: spec.is_vacant(), ..Self::new(spec.rate, spec.burst) }
     }
 
     /// The earliest time at which a packet may leave.

@@ -46,6 +46,8 @@ struct Parts {
     tree: PolicyTree,
     /// The nodes of the new tree, every child before its parent.
     upwards: Vec<u32>,
+    /// The limits that are not vacant.
+    limits: Vec<u32>,
     /// The new lane of each old one, or [`NO_LANE`].
     targets: Vec<u32>,
     /// The number of flows for which there is memory.
@@ -143,8 +145,10 @@ impl PolicyTree {
         }
         taking.sort_unstable();
         taking.dedup();
+        let limits = program.limits.iter().zip(0..).filter(|(limit, _)| !limit.is_vacant());
+        let limits = limits.map(|(_, at)| at).collect();
         let spare = Spare::new(taking.len(), flows);
-        Ok(Prepared(Box::new(Parts { tree, upwards, targets, flows, spare, spent: false })))
+        Ok(Prepared(Box::new(Parts { tree, upwards, limits, targets, flows, spare, spent: false })))
     }
 
     /// Exchanges the program at `now`. Allocates and frees nothing. See the module's documentation for what keeps its state.
@@ -170,12 +174,12 @@ impl PolicyTree {
         if let Err(why) = self.check_change(&prepared.0) {
             return Err(Refused { why, prepared });
         }
-        let Parts { tree: old, upwards, targets, spare, spent, .. } = &mut *prepared.0;
+        let Parts { tree: old, upwards, limits, targets, spare, spent, .. } = &mut *prepared.0;
         *spent = true;
         core::mem::swap(self, old);
         self.carry_counts(old);
-        for (limit, old) in self.limits.iter_mut().zip(&old.limits) {
-            if !limit.vacant {
+        for at in limits.iter().map(|at| *at as usize) {
+            if let (Some(limit), Some(old)) = (self.limits.get_mut(at), old.limits.get(at)) {
                 limit.carry(old, now);
             }
         }

@@ -281,7 +281,7 @@ impl PolicyTree {
 
     /// Builds a tree that runs `program`, which was checked.
     fn build(program: &Program, layout: Layout) -> Self {
-        let limits = program.limits.iter().map(Limit::of).collect();
+        let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),
             leads_to: vec![NO_LEAF; spec.children.len()].into(),
