@@ -45,6 +45,8 @@ use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
 use device::device;
+#[cfg(test)]
+pub(crate) use device::limited;
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
 pub use ports::NIC_RINGS;
@@ -120,7 +122,9 @@ pub enum NicError {
         name: String,
     },
     /// The port has no device to receive by.
-    #[error("{name} has no device to receive by: only the first port can receive by the uplink's, unless that only transmits")]
+    #[error(
+        "{name} has no device to receive by: only the first port can receive by the uplink's, unless that only transmits"
+    )]
     NoReceiver {
         /// The port.
         name: String,
@@ -259,14 +263,28 @@ impl SoftwareNic {
         })
     }
 
-    /// Applies the MTU and the carrier of the interface behind the uplink to the ports and the uplink's device.
+    /// Applies the MTU and the carrier of the interface behind the uplink to the ports and the uplink's device, and the
+    /// observed rate of the link, if it has no other, to the share of infrastructure.
     ///
     /// # Errors
     /// When a port no longer exists; the others have followed.
     pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
         // The kernel lowers a macvlan's MTU with its parent's and never raises it.
         let _ = self.uplink_device.device.set_mtu(mtu);
+        if self.observes_rate() {
+            self.divide_infrastructure();
+        }
         self.ports.iter().map(|port| port.follow(mtu, carrier)).fold(Ok(()), Result::and)
+    }
+
+    /// Whether the link has no rate but that of the uplink's device.
+    fn observes_rate(&self) -> bool {
+        matches!(self.plan.config().link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }))
+    }
+
+    /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
+    fn observed_rate(&self) -> Option<BitsPerSec> {
+        Some(BitsPerSec(self.counters.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO)
     }
 
     /// The samples of the link's time, one per window.
@@ -330,7 +348,7 @@ impl SoftwareNic {
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
-            observed_rate: Some(BitsPerSec(c.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO),
+            observed_rate: self.observed_rate(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
             unread: ports.unread + failed,

@@ -66,7 +66,9 @@ pub enum PlanError {
         rings: usize,
     },
     /// The ports of a NIC have all its rings.
-    #[error("the port needs {rings} descriptor rings, and its NIC has {left} left; give it fewer with --rings, or remove a port")]
+    #[error(
+        "the port needs {rings} descriptor rings, and its NIC has {left} left; give it fewer with --rings, or remove a port"
+    )]
     NicRings {
         /// The number of rings of the port.
         rings: usize,

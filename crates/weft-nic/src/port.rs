@@ -168,7 +168,14 @@ impl Port {
         let app = config.app.handle().map_err(LinkError::from)?;
         let (veth, rings) = Veth::create(config, &app)?;
         let near = Numbered::named(&app, config.name)?;
-        Ok(Self { app, near, mac: config.mac, rings, ring_packets: config.ring_packets, behind: Behind::Veth(veth) })
+        Ok(Self {
+            app,
+            near,
+            mac: config.mac,
+            rings,
+            ring_packets: config.ring_packets,
+            behind: Behind::Veth(veth),
+        })
     }
 
     /// Creates a port that is a TAP. It is down: attach the doorbell first.
@@ -179,7 +186,14 @@ impl Port {
         let app = config.app.handle().map_err(LinkError::from)?;
         let (tap, rings) = Tap::create(config)?;
         let near = Numbered::named(&app, config.name)?;
-        Ok(Self { app, near, mac: config.mac, rings, ring_packets: config.ring_packets, behind: Behind::Tap(tap) })
+        Ok(Self {
+            app,
+            near,
+            mac: config.mac,
+            rings,
+            ring_packets: config.ring_packets,
+            behind: Behind::Tap(tap),
+        })
     }
 
     /// The descriptor by which the programs of a TAP are set; `None` for a veth.

@@ -23,8 +23,8 @@ use crate::counters::Count;
 use crate::port::{Port, PortError, Receive, Uplink};
 use core::fmt;
 use core::time::Duration;
-use weft_host::bpf::{BpfError, Object, ObjectOptions};
 use weft_host::Mac;
+use weft_host::bpf::{BpfError, Object, ObjectOptions};
 use weft_host::netns::NetNsError;
 use weft_units::{Bytes, Packets};
 

@@ -42,7 +42,8 @@ type Sleep = fn(&Page) -> bool;
 
 fn ring_of(page: &Page, urgent: u64) -> bool {
     let (packets, sleeping) = (&page.packets, &page.sleeping);
-    protocol::Bell { packets, ready: (&page.ready[0], 0), urgent, ports: (&page.ports[0], 0), sleeping }.post(1)
+    protocol::Bell { packets, ready: (&page.ready[0], 0), urgent, ports: (&page.ports[0], 0), sleeping }
+        .post(1)
 }
 
 fn ring(page: &Page) -> bool {

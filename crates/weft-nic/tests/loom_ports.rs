@@ -89,7 +89,11 @@ fn urgent_sleep(nic: &Nic) -> bool {
 }
 
 /// Two threads post once each, to the given ports and rings. The NIC looks until it has seen the rings in `wanted`.
-fn model(posts: [(usize, u32); 2], wanted: &'static [(usize, u32)], (post, look, sleep): (Post, Look, Sleep)) {
+fn model(
+    posts: [(usize, u32); 2],
+    wanted: &'static [(usize, u32)],
+    (post, look, sleep): (Post, Look, Sleep),
+) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {

@@ -99,8 +99,9 @@ fn tcp_flows_keep_the_accounting_and_their_queues() {
 /// queues.
 fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec<(Idle, TxQueueId)> {
     let acceptor = Acceptor::open(bed);
-    let posted =
-        || -> Vec<u64> { nic.ports()[0].doorbells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect() };
+    let posted = || -> Vec<u64> {
+        nic.ports()[0].doorbells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect()
+    };
     let (mut found, mut others) = (BTreeMap::<TxQueueId, Vec<Idle>>::new(), Vec::new());
     for _ in 0..1000 {
         let before = posted();

@@ -11,8 +11,8 @@ pub mod protocol;
 mod table;
 
 pub use crate::layout::{
-    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, PORTS, Page, RINGS, Record, RecordKind, RingBell, Shared,
-    Spread, Summary, flow_key,
+    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, PORTS, Page, RINGS, Record, RecordKind, RingBell,
+    Shared, Spread, Summary, flow_key,
 };
 pub use guard::{Guard, infrastructure_rate};
 pub use maps::NicMaps;
@@ -236,12 +236,7 @@ impl Doorbells {
 }
 
 /// Loads the programs of a port with room for `flows` flows.
-fn load_programs(
-    maps: &NicMaps,
-    config: &[u8],
-    flows: u32,
-    place: RingPlace,
-) -> Result<Object, BpfError> {
+fn load_programs(maps: &NicMaps, config: &[u8], flows: u32, place: RingPlace) -> Result<Object, BpfError> {
     let (reuse, sizes) = (maps.reuse(), [("flows", flows)]);
     let skip: &[&str] = match place {
         RingPlace::Veth => &NOT_OF_VETH,

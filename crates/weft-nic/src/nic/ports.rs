@@ -73,7 +73,8 @@ impl SoftwareNic {
         let id = PortId(self.next_id);
         let readings = LastReadings::default();
         let receive_device = receive;
-        let port = NicPort { id, number, port, doorbells, counters, plan, receive_device, receive: path, readings };
+        let port =
+            NicPort { id, number, port, doorbells, counters, plan, receive_device, receive: path, readings };
         let up = port.port.up();
         self.ports.push(port);
         if let Err(error) = up {
@@ -98,12 +99,14 @@ impl SoftwareNic {
             return Err(PlanError::NicRings { rings, left: NIC_RINGS - used }.into());
         }
         let taken = |number: &usize| self.ports.iter().any(|port| port.number == *number);
-        (0..PORTS).find(|number| !taken(number)).ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
+        (0..PORTS)
+            .find(|number| !taken(number))
+            .ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
     }
 
-    /// Divides the share of infrastructure among the ports.
-    fn divide_infrastructure(&self) {
-        let rate = self.plan.config().rate;
+    /// Divides the share of infrastructure among the ports: of the observed rate, if the link has no other.
+    pub(super) fn divide_infrastructure(&self) {
+        let rate = self.observed_rate().filter(|_| self.observes_rate()).unwrap_or(self.plan.config().rate);
         for port in &self.ports {
             port.doorbells.guard().set_link_rate(rate, self.ports.len());
         }

@@ -102,8 +102,7 @@ impl Uplink {
         (parent_ns, parent): (&NetNs, &str),
         (ns, name): (&NetNs, &str),
     ) -> Result<Self, PortError> {
-        let options =
-            MacvtapOptions { mode: MacvtapMode::Bridge, queues: 1, txqueuelen: 1, mac: None };
+        let options = MacvtapOptions { mode: MacvtapMode::Bridge, queues: 1, txqueuelen: 1, mac: None };
         macvtap::create_across((parent_ns, parent), (ns, name), &options)?;
         // From here on the device is deleted if a step fails.
         let device = Device(Numbered::named(ns, name)?);
@@ -209,7 +208,9 @@ impl Uplink {
         let stats = self.device.0.show()?.stats;
         let (packets, bytes, dropped) = match self.kind {
             UplinkKind::Tap => (stats.rx_packets, stats.rx_bytes, stats.rx_dropped),
-            UplinkKind::Macvtap | UplinkKind::Transmit => (stats.tx_packets, stats.tx_bytes, stats.tx_dropped),
+            UplinkKind::Macvtap | UplinkKind::Transmit => {
+                (stats.tx_packets, stats.tx_bytes, stats.tx_dropped)
+            }
         };
         Ok((Count { packets, bytes }, dropped.get()))
     }

@@ -266,4 +266,3 @@ pub(super) fn nowhere(classes: usize) -> Place {
     let page = Page::Own(Arc::<Shared>::default());
     Place { port: usize::MAX, page, counters: Arc::new(PortCounters::new(classes)), number: 0 }
 }
-

@@ -6,6 +6,7 @@ use crate::counters::PortCounters;
 use crate::doorbell::protocol::Bell;
 use crate::layout::Shared;
 use crate::link::{DeviceLink, LinkRate};
+use crate::nic::limited;
 use crate::plan::{Mode, RingPlan};
 use crate::sync::Ordering;
 use rustix::event::{EventfdFlags, eventfd};
@@ -78,7 +79,7 @@ impl Bench {
         let parts = WorkerParts {
             uplink: Arc::new(uplink),
             link: Link::new(rate, Nanos::from_millis(5), now),
-            device: device.map(|link| Device::new(link, rate, Bytes(WHOLE), &plan.program)),
+            device: device.map(|link| Device::new(link, rate, Bytes(WHOLE), &limited(&plan, rate))),
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),
@@ -194,9 +195,17 @@ fn late_packet_is_looked_for() -> Nanos {
     let counters = bench.finish();
     assert_eq!(counters.port.lost.get().packets.get(), 0);
     // B's doorbell may have been taken before B's packet had arrived.
-    assert!((1..=2).contains(&counters.port.doorbell_ahead.get().packets.get()), "{:?}", counters.port.doorbell_ahead);
+    assert!(
+        (1..=2).contains(&counters.port.doorbell_ahead.get().packets.get()),
+        "{:?}",
+        counters.port.doorbell_ahead
+    );
     assert!(counters.nic.turns.get().packets.get() < 10, "{:?}", counters.nic.turns);
-    assert!(counters.nic.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.nic.worker_cpu.get());
+    assert!(
+        counters.nic.worker_cpu.get() < 50_000_000,
+        "{} ns of processor time",
+        counters.nic.worker_cpu.get()
+    );
     Nanos(counters.nic.late_sleep_max.get())
 }
 
@@ -298,7 +307,11 @@ fn a_doorbell_posted_twice_costs_nothing_but_a_count() {
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 1)));
     let counters = bench.finish();
-    assert!(counters.nic.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.nic.worker_cpu.get());
+    assert!(
+        counters.nic.worker_cpu.get() < 50_000_000,
+        "{} ns of processor time",
+        counters.nic.worker_cpu.get()
+    );
 }
 
 #[test]

@@ -19,9 +19,9 @@
 
 use super::sleep::{WakeFor, timespec};
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
+use crate::doorbell::protocol;
 use crate::port::SEGMENT_MAX;
 use crate::records::RecordSource;
-use crate::doorbell::protocol;
 use crate::ring::Fetched;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

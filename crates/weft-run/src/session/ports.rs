@@ -183,7 +183,9 @@ impl SessionPort {
         let name = &self.settings.name;
         match self.state(port) {
             PortState::Running => None,
-            PortState::DeviceDeleted => Some(format!("the devices of port {name} were deleted; remove the port")),
+            PortState::DeviceDeleted => {
+                Some(format!("the devices of port {name} were deleted; remove the port"))
+            }
             PortState::NamespaceDeleted => {
                 let place = place(self.settings.netns.as_deref());
                 Some(format!("{place} of port {name} was deleted; remove the port"))

@@ -32,7 +32,12 @@ fn received(path: RunReceive, totals: &Totals) -> RunReceive {
 }
 
 /// The report of a run that lasted `duration`, with received packets carried by `path`.
-pub(super) fn report(names: &[String], totals: &Totals, duration: Duration, path: Option<RunReceive>) -> RunReport {
+pub(super) fn report(
+    names: &[String],
+    totals: &Totals,
+    duration: Duration,
+    path: Option<RunReceive>,
+) -> RunReport {
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
         // Packets that were posted and neither fetched nor sent were dropped by the kernel before their ring. Packets
         // refused by the port were never posted.
