@@ -65,7 +65,7 @@ impl SoftwareNic {
         let (page, rings) = (doorbells.shared().clone(), fds.into_iter().zip(plan.rings.iter().copied()));
         let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
         let linked = self.threads.worker.ask(|answer| worker::Command::Add(new, answer));
-        linked.ok_or_else(gone)?.map_err(NicError::Engine)?;
+        linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         let (uplink, of) = (rx_uplink, Arc::clone(&counters));
         let source = rx::Source { number, uplink, port: rx_port, own, counters: of };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
