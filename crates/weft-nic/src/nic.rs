@@ -47,6 +47,8 @@ pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
 pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
+#[cfg(test)]
+pub(crate) use device::limited;
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
 pub use ports::NIC_RINGS;
@@ -172,8 +174,6 @@ pub struct SoftwareNic {
     next_id: u64,
     /// The sum of the removed ports.
     removed: PortTotals,
-    /// Whether the link has no rate but the observed one.
-    observes_rate: bool,
     /// The number of changes of the policy.
     generation: u64,
     /// The numbers that rest.
@@ -277,7 +277,6 @@ impl SoftwareNic {
             ports,
             next_id,
             removed,
-            observes_rate: observed,
             generation: 0,
             vacated: Vec::new(),
         })
@@ -291,10 +290,15 @@ impl SoftwareNic {
     pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
         // The kernel lowers a macvlan's MTU with its parent's and never raises it.
         let _ = self.uplink_device.device.set_mtu(mtu);
-        if self.observes_rate {
+        if self.observes_rate() {
             self.divide_infrastructure();
         }
         self.ports.iter().map(|port| port.follow(mtu, carrier)).fold(Ok(()), Result::and)
+    }
+
+    /// Whether the link has no rate but that of the uplink's device.
+    fn observes_rate(&self) -> bool {
+        matches!(self.plan.config().link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }))
     }
 
     /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.

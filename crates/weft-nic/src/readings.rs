@@ -38,8 +38,12 @@ impl LastReadings {
         take(failed, drops, port.drops().map(|drops| without_bypassing(drops, port, doorbells)));
         take(failed, bpf, doorbells.run_stats());
         take(failed, guard, doorbells.guard_stats());
-        take(failed, redirected, receive.redirected());
-        take(failed, deliveries, port.deliveries());
+        let delivered = port.deliveries();
+        // A deleted device takes its counter with it: what was redirected since the last reading has no other side.
+        if delivered.is_ok() {
+            take(failed, redirected, receive.redirected());
+        }
+        take(failed, deliveries, delivered);
         *last
     }
 }

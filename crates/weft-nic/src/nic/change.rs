@@ -135,8 +135,6 @@ impl SoftwareNic {
             port.uses = change.uses;
         }
         self.generation += 1;
-        self.observes_rate =
-            matches!(config.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
         self.plan = NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base);
         self.divide_infrastructure();
         Ok(ChangedPolicy { pause })

@@ -16,7 +16,7 @@ pub(super) fn device(config: &NicConfig, plan: &RingPlan, most: Bytes) -> Option
 
 /// The program with the limit that the egress program sets to infrastructure. Without it, the first lane of the
 /// priority would be guaranteed the whole link, and the policy's classes nothing.
-pub(super) fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
+pub(crate) fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
     let mut program = Program::clone(&plan.program);
     if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
         lane.limits.push(LimitId::from_index(program.limits.len()));

@@ -65,7 +65,7 @@ impl SoftwareNic {
         let (page, rings) = (doorbells.shared().clone(), fds.into_iter().zip(plan.rings.iter().copied()));
         let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
         let linked = self.threads.worker.ask(|answer| worker::Command::Add(new, answer));
-        linked.ok_or_else(gone)?.map_err(NicError::Engine)?;
+        linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         let (uplink, of) = (rx_uplink, Arc::clone(&counters));
         let source = rx::Source { number, uplink, port: rx_port, own, counters: of };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
@@ -115,15 +115,9 @@ impl SoftwareNic {
             .ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
     }
 
-    /// The rate of the link; the configured one while it is unknown.
-    fn link_rate(&self) -> BitsPerSec {
-        let observed = if self.observes_rate { self.observed_rate() } else { None };
-        observed.unwrap_or(self.plan.config().rate)
-    }
-
-    /// Divides the share of infrastructure among the ports.
+    /// Divides the share of infrastructure among the ports: of the observed rate, if the link has no other.
     pub(super) fn divide_infrastructure(&self) {
-        let rate = self.link_rate();
+        let rate = self.observed_rate().filter(|_| self.observes_rate()).unwrap_or(self.plan.config().rate);
         for port in &self.ports {
             port.doorbells.guard().set_link_rate(rate, self.ports.len());
         }

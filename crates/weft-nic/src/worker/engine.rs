@@ -3,8 +3,20 @@
 use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
-use weft_sched::{Next, PolicyTree, Prepared, Turn};
+use weft_sched::queues::QueueError;
+use weft_sched::{FlowError, Next, PolicyTree, Prepared, Turn};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
+
+/// An error from adding a ring to an engine: a bug of the plan, reported instead of executed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RingError {
+    /// The policy's tree refuses it.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// The scheduler of queues refuses it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
 
 /// The decision of an engine.
 pub(crate) enum Decision<T> {
@@ -24,7 +36,7 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// When the engine has no such lane or queue.
-    fn add_ring(&mut self, lane: LaneId, ring: RingId) -> Result<FlowId, String>;
+    fn add_ring(&mut self, lane: LaneId, ring: RingId) -> Result<FlowId, RingError>;
     /// Removes an idle ring.
     fn remove_ring(&mut self, flow: FlowId);
     /// Exchanges the program at `now`, between two turns. Returns the memory of the old one, or the change unused with the
@@ -69,8 +81,8 @@ pub(crate) trait Engine {
 impl Engine for PolicyTree {
     type Turn = Turn;
 
-    fn add_ring(&mut self, lane: LaneId, _ring: RingId) -> Result<FlowId, String> {
-        self.add_flow(lane, Weight::ONE).map_err(|error| error.to_string())
+    fn add_ring(&mut self, lane: LaneId, _ring: RingId) -> Result<FlowId, RingError> {
+        Ok(self.add_flow(lane, Weight::ONE)?)
     }
 
     fn remove_ring(&mut self, flow: FlowId) {

@@ -15,6 +15,7 @@
 //! its removal.
 
 use super::change::PolicyChange;
+use super::engine::RingError;
 use super::{Engine, Worker};
 use crate::counters::PortCounters;
 use crate::doorbell::{RINGS, protocol};
@@ -37,7 +38,7 @@ pub(crate) type RingSet = [u64; RINGS / 64];
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Links a port.
-    Add(NewPort, Sender<Result<(), String>>),
+    Add(NewPort, Sender<Result<(), RingError>>),
     /// Unlinks the port with this number, and returns its rings.
     Remove(usize, Sender<Vec<Ring>>),
     /// Changes the policy.
@@ -84,7 +85,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// Links a port.
-    pub(super) fn add_port(&mut self, new: NewPort) -> Result<(), String> {
+    pub(super) fn add_port(&mut self, new: NewPort) -> Result<(), RingError> {
         let NewPort { port, page, counters, rings } = new;
         let of = |number| Place { port, page: page.clone(), counters: Arc::clone(&counters), number };
         let (mut slots, mut leaves) = (Vec::with_capacity(rings.len()), Vec::<(usize, RingSet)>::new());

@@ -25,7 +25,7 @@
 //! although it had nothing else outstanding, and two flows that once shared a queue would share it for ever.
 
 use super::SegmentsPerTurn;
-use super::engine::{Decision, Engine};
+use super::engine::{Decision, Engine, RingError};
 use crate::counters::Counters;
 use crate::sync::{AtomicU64, Ordering};
 use core::num::NonZeroU32;
@@ -139,9 +139,9 @@ fn acknowledge((load, time): (&LoadWord, &AtomicU64), applied: u64, changed: Ins
 impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     type Turn = Turn;
 
-    fn add_ring(&mut self, _lane: LaneId, ring: RingId) -> Result<FlowId, String> {
+    fn add_ring(&mut self, _lane: LaneId, ring: RingId) -> Result<FlowId, RingError> {
         let queue = TxQueueId::from_index(ring.index() / self.rings_per_queue.max(1));
-        self.scheduler.add_flow(queue).map_err(|error| error.to_string())
+        Ok(self.scheduler.add_flow(queue)?)
     }
 
     /// The flow stays, idle for ever: a multiqueue NIC has one port, whose rings go with it.

@@ -6,6 +6,7 @@ use crate::counters::PortCounters;
 use crate::doorbell::protocol::Bell;
 use crate::layout::Shared;
 use crate::link::{DeviceLink, LinkRate};
+use crate::nic::limited;
 use crate::plan::{Mode, RingPlan};
 use crate::sync::Ordering;
 use rustix::event::{EventfdFlags, eventfd};
@@ -78,7 +79,7 @@ impl Bench {
         let parts = WorkerParts {
             uplink: Arc::new(uplink),
             link: Link::new(rate, Nanos::from_millis(5), now),
-            device: device.map(|link| Device::new(link, rate, Bytes(WHOLE), &plan.program)),
+            device: device.map(|link| Device::new(link, rate, Bytes(WHOLE), &limited(&plan, rate))),
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),
