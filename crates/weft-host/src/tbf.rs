@@ -4,7 +4,7 @@
 //! packet that does not fit whole. A [`Reader`] keeps its socket open, so that the counters can be sampled every few
 //! milliseconds.
 
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::error::OsError;
 use crate::link::{self, LinkError};
