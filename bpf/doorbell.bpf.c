@@ -473,6 +473,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned, struct weft_doorbells *d, __u64 rekeyed_ns)
 {
 	struct weft_owned_key other;
+	union weft_place gone;
 	struct weft_flow *old;
 	struct weft_flow flow;
 
@@ -487,7 +488,12 @@ static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned,
 	flow = *old;
 	if (flow.lane & WEFT_LANE_GONE || bpf_map_update_elem(&flows, owned, &flow, BPF_NOEXIST))
 		return 0;
-	if (bpf_map_delete_elem(&flows, &other))
+	/* The lane's count passes to the new entry with the place, unless a program with the old tables moves the flow now. */
+	gone = place_of(&flow);
+	gone.lane |= WEFT_LANE_GONE;
+	if (__sync_val_compare_and_swap(&old->place, flow.place, gone.both) == flow.place)
+		bpf_map_delete_elem(&flows, &other);
+	else
 		__sync_fetch_and_add(&lane_flows(d, flow.lane)->flows, 1);
 	return 0;
 }

@@ -115,9 +115,14 @@ impl SoftwareNic {
             .ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
     }
 
-    /// Divides the share of infrastructure among the ports: of the observed rate, if the link has no other.
+    /// The rate of the link: the observed one, if it has no other; the configured one while that is unknown.
+    fn link_rate(&self) -> BitsPerSec {
+        self.observed_rate().filter(|_| self.observes_rate()).unwrap_or(self.plan.config().rate)
+    }
+
+    /// Divides the share of infrastructure among the ports.
     pub(super) fn divide_infrastructure(&self) {
-        let rate = self.observed_rate().filter(|_| self.observes_rate()).unwrap_or(self.plan.config().rate);
+        let rate = self.link_rate();
         for port in &self.ports {
             port.doorbells.guard().set_link_rate(rate, self.ports.len());
         }

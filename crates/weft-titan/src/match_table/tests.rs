@@ -29,7 +29,7 @@ fn a_row_without_tests_is_one_group_without_masks() {
     assert_eq!(tables.entries[0].1, entry_bytes(0, 3, None));
 }
 
-/// What a program does in bpf/match.h.
+/// The search of bpf/match.h in user space.
 fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
     let map: BTreeMap<_, _> = tables.entries.iter().copied().collect();
     let mut packet = of_packet(meta);
