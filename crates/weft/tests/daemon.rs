@@ -421,3 +421,28 @@ fn two_clients_watch_while_a_third_works() {
     let ended = (0..50).map(|_| watchers[0].next_status()).find_map(Result::err);
     assert!(ended.is_some(), "the watchers end with the daemon");
 }
+
+/// The capabilities of the unit are enough, beside root's number: systemd bounds them in the same way.
+#[test]
+fn the_capabilities_of_the_unit_suffice() {
+    let name = "the_capabilities_of_the_unit_suffice";
+    if !privileged(name) || !has_program(name, "setpriv") {
+        return;
+    }
+    let unit = format!("{}/../../packaging/systemd/weft.service", env!("CARGO_MANIFEST_DIR"));
+    let unit = std::fs::read_to_string(unit).expect("the unit");
+    let kept =
+        unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("a bounding set");
+    let kept: String = kept.split(' ').map(|cap| cap.replace("CAP_", ",+").to_lowercase()).collect();
+    let service = Service::new();
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--bounding-set=-all{kept}")).args(["--inh-caps=-all", "--no-new-privs", "--"]);
+    let daemon = service.command();
+    command.arg(daemon.get_program()).args(daemon.get_args());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = common::Running(command.spawn().expect("start"));
+    assert!(until(PATIENCE, || service.client(&["status"]).code == 0), "the daemon does not answer");
+    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    transfer(&service.world.app, &service.world.far, FAR);
+    service.stop(running);
+}
