@@ -1,6 +1,8 @@
 //! `weft daemon` and its client commands, between namespaces of the test.
 
 mod common;
+#[path = "../../weft-report/tests/schema/mod.rs"]
+mod schema;
 #[path = "common/service.rs"]
 mod service;
 #[path = "common/world.rs"]
@@ -18,6 +20,12 @@ use weft_host::link;
 use weft_host::testing::{has_program, privileged};
 use world::{BYTES, FAR, POLICY, transfer};
 
+/// Asserts that a document fits the schema of this name.
+fn assert_fits(document: &serde_json::Value, name: &str) {
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(schema::errors(&common::json(path), document), Vec::<String>::new(), "{name}");
+}
+
 #[test]
 fn a_daemon_carries_traffic_and_counts_it() {
     if !privileged("a_daemon_carries_traffic_and_counts_it") {
@@ -30,6 +38,7 @@ fn a_daemon_carries_traffic_and_counts_it() {
     transfer(&service.world.app, &service.world.far, FAR);
     let status = service.status();
     assert_head(&status, "weft-status/1");
+    assert_fits(&status, "weft-status");
     assert_eq!((&status["generation"], &status["worker"]), (&1.into(), &"running".into()));
     assert_eq!(status["policy_hash"].as_str().map(str::len), Some(64));
     let web = &status["classes"][0];
@@ -123,6 +132,7 @@ fn policies_are_loaded_compared_and_restored() {
     let json: serde_json::Value =
         serde_json::from_str(&service.done(&["config", "--json", "-"])).expect("JSON");
     assert_head(&json, "weft-config/1");
+    assert_fits(&json, "weft-config");
     assert_eq!((&json["text"], &json["is_default"]), (&text.into(), &false.into()));
     assert!(service.done(&["policy", "restore"]).contains("generation 3 is in force"));
     assert!(service.done(&["config"]).ends_with(POLICY));
