@@ -456,3 +456,52 @@ fn the_capabilities_of_the_unit_suffice() {
     transfer(&service.world.app, &service.world.far, FAR);
     service.stop(running);
 }
+
+/// A `pkcheck` of the test's that allows, after a while.
+fn allowing_pkcheck(service: &Service) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = service.world.folder.path().join("bin");
+    std::fs::create_dir(&folder).expect("folder");
+    let script = folder.join("pkcheck");
+    std::fs::write(&script, "#!/bin/sh\nsleep 1\necho \"$@\" >> \"$0.log\"\n").expect("write");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    folder
+}
+
+#[test]
+fn polkit_may_allow_writing_to_others() {
+    let name = "polkit_may_allow_writing_to_others";
+    if !privileged(name) || !has_program(name, "setpriv") {
+        return;
+    }
+    let service = Service::bare("");
+    let folder = allowing_pkcheck(&service);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = service.command();
+    command.env("PATH", format!("{}:{path}", folder.display()));
+    let daemon = common::Running(command.spawn().expect("start"));
+    assert!(until(PATIENCE, || service.client(&["status"]).code == 0));
+    let begin = Instant::now();
+    let app = service.world.app.name().to_owned();
+    std::thread::scope(|scope| {
+        let added =
+            scope.spawn(|| as_nobody(&service, &["port", "add", "p1", "--netns", &app], "--regid=65534"));
+        // The daemon does not wait for polkit.
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(service.status()["generation"], 1);
+        assert!(begin.elapsed() < Duration::from_millis(950), "{:?}", begin.elapsed());
+        let added = added.join().expect("added");
+        assert_eq!(added.code, 0, "{}", added.err);
+    });
+    assert_eq!(service.status()["ports"][0]["owner_uid"], 65_534);
+    let log = std::fs::read_to_string(folder.join("pkcheck.log")).expect("the question");
+    assert!(log.starts_with("--action-id io.weft.manage --process ") && log.contains(",65534 "), "{log}");
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=12345", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"]);
+    other.arg(weft().get_program()).args(["port", "remove", "p1", "--socket"]).arg(&service.socket);
+    let said: common::Said = other.output().expect("setpriv").into();
+    assert!(said.code == 1 && said.err.contains("port p1 belongs to user 65534"), "{}", said.err);
+    let own = as_nobody(&service, &["port", "remove", "p1"], "--regid=65534");
+    assert_eq!(own.code, 0, "{}", own.err);
+    service.stop(daemon);
+}
