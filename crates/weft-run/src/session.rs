@@ -23,6 +23,7 @@
 //! needs it not.
 
 mod arp;
+mod change;
 mod describe;
 mod port;
 mod ports;
@@ -40,13 +41,15 @@ use weft_nic::nic::{NicError, SoftwareNic, Totals};
 use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
-use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
+use weft_policy::CompiledPolicy;
 use weft_report::run::{RunDrops, RunReport};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::cgroups::{self, Follower};
 
 use arp::Arp;
+use change::Names;
+pub use change::PreparedChange;
 pub use describe::describe_plan;
 pub use port::PortKind;
 pub use ports::{PortState, PortStatus};
@@ -156,6 +159,8 @@ pub fn sees_cgroups() -> bool {
 pub struct ClassStatus {
     /// The name of the class.
     pub name: String,
+    /// Its number in [`Totals::classes`].
+    pub number: usize,
     /// The wire rate over the last second.
     pub now: BitsPerSec,
     /// Packets sent so far.
@@ -194,7 +199,7 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Session {
     nic: SoftwareNic,
-    names: Vec<String>,
+    names: Names,
     started: Instant,
     recent: Vec<Sample>,
     uplink: Numbered,
@@ -205,7 +210,7 @@ pub struct Session {
     ports: Vec<ports::SessionPort>,
     /// The number of receiving devices made so far.
     made: u32,
-    _cgroups: Follower,
+    cgroups: Option<Follower>,
     // Last, so that the devices in it are dropped first.
     namespace: NetNs,
 }
@@ -251,8 +256,7 @@ impl Session {
         let device = RunId::current().device("up");
         let uplink = Uplink::transmit_on((&outside, &settings.uplink), (&namespace, &device))?;
         let state = interface.show()?;
-        let mut names: Vec<String> = policy.classes.iter().map(|class| class.name.clone()).collect();
-        names.extend(plan.rings().infrastructure.map(|_| INFRASTRUCTURE.to_owned()));
+        let names = Names::of(plan.whole());
         let nic = SoftwareNic::start_without_port(plan, uplink)?;
         let follower = Follower::start(watch, nic.cgroups())
             .map_err(|e| CgroupError::from(OsError::new("start the thread that follows cgroups", e)))?;
@@ -267,7 +271,7 @@ impl Session {
             arp: None,
             ports: Vec::new(),
             made: 0,
-            _cgroups: follower,
+            cgroups: Some(follower),
             namespace,
         })
     }
@@ -323,18 +327,27 @@ impl Session {
             let wire = self.recent.iter().filter_map(|s| s.wire.get(i)).copied().sum();
             let span: Nanos = self.recent.iter().map(|s| s.window).sum();
             let c = totals.classes.get(i).cloned().unwrap_or_default();
+            let sent = c.sent.minus(self.names.base.get(i).map(|base| base.sent).unwrap_or_default());
             ClassStatus {
                 name: name.clone(),
+                number: i,
                 now: BitsPerSec::from_bytes_over(wire, span),
-                packets: c.sent.packets.get(),
-                bytes: c.sent.bytes,
+                packets: sent.packets.get(),
+                bytes: sent.bytes,
                 standing: last.and_then(|s| s.standing.get(i)).copied().unwrap_or_default(),
                 refused: c.refused.packets.get(),
             }
         };
         Ok(Status {
             elapsed: self.started.elapsed(),
-            classes: self.names.iter().enumerate().map(class).collect(),
+            classes: self
+                .names
+                .current
+                .iter()
+                .enumerate()
+                .filter(|(_, name)| !name.is_empty())
+                .map(class)
+                .collect(),
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
             received: totals.received().packets.get(),
             dropped: report::dropped(&totals),
@@ -371,6 +384,6 @@ impl Session {
         let duration = self.started.elapsed();
         let path = self.receive_path().map(report::path);
         let totals: Totals = self.nic.stop(grace)?;
-        Ok(report::report(&self.names, &totals, duration, path))
+        Ok(report::report(&self.names.last, &totals, duration, path))
     }
 }

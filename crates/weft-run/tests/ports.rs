@@ -84,7 +84,7 @@ fn names_and_addresses_are_unique_and_a_removed_port_s_are_free_again() {
     assert!(refused.contains("is in use on up0"), "{refused}");
     link::create_veth((&other, "p1"), (&other, "peer"), &link::VethOptions::default()).expect("veth");
     assert!(matches!(session.add_port(&world.port(&other, 1)), Err(SessionError::NameTaken { .. })));
-    let many = PortSettings { share: PortShare { rings: 1, flows: 10 }, ..world.port(&other, 2) };
+    let many = PortSettings { share: PortShare { rings: 1, flows: 10, spare: 0 }, ..world.port(&other, 2) };
     assert!(session.add_port(&many).is_err(), "a lane and infrastructure need two rings");
     assert_eq!(names(&session), ["p0"]);
     // Two names that begin alike.
@@ -193,7 +193,7 @@ fn ports_in_a_row_leave_nothing() {
     let world = World::new();
     let mut session = world.session(FAIR, 500);
     let app = common::add_namespace();
-    let settings = PortSettings { share: PortShare { rings: 8, flows: 64 }, ..world.port(&app, 0) };
+    let settings = PortSettings { share: PortShare { rings: 8, flows: 64, spare: 0 }, ..world.port(&app, 0) };
     let mut before = None;
     let start = Instant::now();
     for round in 0..rounds() {

@@ -39,6 +39,11 @@ impl NicPlan {
         self.rings.policy()
     }
 
+    /// The policy with infrastructure, where the NIC adds it.
+    pub fn whole(&self) -> &CompiledPolicy {
+        self.rings.whole()
+    }
+
     /// The configuration.
     pub const fn config(&self) -> &NicConfig {
         &self.config
