@@ -196,6 +196,15 @@ impl RunStats {
     }
 }
 
+/// The place of a filter among those of its device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FilterId {
+    /// Its number within its priority.
+    pub handle: u32,
+    /// Its priority.
+    pub priority: u32,
+}
+
 /// A loaded eBPF object.
 #[derive(Debug)]
 pub struct Object {
@@ -274,25 +283,53 @@ impl Object {
     ///
     /// # Errors
     /// If the program is missing or the kernel refuses it.
-    pub fn attach_egress(&self, program: &str, ifindex: u32) -> Result<(), BpfError> {
-        self.attach(program, ifindex, TC_EGRESS)
+    pub fn attach_egress(&self, program: &str, ifindex: u32) -> Result<FilterId, BpfError> {
+        self.attach(program, ifindex, TC_EGRESS, None)
     }
 
     /// Attaches `program` to the ingress (clsact) of device `ifindex`; otherwise like [`attach_egress`](Self::attach_egress).
     ///
     /// # Errors
     /// If the program is missing or the kernel refuses it.
-    pub fn attach_ingress(&self, program: &str, ifindex: u32) -> Result<(), BpfError> {
-        self.attach(program, ifindex, TC_INGRESS)
+    pub fn attach_ingress(&self, program: &str, ifindex: u32) -> Result<FilterId, BpfError> {
+        self.attach(program, ifindex, TC_INGRESS, None)
     }
 
-    fn attach(&self, program: &str, ifindex: u32, point: TcAttachPoint) -> Result<(), BpfError> {
+    /// Puts `program` in the place of filter `filter` at the egress of device `ifindex`, in one step: each packet passes one of
+    /// the two programs.
+    ///
+    /// # Errors
+    /// If the program is missing or the kernel refuses it.
+    pub fn replace_egress(&self, program: &str, ifindex: u32, filter: FilterId) -> Result<FilterId, BpfError> {
+        self.attach(program, ifindex, TC_EGRESS, Some(filter))
+    }
+
+    /// Puts `program` in the place of filter `filter` at the ingress; otherwise like [`replace_egress`](Self::replace_egress).
+    ///
+    /// # Errors
+    /// If the program is missing or the kernel refuses it.
+    pub fn replace_ingress(&self, program: &str, ifindex: u32, filter: FilterId) -> Result<FilterId, BpfError> {
+        self.attach(program, ifindex, TC_INGRESS, Some(filter))
+    }
+
+    fn attach(
+        &self,
+        program: &str,
+        ifindex: u32,
+        point: TcAttachPoint,
+        former: Option<FilterId>,
+    ) -> Result<FilterId, BpfError> {
         let prog = self.program(program)?;
         let mut builder = TcHookBuilder::new(prog.as_fd());
-        let mut hook = builder.ifindex(ifindex as i32).hook(point);
+        builder.ifindex(ifindex as i32);
+        if let Some(FilterId { handle, priority }) = former {
+            builder.handle(handle).priority(priority).replace(true);
+        }
+        let mut hook = builder.hook(point);
         hook.create().map_err(|e| failed("add clsact to interface", &ifindex.to_string(), e))?;
-        hook.attach().map_err(|e| failed("attach program to interface", &ifindex.to_string(), e))?;
-        Ok(())
+        let hook =
+            hook.attach().map_err(|e| failed("attach program to interface", &ifindex.to_string(), e))?;
+        Ok(FilterId { handle: hook.get_handle(), priority: hook.get_priority() })
     }
 
     fn program(&self, name: &str) -> Result<libbpf_rs::Program<'_>, BpfError> {

@@ -16,13 +16,17 @@
 //!
 //! Every request has an answer, so a user knows what is kept when it goes on. Only processes of the keeper's own user are
 //! served (`SO_PEERCRED`). A user that disappears is no error: that is when the keeper is needed. The keeper ends with `Q`,
-//! and when the first user goes before it has kept anything.
+//! when the first user goes before it has kept anything, and when nobody can reach it any more, because its socket's file
+//! is gone.
 
 use crate::descriptors::{self, Message, PassError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -149,13 +153,36 @@ impl Keeper {
     }
 }
 
+/// The interval in which a keeper without a user looks whether its socket still has its file.
+const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
+/// The socket file of `listener`: its device and its number.
+fn file_of(listener: &UnixListener) -> Option<(u64, u64)> {
+    let address = listener.local_addr().ok()?;
+    let found = std::fs::metadata(address.as_pathname()?).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Waits for a user. Returns false when none can come.
+fn wait_for_user(listener: &UnixListener, file: Option<(u64, u64)>) -> io::Result<bool> {
+    loop {
+        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) if file.is_some() && file_of(listener) != file => return Ok(false),
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Serves the users of `listener`, one after the other, until one asks for the end.
 ///
 /// # Errors
 /// When the listener fails. Failures of a connection only end that.
 pub fn serve(listener: &UnixListener) -> io::Result<()> {
     let mut kept = Kept::default();
-    loop {
+    let file = file_of(listener);
+    while wait_for_user(listener, file)? {
         let (socket, _) = listener.accept()?;
         let own = rustix::process::getuid();
         if !socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
@@ -168,6 +195,7 @@ pub fn serve(listener: &UnixListener) -> io::Result<()> {
             return Ok(());
         }
     }
+    Ok(())
 }
 
 /// The keeper's next step after a request or a connection.

@@ -32,6 +32,7 @@ mod qdisc_counters;
 pub mod rights;
 pub mod run_id;
 pub mod sock_diag;
+pub mod store;
 pub mod sysctl;
 pub mod tap;
 mod tap_queue;

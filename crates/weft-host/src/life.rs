@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -63,12 +64,24 @@ impl RunId {
     }
 }
 
+/// The locks that this process holds.
+static HELD: Mutex<Vec<(RunId, File)>> = Mutex::new(Vec::new());
+
+impl RunId {
+    /// A duplicate of this process's proof of life. Whoever holds it keeps the objects of this run from being taken for
+    /// left behind, also after this process. `None` if the proof could not be made.
+    pub fn proof(&self) -> Option<OwnedFd> {
+        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, file) = held.iter().find(|(id, _)| id == self)?;
+        file.as_fd().try_clone_to_owned().ok()
+    }
+}
+
 /// Takes the lock of a run for the rest of this process's life. Returns false if another process holds it.
 ///
 /// # Errors
 /// The folder or the file cannot be made. Then no process can prove the run dead, and its objects remain.
 pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
-    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
     fs::create_dir_all(folder)?;
     let path = path(folder, id);
     loop {
@@ -81,7 +94,7 @@ pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
         // The file may have been removed before it was locked; the lock would then be on a file without a name.
         let found = fs::metadata(&path).map(|found| found.ino()).ok();
         if found == Some(file.metadata()?.ino()) {
-            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push((id, file));
             return Ok(true);
         }
     }

@@ -107,6 +107,11 @@ impl NetNs {
         Ok(ns)
     }
 
+    /// The namespace of a descriptor that another process has handed over, which errors call `label`.
+    pub fn received(fd: OwnedFd, label: &str) -> NetNs {
+        NetNs { label: label.to_owned(), fd, mount: None }
+    }
+
     /// The namespace of a file such as `/proc/PID/ns/net`.
     pub fn open_path(path: &Path) -> Result<NetNs> {
         let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())

@@ -49,6 +49,17 @@ impl MapFd {
         Self::new(handle, &object)
     }
 
+    /// The map of a descriptor that another process has handed over.
+    ///
+    /// # Errors
+    /// If the descriptor is not a map's, or CAP_SYS_ADMIN is missing.
+    pub fn received(fd: &impl AsFd, name: &str) -> Result<Self, BpfError> {
+        let info = MapInfo::new(fd.as_fd()).map_err(|e| refused("look at map", name, e))?.info;
+        // As in `pinned`: the id stays valid, since the map is held open.
+        let handle = MapHandle::from_map_id(info.id).map_err(|e| refused("open map number", name, e))?;
+        Self::new(handle, name)
+    }
+
     /// The map pinned at `path`.
     ///
     /// # Errors

@@ -42,6 +42,15 @@ impl Numbered {
         Ok(Self { ns: ns.handle()?, name: name.to_owned(), index, netlink: Mutex::new(netlink) })
     }
 
+    /// The link with number `index` of `ns`, created as `name`. Whether it exists, the first call shows.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered.
+    pub fn at(ns: &NetNs, index: u32, name: &str) -> Result<Self> {
+        let netlink = Mutex::new(Netlink::open(ns)?);
+        Ok(Self { ns: ns.handle()?, name: name.to_owned(), index, netlink })
+    }
+
     /// Its namespace.
     pub fn namespace(&self) -> &NetNs {
         &self.ns

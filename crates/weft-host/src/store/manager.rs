@@ -1,0 +1,197 @@
+//! The store of systemd: descriptors that the service manager keeps over restarts of a service
+//! (docs/FILE_DESCRIPTOR_STORE.md of systemd, sd_notify(3)).
+//!
+//! A descriptor travels with a notice (`FDSTORE=1`), and comes back at the next start among those of `LISTEN_FDS`. Notices
+//! have no answer; a barrier (`BARRIER=1`) shows that all before it were read. The manager would take a descriptor that
+//! reports an error out of its store, as those of a device that is down do, so it is asked not to poll (`FDPOLL=0`).
+//!
+//! The state is in a memfd, one of the descriptors. It has two places, and a head that says which is valid. A new state is
+//! written to the other place, and then the head, so a crash leaves either state whole.
+
+use super::{Kept, Store, StoreError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, sendmsg_addr, socket_with,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// The name of the memfd.
+const STATE: &str = "state";
+/// The beginning of names in the store, which tells them from sockets of the service.
+const PREFIX: &str = "weft.";
+/// The head: the begin and the length of the valid state.
+const HEAD: usize = 16;
+/// The place of the first state; the second begins at twice that or behind the first.
+const FIRST: u64 = 4096;
+/// The longest wait for the manager to read the notices so far.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// The store of the service manager.
+#[derive(Debug)]
+pub struct ManagerStore {
+    socket: OwnedFd,
+    address: SocketAddrUnix,
+    memfd: OwnedFd,
+    /// Whether the manager has the memfd.
+    stored: bool,
+    names: BTreeSet<String>,
+}
+
+impl ManagerStore {
+    /// The store of the manager at `notify` (`NOTIFY_SOCKET`), and what it has kept: those of `given` (name and
+    /// descriptor, from `LISTEN_FDS`) that are its own. `room` is the manager's `FDSTORE`.
+    ///
+    /// # Errors
+    /// When the manager stores nothing for this service, or the system refuses a descriptor.
+    pub fn open(
+        notify: &OsStr,
+        room: Option<usize>,
+        given: Vec<(String, OwnedFd)>,
+    ) -> Result<(Self, Kept), StoreError> {
+        if room.is_none_or(|room| room == 0) {
+            return Err(StoreError::NoRoom);
+        }
+        let failed = |error: Errno| StoreError::Manager(error.into());
+        let address = match notify.as_bytes() {
+            [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name),
+            _ => SocketAddrUnix::new(notify),
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(failed)?;
+        let mut descriptors: BTreeMap<String, OwnedFd> = given
+            .into_iter()
+            .filter_map(|(name, fd)| Some((name.strip_prefix(PREFIX)?.to_owned(), fd)))
+            .collect();
+        let names = descriptors.keys().cloned().collect();
+        let kept = descriptors.remove(STATE);
+        let state = kept.as_ref().map(|memfd| read_state(memfd)).unwrap_or_default();
+        let stored = kept.is_some();
+        let memfd = match kept {
+            Some(memfd) => memfd,
+            None => memfd_create("weft-state", MemfdFlags::CLOEXEC).map_err(failed)?,
+        };
+        let address = address.map_err(failed)?;
+        Ok((Self { socket, address, memfd, stored, names }, Kept { state, descriptors }))
+    }
+
+    fn send(&self, text: &str, descriptor: Option<BorrowedFd<'_>>) -> Result<(), StoreError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = descriptor.map(|descriptor| [descriptor]);
+        if let Some(descriptors) = &descriptors {
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        let bytes = [IoSlice::new(text.as_bytes())];
+        loop {
+            match sendmsg_addr(&self.socket, &self.address, &bytes, &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StoreError::Manager(error.into())),
+            }
+        }
+    }
+
+    /// Waits until the manager has read the notices so far: it then closes the pipe that it is given.
+    fn settle(&self) -> Result<(), StoreError> {
+        let (near, far) = io::pipe().map_err(StoreError::Manager)?;
+        self.send("BARRIER=1", Some(far.as_fd()))?;
+        drop(far);
+        loop {
+            match poll(&mut [PollFd::new(&near, PollFlags::empty())], Some(&PATIENCE)) {
+                Ok(0) => return Err(StoreError::Manager(io::ErrorKind::TimedOut.into())),
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StoreError::Manager(error.into())),
+            }
+        }
+    }
+
+    fn store(&self, name: &str, descriptor: BorrowedFd<'_>) -> Result<(), StoreError> {
+        self.send(&format!("FDSTORE=1\nFDPOLL=0\nFDNAME={PREFIX}{name}"), Some(descriptor))
+    }
+}
+
+/// The head of the memfd.
+fn head(memfd: &OwnedFd) -> Option<(u64, u64)> {
+    let mut head = [0; HEAD];
+    let read = rustix::io::pread(memfd, &mut head, 0).ok()?;
+    let (begin, length) = head.split_first_chunk::<8>()?;
+    let length = length.first_chunk::<8>()?;
+    (read == HEAD).then(|| (u64::from_ne_bytes(*begin), u64::from_ne_bytes(*length)))
+}
+
+fn read_state(memfd: &OwnedFd) -> Vec<u8> {
+    let Some((begin, length)) = head(memfd) else { return Vec::new() };
+    let length = usize::try_from(length).unwrap_or(0).min(crate::descriptors::MESSAGE_MAX);
+    let mut state = vec![0; length];
+    match rustix::io::pread(memfd, &mut state, begin) {
+        Ok(read) if read == length => state,
+        _ => Vec::new(),
+    }
+}
+
+fn write_state(memfd: &OwnedFd, state: &[u8]) -> rustix::io::Result<()> {
+    let (begin, length) = head(memfd).unwrap_or((FIRST, 0));
+    let bytes = state.len() as u64;
+    // Before the valid state if there is room, otherwise behind it.
+    let at = if begin >= FIRST + bytes { FIRST } else { (begin + length).max(FIRST) };
+    ftruncate(memfd, (at + bytes).max(begin + length))?;
+    let mut written = 0;
+    while written < state.len() {
+        written += rustix::io::pwrite(memfd, &state[written..], at + written as u64)?;
+    }
+    let head = [at.to_ne_bytes(), bytes.to_ne_bytes()].concat();
+    rustix::io::pwrite(memfd, &head, 0).map(|_| ())
+}
+
+impl Store for ManagerStore {
+    fn keep(&mut self, name: &str, descriptor: BorrowedFd<'_>) -> Result<(), StoreError> {
+        if self.names.contains(name) {
+            self.forget(name)?;
+        }
+        self.store(name, descriptor)?;
+        self.names.insert(name.to_owned());
+        Ok(())
+    }
+
+    fn forget(&mut self, name: &str) -> Result<(), StoreError> {
+        self.names.remove(name);
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={PREFIX}{name}"), None)
+    }
+
+    fn set_state(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        self.settle()?;
+        write_state(&self.memfd, state).map_err(|error| StoreError::Manager(error.into()))?;
+        if !self.stored {
+            self.store(STATE, self.memfd.as_fd())?;
+            self.settle()?;
+            self.stored = true;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), StoreError> {
+        write_state(&self.memfd, &[]).map_err(|error| StoreError::Manager(error.into()))?;
+        for name in core::mem::take(&mut self.names).into_iter().filter(|name| name != STATE) {
+            self.forget(&name)?;
+        }
+        self.settle()
+    }
+
+    fn end(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.clear()?;
+        self.forget(STATE)?;
+        self.settle()
+    }
+}
+
+#[cfg(test)]
+mod tests;
