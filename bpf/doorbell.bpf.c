@@ -3,6 +3,7 @@
  * Queue assignment, classification and doorbell: one program at the egress of the port (clsact).
  *
  * weft_egress, for each packet:
+ * 0. While the NIC has no heartbeat, and the operator lets packets pass: mark the packet for the far end, and no more.
  * 1. Parse the headers into the flow key. Drop a packet whose class cannot be determined.
  * 2. Infrastructure within its share goes to its own lane. Otherwise look up the flow.
  * 3. Place a new flow: classify it by the match tables, select a ring, announce it by a record, once (Loom, section
@@ -498,6 +499,20 @@ static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned,
 	return 0;
 }
 
+/* The device to which packets pass unscheduled now; 0: none, since the NIC runs or they are to wait for it. */
+static __noinline __u32 pass_to(void)
+{
+	__u32 zero = 0;
+	struct weft_summary *s = bpf_map_lookup_elem(&summary, &zero);
+	__u64 beat;
+
+	if (!s || !s->pass_to)
+		return 0;
+	/* In this order: a heartbeat after the time was read is not over. */
+	beat = *(volatile __u64 *)&s->heartbeat_ns;
+	return (__s64)(bpf_ktime_get_ns() - beat) > (__s64)WEFT_HEARTBEAT_NS ? s->pass_to : 0;
+}
+
 SEC("tc")
 int weft_egress(struct __sk_buff *skb)
 {
@@ -520,6 +535,10 @@ int weft_egress(struct __sk_buff *skb)
 	t = bpf_map_lookup_elem(&tables, &zero);
 	if (!d || !g || !t || (g->flags & WEFT_GUARD_CLOSED))
 		return TC_ACT_SHOT;
+	if (!(g->flags & WEFT_GUARD_TAP) && pass_to()) {
+		let_pass(skb, g);
+		return TC_ACT_OK;
+	}
 	current = current_tables(t);
 	bank = bank_of(t, current);
 	if (!read_owned_key(skb, bank->flags, &owned, &headers)) {
@@ -592,7 +611,7 @@ int weft_egress(struct __sk_buff *skb)
 }
 
 /*
- * At the ingress of the veth's far end, before the ring: drops packets that no program at the egress announced,
+ * At the ingress of the veth's far end, before the ring: sends what passes unscheduled to the uplink's device, and drops packets that no program at the egress announced,
  * such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP). If the port has a qdisc, the doorbell
  * is posted here, for the packets that it releases.
  */
@@ -609,6 +628,11 @@ int weft_peer_ingress(struct __sk_buff *skb)
 	g = bpf_map_lookup_elem(&guard, &zero);
 	if (!d || !g)
 		return TC_ACT_SHOT;
+	if (may_pass(skb, g)) {
+		struct weft_summary *s = bpf_map_lookup_elem(&summary, &zero);
+
+		return s && s->pass_to ? bpf_redirect(s->pass_to, 0) : TC_ACT_SHOT;
+	}
 	if (!was_announced(skb, g)) {
 		__sync_fetch_and_add(&g->unannounced, 1);
 		return TC_ACT_SHOT;

@@ -29,7 +29,8 @@ struct weft_class_doorbell {
 	__u64 packets; /* posted; briefly includes packets about to be refused */
 	__u64 bytes;
 	__u64 done; /* written by the NIC: completed packets of the class's own rings */
-	__u64 pad0[5];
+	__u64 done_bytes; /* written by the NIC: their bytes */
+	__u64 pad0[4];
 	__u64 untracked; /* IP packets of flows beyond the lane's flow bound */
 	__u64 bound_packets; /* refused: the class has reached its packet bound */
 	__u64 bound_bytes;
@@ -56,8 +57,13 @@ struct weft_summary {
 	__u32 sleeping; /* WEFT_SLEEPS_*: the NIC requests one wake-up */
 	__u32 pad1[15];
 	__u64 wakeups;
-	__u64 pad2[7];
+	__u64 heartbeat_ns; /* written by the NIC: a time at which it ran, never older than WEFT_HEARTBEAT_NS while it does */
+	__u64 pass_to; /* the device to which packets pass unscheduled while there is no heartbeat; 0: they wait */
+	__u64 pad2[5];
 };
+
+/* The age from which on a heartbeat is over. The NIC sleeps for at most a fifth of it. */
+#define WEFT_HEARTBEAT_NS 100000000ull
 
 /* The page of one port: an mmapable array map of one element. */
 struct weft_doorbells {

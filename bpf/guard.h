@@ -27,7 +27,9 @@ struct weft_guard {
 	__u64 unannounced; /* dropped before the rings: not seen by a program at the egress */
 	__u64 obscured;	   /* dropped at the egress: the class cannot be determined */
 	__u64 excess;	   /* infrastructure beyond its share: scheduled as any other packet */
-	__u64 pad1[5];
+	__u64 passed;	   /* passed unscheduled, without a heartbeat of the NIC */
+	__u64 passed_bytes;
+	__u64 pad1[3];
 	__u64 own;     /* the host's share: the time until which it is used, in ns of the monotonic clock */
 	__u64 others;  /* the share of all programs in cgroups */
 	__u64 pad2[6];
@@ -70,6 +72,25 @@ static __always_inline void leave_evidence(struct __sk_buff *skb, const struct w
 static __always_inline int was_announced(struct __sk_buff *skb, const struct weft_guard *g)
 {
 	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == (__u32)(g->token >> 32);
+}
+
+/*
+ * The evidence of a packet that the egress lets pass unscheduled: the far end sends it to the uplink's device in place
+ * of a ring.
+ */
+static __always_inline void let_pass(struct __sk_buff *skb, struct weft_guard *g)
+{
+	__u32 hash = bpf_get_hash_recalc(skb);
+
+	leave_evidence(skb, g, hash ? hash : 1);
+	skb->cb[4] = ~(__u32)(g->token >> 32);
+	__sync_fetch_and_add(&g->passed, 1);
+	__sync_fetch_and_add(&g->passed_bytes, skb->len);
+}
+
+static __always_inline int may_pass(struct __sk_buff *skb, const struct weft_guard *g)
+{
+	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == ~(__u32)(g->token >> 32);
 }
 
 /* The flow table's key: the same five-tuple from two cgroups is two flows. */

@@ -44,7 +44,9 @@ pub struct ClassBell {
     pub bytes: AtomicU64,
     /// Completed packets of the class's own rings: the sum of their [`RingBell::done`].
     pub done: AtomicU64,
-    pad0: [AtomicU64; 5],
+    /// The frame bytes of completed packets.
+    pub done_bytes: AtomicU64,
+    pad0: [AtomicU64; 4],
     /// Packets of flows beyond the lane's flow bound.
     pub untracked: AtomicU64,
     /// Packets refused because the class had reached its packet bound: packets, frame bytes.
@@ -80,7 +82,11 @@ pub struct Summary {
     pad1: [AtomicU32; 15],
     /// Wake-ups sent.
     pub wakeups: AtomicU64,
-    pad2: [AtomicU64; 7],
+    /// A time at which the NIC ran, in nanoseconds of the kernel's monotonic clock.
+    pub heartbeat: AtomicU64,
+    /// The number of the device to which packets pass unscheduled while the heartbeat is over; 0: they wait.
+    pub pass_to: AtomicU64,
+    pad2: [AtomicU64; 5],
 }
 
 /// The page of one port.
@@ -116,6 +122,8 @@ impl Default for Summary {
             sleeping: 0.into(),
             pad1: core::array::from_fn(|_| AtomicU32::new(0)),
             wakeups: 0.into(),
+            heartbeat: 0.into(),
+            pass_to: 0.into(),
             pad2: zeros(),
         }
     }
@@ -136,6 +144,7 @@ impl Default for Shared {
             packets: 0.into(),
             bytes: 0.into(),
             done: 0.into(),
+            done_bytes: 0.into(),
             pad0: zeros(),
             untracked: 0.into(),
             bound: zeros(),
@@ -256,6 +265,24 @@ impl LaneEntry {
             packet_bound: 0,
             ring_bound: 0,
         }
+    }
+
+    /// The entry of a map element; `None` if the bytes are invalid.
+    pub fn parse(bytes: &[u8; 32]) -> Option<Self> {
+        let wide = |at: usize| bytes[at..].first_chunk().copied().map(u64::from_ne_bytes);
+        let word = |at: usize| bytes[at..].first_chunk().copied().map(u32::from_ne_bytes);
+        let spread = [Spread::RoundRobin, Spread::Hash, Spread::Queues];
+        let number = u16_at(bytes, 6)?;
+        Some(Self {
+            class: u16_at(bytes, 0)?,
+            first_ring: u16_at(bytes, 2)?,
+            rings: u16_at(bytes, 4)?,
+            spread: spread.into_iter().find(|spread| spread.number() == number)?,
+            flow_bound: word(8)?,
+            qdisc_class: word(12)?,
+            packet_bound: wide(16)?,
+            ring_bound: wide(24)?,
+        })
     }
 
     /// The map element.

@@ -26,6 +26,7 @@
 
 mod change;
 mod device;
+mod kept;
 mod plan;
 mod port;
 mod ports;
@@ -49,6 +50,7 @@ pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
 #[cfg(test)]
 pub(crate) use device::limited;
+pub use kept::{Adopted, KeptNic, LostPort, PastPolicy};
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
 pub use ports::NIC_RINGS;
@@ -149,6 +151,9 @@ pub enum NicError {
     /// The policy or the ports changed after the change was prepared.
     #[error("the policy or the ports have changed meanwhile; try again")]
     Stale,
+    /// What a former process has left does not fit this one.
+    #[error("the ports of the former process cannot be taken over: {0}")]
+    Kept(String),
     /// The rate is zero.
     #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
     ZeroRate,
@@ -223,15 +228,20 @@ impl SoftwareNic {
     /// # Errors
     /// When the policy does not fit, the kernel refuses a map, or a thread cannot be started.
     pub fn start_without_port(plan: NicPlan, uplink: Uplink) -> Result<Self, NicError> {
-        let (config, rings) = (plan.config(), plan.rings());
-        let engine = make_engine(rings)?;
-        let maps = NicMaps::create(rings, &config.cgroups)?;
-        if let Mode::Multiqueue { queues, .. } = config.mode {
-            maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
-        }
+        let maps = NicMaps::create(plan.rings(), &plan.config().cgroups)?;
         if uplink.only_transmits() {
             // A kernel that refuses the program fills a queue that nobody reads, and drops the rest.
             let _ = redirect::discard(&uplink);
+        }
+        Self::start_over(plan, uplink, maps)
+    }
+
+    /// Starts the threads of the NIC of `plan` over `maps`.
+    fn start_over(plan: NicPlan, uplink: Uplink, maps: Arc<NicMaps>) -> Result<Self, NicError> {
+        let (config, rings) = (plan.config(), plan.rings());
+        let engine = make_engine(rings)?;
+        if let Mode::Multiqueue { queues, .. } = config.mode {
+            maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
         let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
         let device = device(config, rings, chunk.min(uplink.longest_segment()?));

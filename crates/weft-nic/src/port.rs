@@ -19,6 +19,7 @@ mod veth;
 pub use backlog::BacklogError;
 pub use tap::{RING_SLOTS, TapConfig};
 pub use uplink::{Receive, Uplink};
+pub(crate) use uplink::UplinkRole;
 
 use crate::counters::Count;
 use core::ops::RangeInclusive;
@@ -84,6 +85,23 @@ pub struct PortConfig<'a> {
     /// Whether all packets of a flow pass the veth through one core's backlog, whichever core sends them. Otherwise a
     /// flow may be reordered when it sends from two cores, or when it changes rings.
     pub single_backlog: bool,
+}
+
+/// A port behind a veth that another process made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptVeth<'a> {
+    /// The namespace of the near end.
+    pub(crate) app: &'a NetNs,
+    /// The namespace of the far end.
+    pub(crate) nic: &'a NetNs,
+    /// The first name of the near end.
+    pub(crate) name: &'a str,
+    pub(crate) mac: Mac,
+    /// The numbers of the near end, of the far end and of the macvtap.
+    pub(crate) near: u32,
+    pub(crate) far: u32,
+    pub(crate) tap: u32,
+    pub(crate) ring_packets: u32,
 }
 
 /// A port. Its devices are deleted when it is dropped.
@@ -176,6 +194,32 @@ impl Port {
             ring_packets: config.ring_packets,
             behind: Behind::Veth(veth),
         })
+    }
+
+    /// Takes over a port behind a veth that a former process made, with its rings.
+    ///
+    /// # Errors
+    /// When one of its devices no longer exists.
+    pub(crate) fn adopt(kept: KeptVeth<'_>, rings: Vec<OwnedFd>) -> Result<Self, PortError> {
+        let near = Numbered::at(kept.app, kept.near, kept.name)?;
+        near.show()?;
+        let app = kept.app.handle().map_err(LinkError::from)?;
+        let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
+        let (mac, ring_packets) = (kept.mac, kept.ring_packets);
+        Ok(Self { app, near, mac, rings, ring_packets, behind: Behind::Veth(veth) })
+    }
+
+    /// The numbers of near end, far end and macvtap; `None` for a TAP.
+    pub(crate) fn numbers(&self) -> Option<[u32; 3]> {
+        match &self.behind {
+            Behind::Veth(veth) => Some([self.near.index(), veth.far.index(), veth.tap_index()?]),
+            Behind::Tap(_) => None,
+        }
+    }
+
+    /// The descriptors of the rings; empty once the port belongs to a NIC.
+    pub fn rings(&self) -> &[OwnedFd] {
+        &self.rings
     }
 
     /// Creates a port that is a TAP. It is down: attach the doorbell first.

@@ -24,7 +24,7 @@ use crate::port::{Port, PortError, Receive, Uplink};
 use core::fmt;
 use core::time::Duration;
 use weft_host::Mac;
-use weft_host::bpf::{BpfError, Object, ObjectOptions};
+use weft_host::bpf::{BpfError, FilterId, MapFd, Object, ObjectOptions};
 use weft_host::netns::NetNsError;
 use weft_units::{Bytes, Packets};
 
@@ -143,6 +143,7 @@ impl ReceivePath {
 #[derive(Debug)]
 pub struct Redirect {
     object: Object,
+    filter: FilterId,
 }
 
 impl Redirect {
@@ -157,9 +158,34 @@ impl Redirect {
         if uplink.namespace().inode()? != port.nic().inode()? {
             return Err(ThreadReason::OtherNamespace { uplink: uplink.name().to_owned() });
         }
-        let object = load(port.peer_index()?, own)?;
-        uplink.namespace().run(|| object.attach_ingress(PROGRAM, device))??;
-        Ok(Self { object })
+        let object = load(port.peer_index()?, own, None)?;
+        let filter = uplink.namespace().run(|| object.attach_ingress(PROGRAM, device))??;
+        Ok(Self { object, filter })
+    }
+
+    /// Takes over from the program of a former process: a new program in the place of `filter`, with the counters in
+    /// `received`.
+    ///
+    /// # Errors
+    /// When a device no longer exists, or the kernel refuses.
+    pub(crate) fn adopt(
+        port: &Port,
+        uplink: &Uplink,
+        own: Option<Mac>,
+        (filter, received): (FilterId, &MapFd),
+    ) -> Result<Self, ThreadReason> {
+        let device = uplink.ingress().ok_or(ThreadReason::Tap)?;
+        let object = load(port.peer_index()?, own, Some(received))?;
+        let filter = uplink.namespace().run(|| object.replace_ingress(PROGRAM, device, filter))??;
+        Ok(Self { object, filter })
+    }
+
+    /// The filter at the uplink's device, and the map of the counters, for a successor of this process.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be duplicated.
+    pub(crate) fn kept(&self) -> Result<(FilterId, MapFd), BpfError> {
+        Ok((self.filter, self.object.map_fd(MAP)?))
     }
 
     /// The sum of the cores' counters.
@@ -171,11 +197,13 @@ impl Redirect {
 
 /// Loads the program for the device with number `far_end`; 0: it drops everything. Without `own` no packet is the
 /// port's own.
-fn load(far_end: u32, own: Option<Mac>) -> Result<Object, BpfError> {
+fn load(far_end: u32, own: Option<Mac>, received: Option<&MapFd>) -> Result<Object, BpfError> {
+    let reuse: Vec<(&str, &MapFd)> = received.into_iter().map(|map| (MAP, map)).collect();
     let mut receiver = [0; RECEIVER];
     receiver[..4].copy_from_slice(&far_end.to_ne_bytes());
     receiver[4..10].copy_from_slice(&own.map_or([0; 6], |mac| mac.0));
-    let options = ObjectOptions { name: "receive", rodata: Some(&receiver), ..ObjectOptions::default() };
+    let rodata = Some(&receiver[..]);
+    let options = ObjectOptions { name: "receive", rodata, reuse: &reuse, ..ObjectOptions::default() };
     Object::load_with(OBJECT, &options)
 }
 
@@ -186,9 +214,10 @@ fn load(far_end: u32, own: Option<Mac>) -> Result<Object, BpfError> {
 /// When the kernel refuses the program. The packets then fill the device's queue, which drops the others.
 pub(crate) fn discard(uplink: &Uplink) -> Result<(), ThreadReason> {
     let device = uplink.ingress().ok_or(ThreadReason::Tap)?;
-    let object = load(0, None)?;
+    let object = load(0, None, None)?;
     // The filter holds the program.
-    Ok(uplink.namespace().run(|| object.attach_ingress(PROGRAM, device))??)
+    uplink.namespace().run(|| object.attach_ingress(PROGRAM, device))??;
+    Ok(())
 }
 
 /// The size of `struct weft_receiver`: `far_end`, then `mac`.

@@ -134,6 +134,7 @@ impl Ring {
         (lane, class): (LaneId, Option<ClassId>),
         place: Place,
     ) -> Self {
+        let accounting = RingAccounting::resume(place.page.rings[place.number].done.load(Ordering::Relaxed));
         Self {
             fd,
             flow,
@@ -143,7 +144,7 @@ impl Ring {
             number: place.number,
             port: place.port,
             counters: place.counters,
-            accounting: RingAccounting::default(),
+            accounting,
             unannounced: false,
             fetched: None,
             buffer: Box::default(),
@@ -225,6 +226,17 @@ impl Ring {
             let total = &self.page.classes[class.index()].done;
             total.store(total.load(Ordering::Relaxed) + more, Ordering::Release);
         }
+    }
+
+    /// Completes the packet in progress, of `bytes` bytes.
+    pub(crate) fn complete(&mut self, bytes: u64) {
+        self.fetched = None;
+        self.accounting.gone();
+        if let Some(class) = self.class {
+            let total = &self.page.classes[class.index()].done_bytes;
+            total.store(total.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        }
+        self.publish_done();
     }
 
     /// Publishes a time before which all posted packets are done. A flow that has been silent since then may leave the

@@ -69,6 +69,12 @@ pub(crate) struct RingAccounting {
 }
 
 impl RingAccounting {
+    /// The accounting of a ring that was in use, when `done` packets were done. A packet that was in progress then is
+    /// missing now, and given up as any other.
+    pub(crate) fn resume(done: u64) -> Self {
+        Self { done, ..Self::default() }
+    }
+
     /// The number of posted packets that are done; never more than were posted.
     pub(crate) fn done(&self) -> u64 {
         self.done

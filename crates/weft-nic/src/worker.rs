@@ -28,6 +28,7 @@
 mod change;
 mod device;
 mod engine;
+mod hand_over;
 mod out_of_step;
 mod pace;
 mod ports;
@@ -52,6 +53,7 @@ use crate::link::{Link, WHOLE};
 use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{BufferPool, Fetch, Place, Ring};
 use crate::sampler::Sampler;
+use crate::sync::Ordering;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -71,6 +73,8 @@ const SWEEP: Nanos = Nanos::from_millis(20);
 const SWEEP_RINGS: usize = 256;
 /// The longest sleep, which bounds the delay of a stop or a sample.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
+/// The interval of heartbeats while the worker does not sleep.
+const BEAT: Nanos = Nanos::from_millis(5);
 /// The shortest sleep while the link is busy. The worker then sends all packets that are due, since a wake-up per frame
 /// costs more processor time than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
 pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
@@ -148,6 +152,8 @@ pub(crate) struct Worker<'a, R, E> {
     pace: pace::Pace,
     /// Consecutive writes that failed for lack of memory.
     refusals: u32,
+    /// Whether a successor serves the rings from now on.
+    handed_over: bool,
 }
 
 /// The niceness of the threads that emulate a NIC. A NIC does not compete for the host's processors, so these threads
@@ -218,19 +224,25 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             next_sweep: Instant::ZERO,
             sweep_from: 0,
             refusals: 0,
+            handed_over: false,
             pace,
             parts,
         }
     }
 
-    /// Runs until `stop` returns true, then counts the packets left in the rings as held.
+    /// Runs until `stop` returns true, then counts the packets left in the rings as held. After a hand-over the rings stay as
+    /// they are.
     pub(crate) fn run(mut self, stop: impl Fn() -> bool) {
         // Exact timers: without them a sleep may end 50 us late.
         let _ = clock::set_timer_slack();
         raise_thread_priority();
         while !stop() {
             self.obey();
+            if self.handed_over {
+                return;
+            }
             let wall = clock::now();
+            self.beat(wall);
             self.parts.link.follow(wall);
             self.engine.look(wall, &self.parts.counters);
             let wait = self.send_while_free(wall);
@@ -243,6 +255,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             });
         }
         self.close();
+    }
+
+    /// Shows the ports' programs that the worker runs. Not in every turn, since they read the same cache line.
+    fn beat(&self, wall: Instant) {
+        let heartbeat = &self.summary.heartbeat;
+        if wall.as_nanos().saturating_sub(heartbeat.load(Ordering::Relaxed)) > BEAT.get() {
+            heartbeat.store(wall.as_nanos(), Ordering::Relaxed);
+        }
     }
 
     /// Sends until the link is busy or no packet may be sent. Returns the event to wait for.

@@ -25,6 +25,7 @@
 mod arp;
 mod change;
 mod describe;
+mod hold;
 mod port;
 mod ports;
 mod report;
@@ -51,7 +52,9 @@ use arp::Arp;
 use change::Names;
 pub use change::PreparedChange;
 pub use describe::describe_plan;
+pub use hold::{Abandoned, AdoptedSession, PolicySource};
 pub use port::PortKind;
+use ports::SessionPort;
 pub use ports::{PortState, PortStatus};
 use settings::namespace;
 pub use settings::{NicSettings, PortSettings, Queues, Settings};
@@ -93,6 +96,9 @@ pub enum SessionError {
     /// The NIC failed.
     #[error(transparent)]
     Nic(#[from] NicError),
+    /// The store of descriptors failed.
+    #[error(transparent)]
+    Store(#[from] weft_host::store::StoreError),
     /// The cgroup hierarchy is not available.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
@@ -211,6 +217,10 @@ pub struct Session {
     /// The number of receiving devices made so far.
     made: u32,
     cgroups: Option<Follower>,
+    /// The store that keeps the session beyond this process.
+    hold: Option<hold::Hold>,
+    /// The reason for which a store was given up.
+    not_held: Option<String>,
     // Last, so that the devices in it are dropped first.
     namespace: NetNs,
 }
@@ -255,25 +265,33 @@ impl Session {
         let plan = settings.plan(policy, cgroups::entries(&watch), rings)?;
         let device = RunId::current().device("up");
         let uplink = Uplink::transmit_on((&outside, &settings.uplink), (&namespace, &device))?;
-        let state = interface.show()?;
-        let names = Names::of(plan.whole());
         let nic = SoftwareNic::start_without_port(plan, uplink)?;
         let follower = Follower::start(watch, nic.cgroups())
             .map_err(|e| CgroupError::from(OsError::new("start the thread that follows cgroups", e)))?;
-        Ok(Self {
+        let mut session = Self::of(nic, interface, namespace, Some(follower));
+        let state = session.uplink.show()?;
+        session.followed = (state.mtu, state.running);
+        Ok(session)
+    }
+
+    /// A session of `nic` above the interface `uplink`.
+    fn of(nic: SoftwareNic, uplink: Numbered, namespace: NetNs, cgroups: Option<Follower>) -> Self {
+        Self {
+            names: Names::of(nic.plan().whole()),
             nic,
-            names,
             started: Instant::now(),
             recent: Vec::new(),
-            uplink: interface,
-            followed: (state.mtu, state.running),
+            uplink,
+            followed: (0, false),
             not_followed: 0,
             arp: None,
             ports: Vec::new(),
             made: 0,
-            cgroups: Some(follower),
+            cgroups,
+            hold: None,
+            not_held: None,
             namespace,
-        })
+        }
     }
 
     /// Notes for the operator at the start: changed settings, and missing conditions.
@@ -289,7 +307,8 @@ impl Session {
     /// Warnings for the operator: ports whose devices or namespaces were deleted.
     pub fn warnings(&self) -> Vec<String> {
         let warning = |port: &ports::SessionPort| port.warning(self.nic.port(port.id())?);
-        self.ports.iter().filter_map(warning).collect()
+        let held = self.not_held.as_ref().map(|why| format!("the ports will end with this process: {why}"));
+        self.ports.iter().filter_map(warning).chain(held).collect()
     }
 
     /// The carrier of packets received by the first port.
@@ -380,10 +399,16 @@ impl Session {
     ///
     /// # Errors
     /// When the NIC failed before, with the reason.
-    pub fn finish(self, grace: Nanos) -> Result<RunReport, SessionError> {
+    pub fn finish(mut self, grace: Nanos) -> Result<RunReport, SessionError> {
         let duration = self.started.elapsed();
         let path = self.receive_path().map(report::path);
-        let totals: Totals = self.nic.stop(grace)?;
+        let hold = self.hold.take();
+        let stopped = self.nic.stop(grace);
+        // Last: until then a crash leaves something that the next process can remove.
+        if let Some(hold) = hold {
+            hold.end();
+        }
+        let totals: Totals = stopped?;
         Ok(report::report(&self.names.last, &totals, duration, path))
     }
 }

@@ -38,7 +38,11 @@ pub struct Guard {
     pub obscured: AtomicU64,
     /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub excess: AtomicU64,
-    pad1: [AtomicU64; 5],
+    /// Packets that passed unscheduled while the NIC had no heartbeat.
+    pub passed: AtomicU64,
+    /// Their bytes.
+    pub passed_bytes: AtomicU64,
+    pad1: [AtomicU64; 3],
     own: AtomicU64,
     others: AtomicU64,
     pad2: [AtomicU64; 6],
@@ -62,6 +66,11 @@ impl Guard {
     pub(super) fn set(&self, plan: &RingPlan) {
         // Keyed by the kernel's random source and never disclosed.
         self.token.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed);
+        self.resume(plan);
+    }
+
+    /// Sets a page that was in use for `plan`, whose packets on their way keep their evidence. The port refuses nothing.
+    pub(super) fn resume(&self, plan: &RingPlan) {
         let behind = plan.lanes.iter().any(|lane| lane.qdisc_class != 0);
         let flags = if behind { BEHIND } else { 0 };
         self.flags.store(flags, Ordering::Relaxed);
@@ -102,6 +111,8 @@ impl Guard {
             ("unannounced", offset_of!(Self, unannounced)),
             ("obscured", offset_of!(Self, obscured)),
             ("excess", offset_of!(Self, excess)),
+            ("passed", offset_of!(Self, passed)),
+            ("passed_bytes", offset_of!(Self, passed_bytes)),
             ("own", offset_of!(Self, own)),
             ("others", offset_of!(Self, others)),
             ("senders", offset_of!(Self, senders)),

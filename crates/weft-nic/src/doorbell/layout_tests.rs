@@ -33,7 +33,7 @@ macro_rules! same {
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns");
     same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes);
-    same!(Summary, "weft_summary": ready_ports, sleeping, wakeups);
+    same!(Summary, "weft_summary": ready_ports, sleeping, wakeups, heartbeat = "heartbeat_ns", pass_to);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.
     let class = of("weft_class_doorbell");
@@ -42,6 +42,7 @@ fn the_shared_page_is_the_programs_field_by_field() {
         ("packets", offset_of!(ClassBell, packets)),
         ("bytes", offset_of!(ClassBell, bytes)),
         ("done", offset_of!(ClassBell, done)),
+        ("done_bytes", offset_of!(ClassBell, done_bytes)),
         ("untracked", offset_of!(ClassBell, untracked)),
         ("bound_packets", offset_of!(ClassBell, bound)),
         ("bound_bytes", offset_of!(ClassBell, bound) + 8),

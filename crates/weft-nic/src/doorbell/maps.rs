@@ -19,7 +19,12 @@ use weft_titan::page::{self, QueuePage};
 /// The shared maps besides the match tables.
 const SHARED: [&str; 4] = ["records", "wakes", "summary", page::MAP];
 /// The maps of each port.
-const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
+pub(crate) const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
+
+/// The names of the shared maps.
+pub(crate) fn shared_maps() -> impl Iterator<Item = &'static str> {
+    SHARED.into_iter().chain(weft_titan::match_table::MAPS)
+}
 
 /// The maps of a NIC.
 #[derive(Debug)]
@@ -42,15 +47,55 @@ impl NicMaps {
     /// # Errors
     /// When the kernel refuses a map, or the tables do not fit.
     pub fn create(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, PrepareError> {
-        let options =
-            ObjectOptions { name: "doorbell", skip: &PROGRAMS, without: &OWN, ..ObjectOptions::default() };
+        let maps = Self::over(&[])?;
+        maps.prepare_tables(plan, cgroups)?.commit()?;
+        Ok(Arc::new(maps))
+    }
+
+    /// Takes maps that were in use, by their names ([`descriptors`](Self::descriptors)). `names` are the names of ports, in
+    /// the order of their numbers. The match tables stay as they are.
+    ///
+    /// # Errors
+    /// When a map is missing or of another version.
+    pub(crate) fn adopt(maps: &[(&'static str, MapFd)], names: &[String]) -> Result<Arc<Self>, BpfError> {
+        if let Some(name) = shared_maps().find(|name| !maps.iter().any(|(of, _)| of == name)) {
+            return Err(BpfError::Absent { what: "map", name: name.to_owned() });
+        }
+        let maps = Self::over(maps)?;
+        names.iter().for_each(|name| _ = maps.number_of(name));
+        Ok(Arc::new(maps))
+    }
+
+    /// The maps by name, for a successor of this process.
+    ///
+    /// # Errors
+    /// When a descriptor cannot be duplicated.
+    pub(crate) fn descriptors(&self) -> Result<Vec<(&'static str, MapFd)>, BpfError> {
+        shared_maps().map(|name| Ok((name, self.object.map_fd(name)?))).collect()
+    }
+
+    /// The names of ports, in the order of their numbers.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The maps: new ones, or `reuse`.
+    fn over(reuse: &[(&'static str, MapFd)]) -> Result<Self, BpfError> {
+        let reuse: Vec<(&str, &MapFd)> = reuse.iter().map(|(name, map)| (*name, map)).collect();
+        let options = ObjectOptions {
+            name: "doorbell",
+            skip: &PROGRAMS,
+            without: &OWN,
+            reuse: &reuse,
+            ..ObjectOptions::default()
+        };
         let object = Object::load_with(OBJECT, &options)?;
         let mut fds = Vec::with_capacity(SHARED.len());
         for name in SHARED {
             fds.push(object.map_fd(name)?);
         }
         let absent = |_| BpfError::Absent { what: "map", name: "shared".to_owned() };
-        let maps = Self {
+        Ok(Self {
             fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
             tables: MatchTables::of(&object)?,
             summary: Page::Mapped(Arc::new(object.shared("summary")?)),
@@ -58,9 +103,7 @@ impl NicMaps {
             names: Mutex::default(),
             ports: Mutex::default(),
             object,
-        };
-        maps.prepare_tables(plan, cgroups)?.commit()?;
-        Ok(Arc::new(maps))
+        })
     }
 
     /// Writes the tables of the plan's policy and its cgroups, resolved, beside those in use. Changes nothing that a packet sees

@@ -15,6 +15,7 @@ pub use crate::layout::{
     Shared, Spread, Summary, flow_key,
 };
 pub use guard::{Guard, infrastructure_rate};
+pub(crate) use maps::{OWN, shared_maps};
 pub use maps::NicMaps;
 pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check};
 
@@ -25,7 +26,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::bpf::{
-    BpfError, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue, SkbFields, TestRun,
+    BpfError, FilterId, MapFd, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue, SkbFields, TestRun,
 };
 use weft_host::tap::{self, TapError};
 use weft_units::{Instant, Nanos};
@@ -147,13 +148,32 @@ impl Doorbells {
         port: PortNumbers,
         place: RingPlace,
     ) -> Result<Arc<Self>, BpfError> {
-        let object = load_programs(maps, &config_bytes(plan, port), plan.flow_table, place)?;
+        Self::over(maps, plan, port, place, &[])
+    }
+
+    /// Loads the programs of a port over `own`, maps that were in use, or new ones without. Packets on their way keep their
+    /// evidence, flows their rings.
+    ///
+    /// # Errors
+    /// When the kernel rejects a program, or a map is of another version.
+    pub(crate) fn over(
+        maps: &Arc<NicMaps>,
+        plan: &RingPlan,
+        port: PortNumbers,
+        place: RingPlace,
+        own: &[(&'static str, MapFd)],
+    ) -> Result<Arc<Self>, BpfError> {
+        let object = load_programs(maps, &config_bytes(plan, port), plan.flow_table, place, own)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }
         let shared = Page::Mapped(Arc::new(object.shared("doorbells")?));
         let guard: SharedValue<Guard> = object.shared("guard")?;
-        guard.set(plan);
+        if own.is_empty() {
+            guard.set(plan);
+        } else {
+            guard.resume(plan);
+        }
         let (maps, lanes) = (Arc::clone(maps), Mutex::new(plan.lanes.clone()));
         let port = Arc::new(Self { object, maps, shared, guard, lanes, place });
         port.maps.register(&port);
@@ -164,8 +184,32 @@ impl Doorbells {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn attach(&self, ifindex: u32) -> Result<(), BpfError> {
+    pub fn attach(&self, ifindex: u32) -> Result<FilterId, BpfError> {
         self.object.attach_egress(PROGRAM, ifindex)
+    }
+
+    /// Puts the program in the place of `former` at the egress, without a packet between the two.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn replace(&self, ifindex: u32, former: FilterId) -> Result<FilterId, BpfError> {
+        self.object.replace_egress(PROGRAM, ifindex, former)
+    }
+
+    /// Puts the guard of the rings in the place of `former`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn replace_peer_ingress(&self, ifindex: u32, former: FilterId) -> Result<FilterId, BpfError> {
+        self.object.replace_ingress(PROGRAM_BEHIND, ifindex, former)
+    }
+
+    /// The maps of the port.
+    ///
+    /// # Errors
+    /// When a descriptor cannot be duplicated.
+    pub(crate) fn own_maps(&self) -> Result<Vec<(&'static str, MapFd)>, BpfError> {
+        OWN.into_iter().map(|name| Ok((name, self.object.map_fd(name)?))).collect()
     }
 
     /// Attaches the guard of the rings to the ingress of interface `ifindex`, the veth's far end, in the calling
@@ -174,7 +218,7 @@ impl Doorbells {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn attach_peer_ingress(&self, ifindex: u32) -> Result<(), BpfError> {
+    pub fn attach_peer_ingress(&self, ifindex: u32) -> Result<FilterId, BpfError> {
         self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
     }
 
@@ -281,8 +325,15 @@ impl Doorbells {
 }
 
 /// Loads the programs of a port with room for `flows` flows.
-fn load_programs(maps: &NicMaps, config: &[u8], flows: u32, place: RingPlace) -> Result<Object, BpfError> {
-    let (reuse, sizes) = (maps.reuse(), [("flows", flows)]);
+fn load_programs(
+    maps: &NicMaps,
+    config: &[u8],
+    flows: u32,
+    place: RingPlace,
+    own: &[(&'static str, MapFd)],
+) -> Result<Object, BpfError> {
+    let (mut reuse, sizes) = (maps.reuse(), [("flows", flows)]);
+    reuse.extend(own.iter().map(|(name, map)| (*name, map)));
     let skip: &[&str] = match place {
         RingPlace::Veth => &NOT_OF_VETH,
         RingPlace::Tap => &NOT_OF_TAP,

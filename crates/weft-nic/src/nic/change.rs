@@ -37,11 +37,18 @@ pub struct PreparedPolicy {
     base: RingPlan,
     program: Prepared,
     config: NicConfig,
+    /// The numbers that nothing new could have.
+    resting: Resting,
     /// The number of changes before it.
     generation: u64,
 }
 
 impl PreparedPolicy {
+    /// The numbers that nothing new could have, for [`PastPolicy`](super::PastPolicy).
+    pub fn resting(&self) -> &Resting {
+        &self.resting
+    }
+
     /// The differences, warnings and heirs.
     pub fn renumbered(&self) -> &Renumbered {
         &self.new.renumbered
@@ -58,9 +65,9 @@ pub struct ChangedPolicy {
 /// A number that became vacant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Vacated {
-    at: Instant,
-    class: ClassId,
-    lane: Option<LaneId>,
+    pub(super) at: Instant,
+    pub(super) class: ClassId,
+    pub(super) lane: Option<LaneId>,
 }
 
 impl SoftwareNic {
@@ -82,7 +89,8 @@ impl SoftwareNic {
             return Err(NicError::OtherLink);
         }
         let now = clock::now();
-        let new = old.renumber(policy, &self.resting(now));
+        let resting = self.resting(now);
+        let new = old.renumber(policy, &resting);
         let (classes, lanes) = (new.whole.classes.len(), new.whole.program.lanes.len());
         if classes > crate::doorbell::CLASSES || lanes > crate::doorbell::LANES {
             return Err(PlanError::Lanes { lanes: lanes.max(classes), rings: crate::doorbell::LANES }.into());
@@ -102,7 +110,7 @@ impl SoftwareNic {
         let program = PolicyTree::prepare(&new.whole.program, &new.renumbered.heirs, flows)
             .map_err(|error| NicError::Engine(error.to_string()))?;
         let config = NicConfig { rate, link, ..self.plan.config().clone() };
-        Ok(PreparedPolicy { new, ports, base, program, config, generation: self.generation })
+        Ok(PreparedPolicy { new, ports, base, program, config, resting, generation: self.generation })
     }
 
     /// Puts a prepared policy in force. `cgroups` are its cgroups, resolved.

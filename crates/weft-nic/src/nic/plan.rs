@@ -34,6 +34,13 @@ impl NicPlan {
         Self { config, rings }
     }
 
+    /// The plan with the policy's cgroups, resolved.
+    #[must_use]
+    pub fn with_cgroups(mut self, cgroups: Vec<Option<crate::doorbell::CgroupEntry>>) -> Self {
+        self.config.cgroups = cgroups;
+        self
+    }
+
     /// The policy.
     pub fn policy(&self) -> &CompiledPolicy {
         self.rings.policy()

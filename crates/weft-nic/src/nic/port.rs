@@ -1,5 +1,6 @@
 //! A port of a running NIC: its devices, its programs, its counters and its way to receive.
 
+use super::programs::Filters;
 use super::NicError;
 use crate::counters::{ClassCounters, Count, PortCounters};
 use crate::doorbell::Doorbells;
@@ -38,6 +39,30 @@ pub struct PortParts {
     pub receive: Option<Uplink>,
 }
 
+/// The counts of a port at the time at which it was taken over from a former process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PortBase {
+    /// The packets done, by class.
+    pub(super) done: Vec<Count>,
+    /// The packets dropped between the egress and the rings, which are among those done.
+    pub(super) dropped: u64,
+}
+
+impl PortBase {
+    /// The counts in the page of a port whose rings nobody serves.
+    pub(super) fn of(page: &Shared, dropped: u64) -> Self {
+        let count = |class: &ClassBell| Count {
+            packets: Packets(class.done.load(Ordering::Relaxed)),
+            bytes: Bytes(class.done_bytes.load(Ordering::Relaxed)),
+        };
+        Self { done: page.classes.iter().map(count).collect(), dropped }
+    }
+
+    fn of_class(&self, class: usize) -> Count {
+        self.done.get(class).copied().unwrap_or_default()
+    }
+}
+
 /// A port of a running NIC.
 #[derive(Debug)]
 pub struct NicPort {
@@ -50,6 +75,9 @@ pub struct NicPort {
     pub(super) plan: RingPlan,
     /// The use of each ring.
     pub(super) uses: Vec<RingUse>,
+    pub(super) filters: Filters,
+    /// The counts of former processes.
+    pub(super) base: PortBase,
     pub(super) receive_device: Option<Uplink>,
     pub(super) receive: ReceivePath,
     pub(super) readings: LastReadings,
@@ -146,7 +174,7 @@ impl NicPort {
             packets: Packets(count[0].load(Ordering::Relaxed)),
             bytes: Bytes(count[1].load(Ordering::Relaxed)),
         };
-        let class = |(page, c): (&ClassBell, &ClassCounters)| ClassTotals {
+        let class = |(at, (page, c)): (usize, (&ClassBell, &ClassCounters))| ClassTotals {
             bound: pair(&page.bound),
             full: pair(&page.full),
             moving: pair(&page.moving),
@@ -154,21 +182,22 @@ impl NicPort {
                 packets: Packets(page.packets.load(Ordering::Relaxed)),
                 bytes: Bytes(page.bytes.load(Ordering::Relaxed)),
             },
-            fetched: c.fetched.get(),
-            sent: c.sent.get(),
+            fetched: c.fetched.get().plus(self.base.of_class(at)),
+            sent: c.sent.get().plus(self.base.of_class(at)),
             refused: c.refused.get(),
             held: c.held.get(),
             wire: c.wire.get(),
             untracked: Packets(page.untracked.load(Ordering::Relaxed)),
         };
-        self.doorbells.shared().classes.iter().zip(&self.counters.classes).map(class).collect()
+        self.doorbells.shared().classes.iter().zip(&self.counters.classes).enumerate().map(class).collect()
     }
 
     /// Whether every packet that has entered was sent, refused, or dropped on its way.
     pub(super) fn is_drained(&self) -> bool {
         let totals = self.totals();
         let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
-        gone + totals.drops.backlog + totals.drops.ring_full >= totals.sum(|c| c.posted).packets.get()
+        let dropped = (totals.drops.backlog + totals.drops.ring_full).saturating_sub(self.base.dropped);
+        gone + dropped >= totals.sum(|c| c.posted).packets.get()
     }
 
     /// Counts the packets left in its unlinked rings as held. The worker has counted those of rings that classes share.

@@ -16,6 +16,7 @@
 //! A step that fails leaves the NIC as it was.
 
 use super::programs::{attach_doorbells, close};
+use super::port::PortBase;
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
 use crate::counters::PortCounters;
 use crate::doorbell::PORTS;
@@ -55,7 +56,7 @@ impl SoftwareNic {
         let fds = core::mem::take(&mut port.rings);
         let first = fds.first().ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?;
         let rx_port = duplicate(first)?;
-        let doorbells = attach_doorbells(&self.maps, &plan, &port, number as u32)?;
+        let (doorbells, filters) = attach_doorbells(&self.maps, &plan, &port, number as u32)?;
         doorbells.guard().set_link_rate(self.link_rate(), self.ports.len() + 1);
         let own = receive.is_some().then(|| port.mac());
         let device = receive.as_ref().unwrap_or(&self.uplink_device.device);
@@ -82,6 +83,8 @@ impl SoftwareNic {
             counters,
             plan,
             uses,
+            filters,
+            base: PortBase::default(),
             receive_device,
             receive: path,
             readings,

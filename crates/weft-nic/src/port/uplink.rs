@@ -31,6 +31,15 @@ pub enum Receive {
     Thread,
 }
 
+/// The use of a device on an interface that another process made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UplinkRole {
+    /// It transmits for all ports.
+    Transmit,
+    /// It receives for one port.
+    Receive,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UplinkKind {
     Tap,
@@ -111,6 +120,31 @@ impl Uplink {
         device.0.set_up()?;
         let fd = fds.pop().ok_or(MacvtapError::Queues { link: name.to_owned(), asked: 1 })?;
         Ok(Self { fd, device, kind: UplinkKind::Transmit, receive: Receive::Auto })
+    }
+
+    /// Takes over a device that a former process made on an interface: number `index` of `ns`, created as `name`, with its
+    /// queue `fd`.
+    ///
+    /// # Errors
+    /// When the device no longer exists.
+    pub(crate) fn adopt(
+        ns: &NetNs,
+        (index, name): (u32, &str),
+        fd: OwnedFd,
+        role: UplinkRole,
+    ) -> Result<Self, PortError> {
+        let device = Numbered::at(ns, index, name)?;
+        device.show()?;
+        let kind = match role {
+            UplinkRole::Transmit => UplinkKind::Transmit,
+            UplinkRole::Receive => UplinkKind::Macvtap,
+        };
+        Ok(Self { fd, device: Device(device), kind, receive: Receive::Auto })
+    }
+
+    /// The number of the device.
+    pub(crate) fn index(&self) -> u32 {
+        self.device.0.index()
     }
 
     /// Whether the device only transmits.

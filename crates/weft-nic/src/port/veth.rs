@@ -90,6 +90,21 @@ impl Veth {
         Ok((veth, rings))
     }
 
+    /// Takes over the devices with these numbers, the far end's and the macvtap's.
+    pub(super) fn adopt(nic: &NetNs, name: &str, (far, tap): (u32, u32)) -> Result<Self, PortError> {
+        let device = |index: u32, role: &str| -> Result<Numbered, LinkError> {
+            let device = Numbered::at(nic, index, &format!("{name}-{role}"))?;
+            device.show().map(|_| device)
+        };
+        let (far, tap) = (device(far, "nic")?, device(tap, "tap")?);
+        Ok(Self { nic: nic.handle().map_err(LinkError::from)?, far, tap: Some(tap) })
+    }
+
+    /// The number of the macvtap.
+    pub(super) fn tap_index(&self) -> Option<u32> {
+        self.tap.as_ref().map(Numbered::index)
+    }
+
     /// Waits until far end and macvtap are running.
     pub(super) fn wait_running(&self) -> Result<(), PortError> {
         for link in [Some(&self.far), self.tap.as_ref()].into_iter().flatten() {

@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Add(NewPort, Sender<Result<(), RingError>>),
     /// Unlinks the port with this number, and returns its rings.
     Remove(usize, Sender<Vec<Ring>>),
+    /// Sends what is in hand, and ends without emptying the rings.
+    HandOver(Sender<()>),
     /// Changes the policy.
     Change(Box<PolicyChange>, Sender<Box<PolicyChange>>),
 }
@@ -76,6 +78,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             match command {
                 Command::Add(port, answer) => _ = answer.send(self.add_port(port)),
                 Command::Remove(port, answer) => _ = answer.send(self.remove_port(port)),
+                Command::HandOver(answer) => {
+                    self.hand_over();
+                    _ = answer.send(());
+                }
                 Command::Change(mut change, answer) => {
                     self.change_policy(&mut change);
                     _ = answer.send(change);
@@ -107,7 +113,16 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         if self.ports.len() <= port {
             self.ports.resize_with(port + 1, || None);
         }
+        page.urgent.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let of_port = slots.clone();
         self.ports[port] = Some(WorkerPort { page, counters, slots, leaves, unlinked: Vec::new() });
+        // A port that was in use has packets whose bits were taken.
+        for slot in of_port {
+            let ring = &self.rings[slot];
+            if ring.posted() > ring.accounting.done() {
+                self.activate(slot);
+            }
+        }
         Ok(())
     }
 

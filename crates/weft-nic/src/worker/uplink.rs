@@ -198,9 +198,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             let stage = if result.is_ok() { &counters.sent } else { &counters.refused };
             stage.add(1, bytes);
             let held = fetched.held;
-            ring.fetched = None;
-            ring.accounting.gone();
-            ring.publish_done();
+            ring.complete(bytes);
             self.pool.put_back(ring);
             self.engine.release(held);
         }

@@ -49,6 +49,22 @@ impl Arp {
         Self { uplink: Numbered::named(ns, &name).ok(), before: of_uplink.unwrap_or_default(), failed }
     }
 
+    /// The changed settings of the uplink, with their values before.
+    pub(super) fn before(&self) -> Vec<(String, String)> {
+        self.before.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    /// The settings that a former process has changed at `uplink`, and had found as `before`.
+    pub(super) fn resume(uplink: &Numbered, before: Vec<(String, String)>) -> Self {
+        let known = |(name, value): (String, String)| {
+            let (name, _) = SETTINGS.iter().find(|(known, _)| *known == name)?;
+            Some((*name, value))
+        };
+        let ns = uplink.namespace();
+        let uplink = Numbered::at(ns, uplink.index(), uplink.first_name()).ok();
+        Self { uplink, before: before.into_iter().filter_map(known).collect(), failed: false }
+    }
+
     /// Separates the ARP of another port beside the uplink, in `ns`.
     pub(super) fn add_port(&mut self, ns: &NetNs, port: &str) {
         self.failed |= set(ns, port).is_err();

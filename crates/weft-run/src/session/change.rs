@@ -7,7 +7,7 @@
 //! Classes keep their counts while policies change. A class that is gone keeps its place until a new class takes it; that
 //! starts from zero.
 
-use super::{Session, SessionError};
+use super::{PolicySource, Session, SessionError};
 use crate::cgroups::{self, Follower};
 use weft_host::OsError;
 use weft_host::cgroup::CgroupError;
@@ -20,9 +20,18 @@ use weft_units::{BitsPerSec, Nanos};
 #[derive(Debug)]
 pub struct PreparedChange {
     nic: PreparedPolicy,
+    /// The policy before it was given the numbers of the one in force.
+    compiled: CompiledPolicy,
+    source: Option<PolicySource>,
 }
 
 impl PreparedChange {
+    /// The change with the text of its policy, which a session needs that outlives its process.
+    #[must_use]
+    pub fn with_source(self, source: PolicySource) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
     /// The differences from the policy in force, and warnings.
     pub fn renumbered(&self) -> &Renumbered {
         self.nic.renumbered()
@@ -71,7 +80,8 @@ impl Session {
         policy: &CompiledPolicy,
         link: (BitsPerSec, LinkKind),
     ) -> Result<PreparedChange, SessionError> {
-        Ok(PreparedChange { nic: self.nic.prepare_policy(policy, link)? })
+        let nic = self.nic.prepare_policy(policy, link)?;
+        Ok(PreparedChange { nic, compiled: policy.clone(), source: None })
     }
 
     /// Puts a prepared policy in force. Returns the time for which the worker sent nothing.
@@ -79,16 +89,18 @@ impl Session {
     /// # Errors
     /// When the policy or the ports have changed since, or the kernel refuses; the former policy is then in force.
     pub fn change_policy(&mut self, change: PreparedChange) -> Result<Nanos, SessionError> {
-        let policy = change.nic.renumbered().policy.clone();
+        let PreparedChange { nic: change, compiled, source } = change;
+        let (policy, resting) = (change.renumbered().policy.clone(), change.resting().clone());
         let watch = cgroups::watch(&policy);
         // Before the tables change: the follower would write the former policy's cgroups into them.
         let former = self.nic.plan().whole().clone();
         self.cgroups = None;
-        let changed = self.nic.change_policy(change.nic, &cgroups::entries(&watch));
+        let changed = self.nic.change_policy(change, &cgroups::entries(&watch));
         let watch = if changed.is_ok() { watch } else { cgroups::watch(&former) };
         let follower = Follower::start(watch, self.nic.cgroups());
         self.cgroups = follower.ok();
         let pause = changed?.pause;
+        self.keep_policy(source, &compiled, &resting);
         let totals = self.nic.totals()?;
         self.names.change(&policy, &totals.classes);
         match self.cgroups {

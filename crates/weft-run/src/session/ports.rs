@@ -21,7 +21,7 @@
 use super::settings::{namespace, place};
 use super::{Arp, PortKind, PortSettings, Session, SessionError, report};
 use core::net::IpAddr;
-use weft_host::RunId;
+use std::os::fd::OwnedFd;
 use weft_host::link::{self, Mac};
 use weft_host::netns::NetNs;
 use weft_nic::counters::Count;
@@ -79,6 +79,13 @@ pub(super) struct SessionPort {
     inode: u64,
 }
 
+/// Duplicates of the rings of a port, for the session's store.
+fn duplicates(rings: &[OwnedFd]) -> Result<Vec<OwnedFd>, SessionError> {
+    let copy = |ring: &OwnedFd| ring.try_clone();
+    let copies: std::io::Result<Vec<OwnedFd>> = rings.iter().map(copy).collect();
+    Ok(copies.map_err(|e| NicError::Stopped(format!("duplicate a descriptor of the port: {e}")))?)
+}
+
 impl Session {
     /// Adds a port and brings it up. The other ports are not touched.
     ///
@@ -103,7 +110,7 @@ impl Session {
             .with_receive(settings.receive);
         let rings = u32::try_from(plan.rings.len()).unwrap_or(u32::MAX);
         let port = settings.create_port((&app, &self.namespace), rings)?;
-        link::set_alias(&app, &settings.name, &RunId::current().alias())?;
+        link::set_alias(&app, &settings.name, &self.run().alias())?;
         port.follow(state.mtu, true)?;
         let beside = app.inode()? == outside.inode()?;
         match &mut self.arp {
@@ -115,8 +122,10 @@ impl Session {
         for (address, length) in &settings.addresses {
             link::add_address(&app, &settings.name, *address, *length)?;
         }
+        let kept = if self.is_held() { duplicates(port.rings())? } else { Vec::new() };
         let id = self.nic.add_port(PortParts { port, plan, receive: Some(receive) })?;
         self.ports.push(SessionPort { id, settings: settings.clone(), inode: app.inode()? });
+        self.keep_port(id, kept);
         self.follow();
         Ok(id)
     }
@@ -132,9 +141,13 @@ impl Session {
             let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
             return Err(SessionError::NoPort { name: name.to_owned(), there });
         };
+        let names = self.stored_names(self.ports[at].id);
         let port = self.ports.remove(at);
         let before = self.nic.port(port.id).map(|of_nic| port.status(of_nic));
         let totals = self.nic.remove_port(port.id, grace)?;
+        if self.is_held() {
+            self.forget(&names);
+        }
         let gone = || SessionError::NoPort { name: name.to_owned(), there: "none".to_owned() };
         Ok(before.ok_or_else(gone)?.with(&totals))
     }
@@ -147,6 +160,14 @@ impl Session {
 }
 
 impl SessionPort {
+    pub(super) fn new(id: PortId, settings: PortSettings, inode: u64) -> Self {
+        Self { id, settings, inode }
+    }
+
+    pub(super) fn settings(&self) -> &PortSettings {
+        &self.settings
+    }
+
     fn status(&self, port: &NicPort) -> PortStatus {
         let settings = self.settings.clone();
         let flows = port.flows();

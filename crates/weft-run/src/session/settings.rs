@@ -211,7 +211,17 @@ impl NicSettings {
         cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
         rings: usize,
     ) -> Result<NicPlan, SessionError> {
-        let config = NicConfig {
+        Ok(NicPlan::new(policy, self.config(policy, cgroups, rings))?)
+    }
+
+    /// The configuration of the NIC under `policy`.
+    pub(super) fn config(
+        &self,
+        policy: &CompiledPolicy,
+        cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
+        rings: usize,
+    ) -> NicConfig {
+        NicConfig {
             mode: self.queues.map_or(Mode::Loom, Queues::mode),
             rate: self.rate,
             link: self.link,
@@ -222,8 +232,7 @@ impl NicSettings {
             flows: vec![1; policy.classes.len()],
             rings,
             departures: None,
-        };
-        Ok(NicPlan::new(policy, config)?)
+        }
     }
 
     fn segments_per_turn(&self) -> SegmentsPerTurn {

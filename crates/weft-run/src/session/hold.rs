@@ -1,0 +1,477 @@
+//! A session that outlives its process: its descriptors in a store, its state beside them, and the way back.
+//!
+//! [`Session::hold`] stores what keeps the devices alive. From then on each change of the session is stored, in an order in
+//! which a crash at any point leaves a whole state:
+//!
+//! * Something new: its devices, then its descriptors, then the state that names them. A crash before that leaves devices and
+//!   descriptors that the state does not name; the next process removes them.
+//! * Something that goes: the state without it, then its descriptors. Devices that the state names and that are gone are a
+//!   lost port for the next process.
+//!
+//! [`Session::adopt`] takes over what is stored. The numbers of classes and lanes follow from the policies of the past, so
+//! their texts are part of the state, as many as are needed to find the same numbers again.
+//!
+//! A store that fails does not stop the session: its ports then end with the process, and [`Session::warnings`] says so.
+
+use super::settings::namespace;
+use super::{NicSettings, PortKind, PortSettings, Session, SessionError, SessionPort};
+use crate::cgroups::{self, Follower};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use weft_host::link::{self, Mac, Numbered};
+use weft_host::netns::NetNs;
+use weft_host::store::{Kept, Store, StoreError};
+use weft_host::{OsError, RunId};
+use weft_host::cgroup::CgroupError;
+use weft_nic::doorbell::RINGS;
+use weft_nic::nic::{Adopted, KeptNic, NicError, NicPlan, PastPolicy, PortId, SoftwareNic};
+use weft_nic::plan::PortShare;
+use weft_nic::port::Receive;
+use weft_policy::{CompiledPolicy, Resting};
+use weft_units::{ClassId, LaneId};
+
+/// The version of [`State`] and of what it implies: the names of descriptors, the layout of the maps.
+const VERSION: u32 = 1;
+/// The most policies of the past. A session with more is not held until a later policy makes them superfluous.
+const PAST_MAX: usize = 256;
+/// The names of the session's own descriptors.
+const NAMESPACE: &str = "namespace";
+const LIFE: &str = "life";
+
+/// A policy as its author wrote it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PolicySource {
+    /// Its name in diagnostics.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The link's rate that replaces the policy's, in bits per second.
+    pub rate_bps: Option<u64>,
+}
+
+/// A policy of the past.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Past {
+    source: PolicySource,
+    /// The numbers that nothing new could have.
+    resting_classes: Vec<u32>,
+    resting_lanes: Vec<u32>,
+}
+
+/// The state of a session.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct State {
+    version: u32,
+    /// The run that the aliases of the ports name.
+    run: String,
+    /// The uplink's interface, by number and by its name at the start.
+    uplink: (u32, String),
+    /// The ARP settings of the uplink that were changed, with their values before.
+    arp: Option<Vec<(String, String)>>,
+    made: u32,
+    past: Vec<Past>,
+    ports: Vec<PortState>,
+    nic: KeptNic,
+    /// The user's own part.
+    note: serde_json::Value,
+}
+
+/// The settings of a port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct PortState {
+    name: String,
+    netns: Option<String>,
+    addresses: Vec<(IpAddr, u8)>,
+    mac: [u8; 6],
+    rings: usize,
+    flows: u32,
+    spare: usize,
+}
+
+/// The store of a session.
+#[derive(Debug)]
+pub(super) struct Hold {
+    store: Box<dyn Store>,
+    run: RunId,
+    past: Vec<Past>,
+    note: serde_json::Value,
+    /// The proof that the run lives, if another process began it.
+    _life: Option<OwnedFd>,
+}
+
+/// A session that was taken over.
+#[derive(Debug)]
+pub struct AdoptedSession {
+    /// The session.
+    pub session: Session,
+    /// The policy in force.
+    pub source: PolicySource,
+    /// The user's own part of the state.
+    pub note: serde_json::Value,
+    /// What is not as it was, one line each.
+    pub notes: Vec<String>,
+}
+
+fn past(source: PolicySource, resting: &Resting) -> Past {
+    Past {
+        source,
+        resting_classes: resting.classes.iter().map(|class| class.0).collect(),
+        resting_lanes: resting.lanes.iter().map(|lane| lane.0).collect(),
+    }
+}
+
+impl Past {
+    fn resting(&self) -> Resting {
+        Resting {
+            classes: self.resting_classes.iter().map(|class| ClassId(*class)).collect(),
+            lanes: self.resting_lanes.iter().map(|lane| LaneId(*lane)).collect(),
+        }
+    }
+}
+
+fn port_state(settings: &PortSettings) -> PortState {
+    PortState {
+        name: settings.name.clone(),
+        netns: settings.netns.clone(),
+        addresses: settings.addresses.clone(),
+        mac: settings.mac.0,
+        rings: settings.share.rings,
+        flows: settings.share.flows,
+        spare: settings.share.spare,
+    }
+}
+
+impl PortState {
+    fn settings(&self) -> PortSettings {
+        PortSettings {
+            name: self.name.clone(),
+            netns: self.netns.clone(),
+            addresses: self.addresses.clone(),
+            mac: Mac(self.mac),
+            kind: PortKind::Veth,
+            receive: Receive::Auto,
+            share: PortShare { rings: self.rings, flows: self.flows, spare: self.spare },
+        }
+    }
+}
+
+impl Hold {
+    /// Ends the store, whose descriptors have no devices any more.
+    pub(super) fn end(self) {
+        // A store that fails keeps descriptors of nothing.
+        let _ = self.store.end();
+    }
+}
+
+impl Session {
+    /// Stores the session in `store`, so that another process can take it over. `source` is the policy in force, which the
+    /// session was started with, and `note` the user's own part of the state.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn hold(
+        &mut self,
+        mut store: Box<dyn Store>,
+        source: PolicySource,
+        note: serde_json::Value,
+    ) -> Result<(), SessionError> {
+        let run = RunId::current();
+        store.keep(NAMESPACE, self.namespace.fd())?;
+        if let Some(life) = run.proof() {
+            store.keep(LIFE, life.as_fd())?;
+        }
+        for (name, fd) in self.nic.descriptors()? {
+            store.keep(&name, fd.as_fd())?;
+        }
+        let past = vec![past(source, &Resting::default())];
+        self.hold = Some(Hold { store, run, past, note, _life: None });
+        self.store_state()
+    }
+
+    /// Whether another process could take the session over.
+    pub fn is_held(&self) -> bool {
+        self.hold.is_some()
+    }
+
+    /// Replaces the user's own part of the state.
+    pub fn set_note(&mut self, note: serde_json::Value) {
+        if let Some(hold) = self.hold.as_mut() {
+            hold.note = note;
+        }
+        self.keep_state();
+    }
+
+    /// The run that aliases of the session's ports name.
+    pub(super) fn run(&self) -> RunId {
+        self.hold.as_ref().map_or_else(RunId::current, |hold| hold.run)
+    }
+
+    fn store_state(&mut self) -> Result<(), SessionError> {
+        let Some(nic) = self.nic.kept() else {
+            return Err(NicError::Kept("it has a port of another kind than veth".to_owned()).into());
+        };
+        let Some(hold) = self.hold.as_mut() else { return Ok(()) };
+        if hold.past.len() > PAST_MAX {
+            return Err(NicError::Kept("the policy has changed too often".to_owned()).into());
+        }
+        let state = State {
+            version: VERSION,
+            run: hold.run.to_string(),
+            uplink: (self.uplink.index(), self.uplink.first_name().to_owned()),
+            arp: self.arp.as_ref().map(super::arp::Arp::before),
+            made: self.made,
+            past: hold.past.clone(),
+            ports: self.ports.iter().map(|port| port_state(port.settings())).collect(),
+            nic,
+            note: hold.note.clone(),
+        };
+        let bytes = serde_json::to_vec(&state).map_err(|e| NicError::Kept(e.to_string()))?;
+        Ok(hold.store.set_state(&bytes)?)
+    }
+
+    /// Stores the state. A store that fails is given up.
+    pub(super) fn keep_state(&mut self) {
+        let result = self.store_state();
+        self.give_up(result);
+    }
+
+    fn give_up(&mut self, result: Result<(), SessionError>) {
+        let Err(error) = result else { return };
+        self.not_held = Some(error.to_string());
+        if let Some(mut hold) = self.hold.take() {
+            // What is left would be an old state.
+            let _ = hold.store.clear();
+        }
+    }
+
+    /// Stores a new port, whose rings are duplicated in `rings`.
+    pub(super) fn keep_port(&mut self, id: PortId, rings: Vec<OwnedFd>) {
+        let result = self.store_port(id, rings);
+        self.give_up(result);
+    }
+
+    fn store_port(&mut self, id: PortId, rings: Vec<OwnedFd>) -> Result<(), SessionError> {
+        let Some(hold) = self.hold.as_mut() else { return Ok(()) };
+        for (name, fd) in self.nic.port_descriptors(id, rings)? {
+            hold.store.keep(&name, fd.as_fd())?;
+        }
+        self.store_state()
+    }
+
+    /// The names of the stored descriptors of port `id`, and its number of rings.
+    pub(super) fn stored_names(&self, id: PortId) -> Vec<String> {
+        if self.hold.is_none() {
+            return Vec::new();
+        }
+        let rings = self.nic.port(id).map_or(0, |port| port.ring_plan().rings.len());
+        self.nic.port_names(id, rings)
+    }
+
+    /// Removes what was stored under `names`, after the state that does not name it.
+    pub(super) fn forget(&mut self, names: &[String]) {
+        let mut result = self.store_state();
+        if let (Ok(()), Some(hold)) = (&result, self.hold.as_mut()) {
+            let forgot: Result<(), StoreError> = names.iter().try_for_each(|name| hold.store.forget(name));
+            result = forgot.map_err(SessionError::from);
+        }
+        self.give_up(result);
+    }
+
+    /// Stores a changed policy. The policies before it are superfluous if it has the same numbers without them.
+    pub(super) fn keep_policy(&mut self, source: Option<PolicySource>, compiled: &CompiledPolicy, resting: &Resting) {
+        let Some(hold) = self.hold.as_mut() else { return };
+        let Some(source) = source else {
+            let unknown = NicError::Kept("the text of the policy is not known".to_owned());
+            return self.give_up(Err(unknown.into()));
+        };
+        let plan = self.nic.plan();
+        let alone = PastPolicy { policy: compiled.clone(), resting: Resting::default() };
+        let same = NicPlan::replay(&[alone], plan.config().clone())
+            .is_ok_and(|replayed| replayed.whole() == plan.whole());
+        if same {
+            hold.past.clear();
+        }
+        hold.past.push(past(source, resting));
+        self.keep_state();
+    }
+
+    /// Leaves the session to a successor: packets stay in their rings, and everything else where it is. Returns false, and
+    /// ends nothing, if the session is not held.
+    ///
+    /// # Errors
+    /// With the session, if it is not held.
+    pub fn hand_over(self) -> Result<(), Box<Self>> {
+        if self.hold.is_none() {
+            return Err(Box::new(self));
+        }
+        let Self { nic, arp, cgroups, namespace, hold, .. } = self;
+        drop(cgroups);
+        nic.hand_over();
+        // Dropping them would undo what the successor relies on.
+        core::mem::forget((arp, namespace, hold));
+        Ok(())
+    }
+
+    /// Takes over the session in `kept`, whose store is `store`. `compile` compiles a policy of the past, and `settings` are
+    /// those of the NIC under the policy in force.
+    ///
+    /// # Errors
+    /// When it cannot be taken over; nothing of it remains then, and the store is empty.
+    pub fn adopt(
+        mut store: Box<dyn Store>,
+        mut kept: Kept,
+        compile: impl Fn(&PolicySource) -> Option<CompiledPolicy>,
+        settings: impl Fn(&CompiledPolicy) -> NicSettings,
+    ) -> Result<AdoptedSession, Abandoned> {
+        let namespace = kept.descriptors.remove(NAMESPACE).map(|fd| NetNs::received(fd, "(kept)"));
+        let outside = |error: SessionError| error;
+        let result = match namespace.as_ref() {
+            Some(namespace) => take_over(namespace, &mut kept, &compile, &settings).map_err(outside),
+            None => Err(NicError::Kept("descriptor namespace is missing".to_owned()).into()),
+        };
+        match (result, namespace) {
+            (Ok(taken), Some(namespace)) => {
+                let unused: BTreeSet<String> = kept.descriptors.keys().cloned().collect();
+                Ok(taken.finish(store, namespace, &unused))
+            }
+            (result, namespace) => {
+                if let Some(namespace) = namespace {
+                    remove_devices(&namespace, &[]);
+                }
+                drop(kept);
+                let cleared = store.clear();
+                let error = result.err().unwrap_or_else(|| NicError::Kept(String::new()).into());
+                Err(Abandoned { error, store: cleared.is_ok().then_some(store) })
+            }
+        }
+    }
+}
+
+/// A session that could not be taken over, and its store, which is empty now; `None` if that failed, too.
+#[derive(Debug)]
+pub struct Abandoned {
+    /// The reason.
+    pub error: SessionError,
+    /// The store.
+    pub store: Option<Box<dyn Store>>,
+}
+
+/// Removes the devices in the NIC's namespace whose numbers are not among `known`.
+fn remove_devices(namespace: &NetNs, known: &[u32]) {
+    for link in link::list(namespace).unwrap_or_default() {
+        if link.name != "lo" && !known.contains(&link.index) {
+            let _ = link::delete(namespace, &link.name);
+        }
+    }
+}
+
+/// The parts of a session that are taken over.
+struct Taken {
+    state: State,
+    nic: SoftwareNic,
+    uplink: Numbered,
+    ports: Vec<SessionPort>,
+    follower: Follower,
+    life: Option<OwnedFd>,
+    notes: Vec<String>,
+}
+
+fn take_over(
+    namespace: &NetNs,
+    kept: &mut Kept,
+    compile: &impl Fn(&PolicySource) -> Option<CompiledPolicy>,
+    settings: &impl Fn(&CompiledPolicy) -> NicSettings,
+) -> Result<Taken, SessionError> {
+    let state = read_state(&kept.state)?;
+    remove_devices(namespace, &state.nic.devices());
+    let policy = |past: &Past| {
+        let policy = compile(&past.source);
+        let policy = policy.ok_or_else(|| {
+            NicError::Kept(format!("the policy {} does not compile any more", past.source.name))
+        })?;
+        Ok(PastPolicy { policy, resting: past.resting() })
+    };
+    let past = state.past.iter().map(policy).collect::<Result<Vec<_>, NicError>>()?;
+    let last = past.last().ok_or_else(|| NicError::Kept("no policy is known".to_owned()))?;
+    let settings = settings(&last.policy);
+    let mut notes = Vec::new();
+    let uplink = find_uplink(&settings, &state.uplink, &mut notes)?;
+    let plan = NicPlan::replay(&past, settings.config(&last.policy, Vec::new(), RINGS))?;
+    let watch = cgroups::watch(plan.whole());
+    let plan = plan.with_cgroups(cgroups::entries(&watch));
+    let nic = state.nic.clone();
+    let life = kept.descriptors.remove(LIFE);
+    let Adopted { nic, ports, lost } = SoftwareNic::adopt(plan, nic, namespace, &mut kept.descriptors)?;
+    notes.extend(lost.iter().map(|port| format!("port {} is lost: {}", port.name, port.error)));
+    let by_name: BTreeMap<&str, PortId> = ports.iter().map(|(name, id)| (name.as_str(), *id)).collect();
+    let port = |of: &PortState| {
+        let id = *by_name.get(of.name.as_str())?;
+        let inode = nic.port(id)?.port().app().inode().ok()?;
+        Some(SessionPort::new(id, of.settings(), inode))
+    };
+    let ports = state.ports.iter().filter_map(port).collect();
+    let follower = Follower::start(watch, nic.cgroups())
+        .map_err(|e| CgroupError::from(OsError::new("start the thread that follows cgroups", e)))?;
+    Ok(Taken { state, nic, uplink, ports, follower, life, notes })
+}
+
+fn read_state(bytes: &[u8]) -> Result<State, NicError> {
+    let other = |what: String| NicError::Kept(format!("its state is of another version: {what}"));
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| other(e.to_string()))?;
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    if version != Some(VERSION.into()) {
+        return Err(other(format!("{version:?} instead of {VERSION}")));
+    }
+    serde_json::from_value(value).map_err(|e| other(e.to_string()))
+}
+
+/// The uplink's interface, which may have been renamed.
+fn find_uplink(
+    settings: &NicSettings,
+    (index, name): &(u32, String),
+    notes: &mut Vec<String>,
+) -> Result<Numbered, SessionError> {
+    let outside = namespace(settings.uplink_netns.as_deref())?;
+    let configured = Numbered::named(&outside, &settings.uplink).ok();
+    if configured.as_ref().is_some_and(|found| found.index() != *index) {
+        let why = format!("the uplink is now {}, another interface", settings.uplink);
+        return Err(NicError::Kept(why).into());
+    }
+    let uplink = Numbered::at(&outside, *index, name)?;
+    let now = uplink.show()?.name;
+    if configured.is_none() {
+        notes.push(format!("the uplink {} is now called {now}", settings.uplink));
+    }
+    Ok(uplink)
+}
+
+impl Taken {
+    fn finish(self, store: Box<dyn Store>, namespace: NetNs, unused: &BTreeSet<String>) -> AdoptedSession {
+        let Self { state, nic, uplink, ports, follower, life, mut notes } = self;
+        if let Some(known) = nic.kept() {
+            remove_devices(&namespace, &known.devices());
+        }
+        let run = state.run.parse().unwrap_or_else(|_| RunId::current());
+        let past = state.past;
+        let source = past.last().map(|past| past.source.clone()).unwrap_or_else(|| PolicySource {
+            name: String::new(),
+            text: String::new(),
+            rate_bps: None,
+        });
+        let note = state.note;
+        let hold = Hold { store, run, past, note: note.clone(), _life: life };
+        let before = state.arp;
+        let mut session = Session::of(nic, uplink, namespace, Some(follower));
+        session.arp = before.map(|before| super::arp::Arp::resume(&session.uplink, before));
+        (session.ports, session.made, session.hold) = (ports, state.made, Some(hold));
+        let unused: Vec<String> = unused.iter().cloned().collect();
+        session.forget(&unused);
+        if let Some(error) = &session.not_held {
+            notes.push(error.clone());
+        }
+        session.follow();
+        AdoptedSession { session, source, note, notes }
+    }
+}
