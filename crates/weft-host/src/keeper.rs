@@ -175,6 +175,19 @@ fn wait_for_user(listener: &UnixListener, file: Option<(u64, u64)>) -> io::Resul
     }
 }
 
+/// Serves the users of the listening socket that is this process's standard input, in a session of its own, so that nothing
+/// that ends its first user's session ends it.
+///
+/// # Errors
+/// When the standard input is no such socket, or fails.
+pub fn serve_standard_input() -> io::Result<()> {
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.local_addr()?;
+    // Fails for the first process of a group, which has a session already.
+    let _ = rustix::process::setsid();
+    serve(&listener)
+}
+
 /// Serves the users of `listener`, one after the other, until one asks for the end.
 ///
 /// # Errors

@@ -201,6 +201,18 @@ impl CgroupTable {
     }
 }
 
+/// The fate of packets at the ports while no worker runs: after a crash, during a hang, and between a process and its
+/// successor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFailure {
+    /// They wait in their rings, and then in their sockets.
+    #[default]
+    Hold,
+    /// The kernel sends them to the uplink's device, unscheduled, once the last heartbeat of the worker is a tenth of a second
+    /// old.
+    Pass,
+}
+
 /// The uplink's device, whose descriptor belongs to the worker.
 #[derive(Debug)]
 struct UplinkWatch {
@@ -290,6 +302,15 @@ impl SoftwareNic {
             generation: 0,
             vacated: Vec::new(),
         })
+    }
+
+    /// Sets the fate of packets at the ports while no worker runs.
+    pub fn on_failure(&self, fate: OnFailure) {
+        let device = match fate {
+            OnFailure::Hold => 0,
+            OnFailure::Pass => self.uplink_device.device.index(),
+        };
+        self.maps.summary().pass_to.store(device.into(), Ordering::Release);
     }
 
     /// Applies the MTU and the carrier of the interface behind the uplink to the ports and the uplink's device, and the

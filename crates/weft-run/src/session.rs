@@ -38,7 +38,7 @@ use weft_host::link::{LinkError, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
-use weft_nic::nic::{NicError, SoftwareNic, Totals};
+use weft_nic::nic::{NicError, OnFailure, SoftwareNic, Totals};
 use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
@@ -324,6 +324,16 @@ impl Session {
         if self.nic.follow(self.followed.0, self.followed.1).is_err() {
             self.not_followed += 1;
         }
+    }
+
+    /// Whether the uplink's interface had a carrier at the last [`status`](Self::status).
+    pub fn uplink_is_up(&self) -> bool {
+        self.followed.1
+    }
+
+    /// Sets the fate of packets while no worker runs.
+    pub fn on_failure(&self, fate: OnFailure) {
+        self.nic.on_failure(fate);
     }
 
     /// Whether the session still runs; it ends early only when the devices of all its ports are deleted.

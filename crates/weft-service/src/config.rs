@@ -13,7 +13,8 @@
 //! socket = "/run/weft/io.weft" # the control socket
 //! group = "weft"               # whoever is in it may read the status
 //! metrics = "localhost:9905"   # or "unix:/run/weft/metrics", or "off"
-//! on-failure = "hold"          # or "pass": the fate of traffic when the transmit worker fails
+//! hold = "auto"                # or "systemd", "keeper", "off": who keeps the ports while no daemon runs
+//! on-failure = "hold"          # or "pass": the fate of traffic while the transmit worker does not run
 //! watchdog = "auto"            # or "off"
 //!
 //! [[ports]]
@@ -59,7 +60,9 @@ pub struct Config {
     pub group: String,
     /// The place of the metrics.
     pub metrics: Metrics,
-    /// The fate of traffic when the transmit worker fails.
+    /// The keeper of the ports while no daemon runs.
+    pub hold: Hold,
+    /// The fate of traffic while the transmit worker does not run.
     pub on_failure: OnFailure,
     /// Whether the service manager's watchdog is served.
     pub watchdog: Watchdog,
@@ -92,10 +95,24 @@ pub enum Metrics {
     Loopback(SocketAddr),
 }
 
-/// The fate of traffic when the transmit worker fails.
+/// The keeper of the ports while no daemon runs: after a crash, and during a restart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Hold {
+    /// The service manager, if it stores descriptors for the daemon; otherwise a process of ours.
+    #[default]
+    Auto,
+    /// The service manager.
+    Systemd,
+    /// A process of ours.
+    Keeper,
+    /// Nobody: the ports end with the daemon.
+    Off,
+}
+
+/// The fate of traffic while the transmit worker does not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFailure {
-    /// Nothing leaves: the daemon ends, and its ports with it.
+    /// Packets wait.
     #[default]
     Hold,
     /// Packets leave unscheduled.

@@ -2,12 +2,13 @@
 //!
 //! 1. The configuration and the policy are read and compiled. Nothing has changed so far, and [`check`] ends here.
 //! 2. The sockets are opened: a second daemon ends here and has touched nothing of the first.
-//! 3. The data path starts, and the configured ports are made.
-//! 4. The loop serves until a signal, and removes everything.
+//! 3. The data path starts, or is taken over from a former daemon with its ports, and the configured ports are made.
+//! 4. The loop serves until a signal, and removes everything, or leaves it to a successor.
 
-use crate::config::{Config, ConfigError, Folders, OnFailure, Watchdog};
+use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, Watchdog};
 use crate::data_path::session::SessionPath;
-use crate::data_path::{DataPath, DataPathError};
+use crate::data_path::{DataPathError, Started};
+use crate::holding::{self, Given, Opened};
 use crate::log::Log;
 use crate::notify::Manager;
 use crate::policy::{Policy, PolicyError};
@@ -16,7 +17,7 @@ use crate::service::Service;
 use crate::sockets::{SocketError, Sockets, group_id};
 use std::path::PathBuf;
 use std::rc::Rc;
-use weft_policy::CompiledPolicy;
+use weft_host::store::StoreError;
 
 /// The options of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,9 +46,15 @@ pub enum DaemonError {
     /// The loop failed.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The data path cannot do what the configuration wants.
-    #[error("on-failure = \"pass\": this data path cannot let packets pass unscheduled; use \"hold\"")]
+    /// Nobody keeps the ports by which packets would pass.
+    #[error(
+        "on-failure = \"pass\": with hold = \"off\" the ports end with the daemon, and nothing can pass; use \"hold\", or let \
+         a store keep the ports: hold = \"auto\""
+    )]
     NoPass,
+    /// The store of the ports cannot be had.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The transmit worker ended by itself.
     #[error("the transmit worker ended by itself; the ports were removed")]
     WorkerEnded,
@@ -60,7 +67,7 @@ impl Options {
         if let Some(socket) = &self.socket {
             config.socket.clone_from(socket);
         }
-        if config.on_failure == OnFailure::Pass {
+        if config.on_failure == OnFailure::Pass && config.hold == Hold::Off {
             return Err(DaemonError::NoPass);
         }
         let policy = Policy::read(&config.policy, config.rate)?;
@@ -88,7 +95,7 @@ pub fn check(options: &Options) -> Result<Vec<String>, DaemonError> {
     Ok(lines)
 }
 
-/// Runs the daemon until a signal, and returns the signal's number.
+/// Runs the daemon until a signal, and returns the signal's number; 0 after a hand-over.
 ///
 /// # Errors
 /// When it cannot start, or the data path fails.
@@ -102,7 +109,7 @@ pub fn run(options: &Options) -> Result<i32, DaemonError> {
 /// As [`run`].
 pub fn run_over(
     options: &Options,
-    start: impl FnOnce(CompiledPolicy, &Config) -> Result<Box<dyn DataPath>, DataPathError>,
+    start: impl FnOnce(&Policy, &Config, Option<Opened>) -> Result<Started, DataPathError>,
 ) -> Result<i32, DaemonError> {
     let log = Rc::new(Log::standard_error());
     let (folders, config, policy) = options.load()?;
@@ -114,15 +121,17 @@ pub fn run_over(
     if group.is_none() {
         log.warning(&format!("there is no group {}: only root may open the socket", config.group));
     }
-    let sockets = Sockets::open(&config.socket, group, &config.metrics)?;
+    let mut sockets = Sockets::open(&config.socket, group, &config.metrics)?;
     for diagnostic in &policy.diagnostics {
         log.warning(&diagnostic.to_string());
     }
-    let path = start(policy.compiled.clone(), &config)?;
+    let given = Given::from_environment(core::mem::take(&mut sockets.kept));
+    let started = start(&policy, &config, holding::open(&config, given)?)?;
     log.notice(&format!("policy {}, socket {}", policy.name, config.socket.display()));
-    let service = Service::new(path, config, folders, policy, Rc::clone(&log));
+    let service = Service::resume(started, config, folders, policy, Rc::clone(&log));
     match Server::new(service, sockets, manager, log)?.run()? {
         End::Signal(number) => Ok(number),
+        End::HandOver => Ok(0),
         End::WorkerEnded => Err(DaemonError::WorkerEnded),
     }
 }

@@ -5,10 +5,13 @@
 
 pub mod session;
 
+use crate::policy::Policy;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_host::Mac;
 use weft_policy::CompiledPolicy;
+use weft_host::store::StoreError;
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::SessionError;
 use weft_units::{BitsPerSec, Bytes};
@@ -25,7 +28,7 @@ pub trait DataPath: std::fmt::Debug {
     ///
     /// # Errors
     /// When the data path cannot change to it; the former policy is then still in force.
-    fn commit(&mut self, policy: CompiledPolicy) -> Result<(), DataPathError>;
+    fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError>;
 
     /// The counters. Also follows changes of the uplink, so it is called several times a second.
     ///
@@ -45,11 +48,61 @@ pub trait DataPath: std::fmt::Debug {
     /// When there is no such port.
     fn remove_port(&mut self, name: &str) -> Result<(), DataPathError>;
 
+    /// Remembers the daemon's own state for a successor, if the data path outlives the daemon.
+    fn remember(&mut self, memory: &Memory) {
+        let _ = memory;
+    }
+
+    /// Warnings for the operator that hold now, such as ports whose devices were deleted.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Leaves everything to a successor of this process: packets wait, or pass, as configured. A data path that ends with the
+    /// daemon finishes.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    fn hand_over(self: Box<Self>) -> Result<(), DataPathError> {
+        self.finish()
+    }
+
     /// Ends the data path: takes the ports down, sends their packets, and removes everything.
     ///
     /// # Errors
     /// When it had failed before, with the reason.
     fn finish(self: Box<Self>) -> Result<(), DataPathError>;
+}
+
+/// The daemon's own state, for a successor.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// The generation of the policy.
+    pub generation: u64,
+    /// The users who made ports, by the names of the ports. Others are the configuration's.
+    pub owners: BTreeMap<String, u32>,
+}
+
+/// A data path that was taken over from a former process.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Former {
+    /// The policy in force.
+    pub policy: Policy,
+    /// The state of the former daemon.
+    pub memory: Memory,
+    /// The ports.
+    pub ports: Vec<PortSpec>,
+}
+
+/// A started data path.
+#[derive(Debug)]
+pub struct Started {
+    /// The data path.
+    pub path: Box<dyn DataPath>,
+    /// What was taken over.
+    pub former: Option<Former>,
+    /// What the operator should know, one line each.
+    pub notes: Vec<String>,
 }
 
 /// A port to make.
@@ -158,6 +211,9 @@ pub enum DataPathError {
     /// No port has the name.
     #[error("there is no port {0}")]
     NoSuchPort(String),
+    /// The ports of a former daemon cannot be had.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The session failed.
     #[error(transparent)]
     Session(#[from] SessionError),

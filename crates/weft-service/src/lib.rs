@@ -7,6 +7,7 @@
 //! | [`data_path`] | the data path as the daemon uses it, and the session behind it |
 //! | [`service`] | the state: policy, generation, ports with their owners; answers requests |
 //! | [`access`] | who is at the other end of a socket, and what that user may do |
+//! | [`holding`] | the store that keeps the ports while no daemon runs |
 //! | [`sockets`] | the sockets: handed over by the service manager, or bound |
 //! | [`server`] | the loop over sockets, signals and ticks |
 //! | [`metrics`] | the counters as OpenMetrics text |
@@ -27,6 +28,7 @@ pub mod config;
 pub mod daemon;
 pub mod data_path;
 mod entitlement;
+pub mod holding;
 pub mod log;
 pub mod metrics;
 pub mod notify;

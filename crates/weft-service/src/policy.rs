@@ -20,6 +20,8 @@ pub struct Policy {
     pub hash: String,
     /// The compiled form.
     pub compiled: CompiledPolicy,
+    /// The link's rate that replaces the one that the text states.
+    pub rate: Option<BitsPerSec>,
     /// Warnings and notes of the compiler.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -54,7 +56,7 @@ impl Policy {
         let compilation = compile(Source { name, text: &text }, &options);
         let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
         let Some(compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
-        Ok(Self { name: name.to_owned(), hash: hash(&text), text, compiled, diagnostics })
+        Ok(Self { name: name.to_owned(), hash: hash(&text), text, compiled, rate, diagnostics })
     }
 
     /// Reads and compiles the policy at `path`.

@@ -2,7 +2,7 @@
 //!
 //! A turn of the loop, in this order:
 //! 1. Poll, until something is ready or the next tick is due.
-//! 2. Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT end the loop.
+//! 2. Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT end the loop and the ports, SIGUSR2 only the loop.
 //! 3. New connections are accepted. Where there is no room, the one that is idle for longest makes room.
 //! 4. Each connection reads, answers at most one call, and writes. So no client starves another.
 //! 5. The tick, four times a second: read the data path, follow the uplink, raise alarms, tell the service manager.
@@ -56,6 +56,8 @@ pub(crate) const CHECKS_MAX: usize = 4;
 pub enum End {
     /// A signal asked for it.
     Signal(i32),
+    /// A successor takes over.
+    HandOver,
     /// The transmit worker ended by itself.
     WorkerEnded,
 }
@@ -134,7 +136,7 @@ impl Server {
         })
     }
 
-    /// Serves until a signal or the end of the transmit worker, and then removes everything.
+    /// Serves until a signal or the end of the transmit worker, and then removes everything, or leaves it to a successor.
     ///
     /// # Errors
     /// When poll fails, or the data path failed before.
@@ -148,7 +150,10 @@ impl Server {
             }
         };
         self.context.manager.stopping();
-        self.context.service.finish()?;
+        match end {
+            End::HandOver => self.context.service.hand_over()?,
+            End::Signal(_) | End::WorkerEnded => self.context.service.finish()?,
+        }
         Ok(end)
     }
 
@@ -246,6 +251,7 @@ impl Server {
                         }
                     }
                 }
+                Signal::HandOver => return Some(End::HandOver),
                 Signal::End(number) => return Some(End::Signal(number)),
             }
         }

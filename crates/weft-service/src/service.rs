@@ -9,7 +9,7 @@ mod reload;
 mod status;
 
 use crate::config::{Config, Folders};
-use crate::data_path::{DataPath, DataPathError, Plan};
+use crate::data_path::{DataPath, DataPathError, Memory, Plan, Started};
 use crate::log::Log;
 use crate::policy::{Policy, PolicyError};
 use std::collections::BTreeMap;
@@ -58,6 +58,20 @@ impl Service {
         policy: Policy,
         log: Rc<Log>,
     ) -> Self {
+        Self::resume(Started { path, former: None, notes: Vec::new() }, config, folders, policy, log)
+    }
+
+    /// The state of a daemon over a data path that may have been taken over: with the policy and the ports of the former
+    /// daemon, which then follow the configuration as after a reload, under traffic.
+    pub fn resume(
+        started: Started,
+        config: Config,
+        folders: Folders,
+        policy: Policy,
+        log: Rc<Log>,
+    ) -> Self {
+        let Started { path, former, notes } = started;
+        notes.iter().for_each(|note| log.warning(note));
         let mut service = Self {
             path,
             folders,
@@ -70,12 +84,37 @@ impl Service {
             latest: ServiceStatus::default(),
             log,
         };
+        if let Some(former) = former {
+            service.follow_former(former);
+        }
         for port in service.config.ports.clone() {
+            if service.ports.contains_key(&port.name) {
+                continue;
+            }
             if let Err(error) = service.add_configured(&port) {
                 service.log.error(&format!("port {}: {error}", port.name));
             }
         }
+        service.remember();
         service
+    }
+
+    /// Leaves the data path to a successor of this process.
+    ///
+    /// # Errors
+    /// When it ends with the daemon, and had failed before.
+    pub fn hand_over(self) -> Result<(), DataPathError> {
+        self.path.hand_over()
+    }
+
+    /// Stores what a successor must know.
+    fn remember(&mut self) {
+        let owner = |(name, known): (&String, &ports::Known)| match known.owner {
+            Owner::Configuration => None,
+            Owner::User(uid) => Some((name.clone(), uid)),
+        };
+        let owners = self.ports.iter().filter_map(owner).collect();
+        self.path.remember(&Memory { generation: self.generation, owners });
     }
 
     /// Answers a request. The caller's right to it was checked before.
@@ -165,7 +204,7 @@ impl Service {
     fn replace(&mut self, policy: Policy) -> Result<ChangeReply, ControlError> {
         let plan = self.path.prepare(&policy.compiled).map_err(refused)?;
         if policy.compiled != self.policy.compiled {
-            self.path.commit(policy.compiled.clone()).map_err(refused)?;
+            self.path.commit(&policy).map_err(refused)?;
         }
         if policy.hash != self.policy.hash || policy.compiled != self.policy.compiled {
             self.generation += 1;
@@ -175,6 +214,7 @@ impl Service {
             plan.warnings.iter().for_each(|warning| self.log.warning(warning));
         }
         self.policy = policy;
+        self.remember();
         Ok(self.change_reply(&self.policy, plan))
     }
 

@@ -181,7 +181,12 @@ pub struct Sockets {
     pub control: Bound,
     /// The metrics, if they are served.
     pub metrics: Option<MetricsSocket>,
+    /// The descriptors that the service manager has kept for the data path, by name.
+    pub kept: Vec<(String, OwnedFd)>,
 }
+
+/// The beginning of the names of descriptors that are no sockets (`weft_host::store`).
+const KEPT: &str = "weft.";
 
 impl Sockets {
     /// Takes the sockets that the service manager hands over, and binds the others.
@@ -189,11 +194,12 @@ impl Sockets {
     /// # Errors
     /// When a socket cannot be had.
     pub fn open(control: &Path, group: Option<u32>, metrics: &Metrics) -> Result<Self, SocketError> {
-        let (mut control_fd, mut metrics_fd) = (None, None);
+        let (mut control_fd, mut metrics_fd, mut kept) = (None, None, Vec::new());
         let handed = sd_listen_fds::get().map_err(|e| SocketError::HandedOver(e.to_string()))?;
         for (name, fd) in handed {
             let fd = fd.into_std();
             match name.as_deref() {
+                Some(name) if name.starts_with(KEPT) => kept.push((name.to_owned(), fd)),
                 Some(METRICS_NAME) => metrics_fd = Some(fd),
                 Some(CONTROL_NAME) | None if control_fd.is_none() => control_fd = Some(fd),
                 // A single socket may have the name of its unit.
@@ -220,7 +226,7 @@ impl Sockets {
                 Some(MetricsSocket::Tcp(listener))
             }
         };
-        Ok(Self { control, metrics })
+        Ok(Self { control, metrics, kept })
     }
 }
 

@@ -1,6 +1,6 @@
 //! One file of a configuration, with the place of what is wrong.
 
-use super::{Config, ConfigError, GROUP, Metrics, OnFailure, PortConfig, Watchdog};
+use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -12,7 +12,7 @@ use weft_units::BitsPerSec;
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
 /// The keys of a file.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "uplink",
     "uplink-netns",
     "rate",
@@ -20,6 +20,7 @@ const KEYS: [&str; 10] = [
     "socket",
     "group",
     "metrics",
+    "hold",
     "on-failure",
     "watchdog",
     "ports",
@@ -46,6 +47,7 @@ pub(super) struct Layer {
     socket: Option<PathBuf>,
     group: Option<String>,
     metrics: Option<Metrics>,
+    hold: Option<Hold>,
     on_failure: Option<OnFailure>,
     watchdog: Option<Watchdog>,
     ports: Vec<PortConfig>,
@@ -69,6 +71,7 @@ impl Layer {
             socket: above.socket.or(self.socket),
             group: above.group.or(self.group),
             metrics: above.metrics.or(self.metrics),
+            hold: above.hold.or(self.hold),
             on_failure: above.on_failure.or(self.on_failure),
             watchdog: above.watchdog.or(self.watchdog),
             ports,
@@ -86,6 +89,7 @@ impl Layer {
             socket: self.socket.unwrap_or_else(|| weft_control::SOCKET.into()),
             group: self.group.unwrap_or_else(|| GROUP.to_owned()),
             metrics: self.metrics.unwrap_or_default(),
+            hold: self.hold.unwrap_or_default(),
             on_failure: self.on_failure.unwrap_or_default(),
             watchdog: self.watchdog.unwrap_or_default(),
             ports: self.ports,
@@ -192,6 +196,15 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
         "socket" => layer.socket = Some(absolute(item, item.text()?)?),
         "group" => layer.group = Some(item.name()?),
         "metrics" => layer.metrics = Some(metrics(item)?),
+        "hold" => {
+            let known = [
+                ("auto", Hold::Auto),
+                ("systemd", Hold::Systemd),
+                ("keeper", Hold::Keeper),
+                ("off", Hold::Off),
+            ];
+            layer.hold = Some(item.one_of(&known)?);
+        }
         "on-failure" => {
             layer.on_failure = Some(item.one_of(&[("hold", OnFailure::Hold), ("pass", OnFailure::Pass)])?);
         }

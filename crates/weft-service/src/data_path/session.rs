@@ -4,10 +4,14 @@
 //! A prepared policy is kept until it is committed, since it was numbered and planned for the policy in force and for the
 //! ports at that time. If either has changed since, it is prepared again.
 
-use super::{DataPath, DataPathError, PathClass, PathPort, PathStatus, Plan, PortSpec};
-use crate::config::Config;
+use super::{
+    DataPath, DataPathError, Former, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Started,
+};
+use crate::config::{Config, Hold, OnFailure};
+use crate::holding::Opened;
+use crate::policy::Policy;
 use std::collections::BTreeMap;
-use weft_host::link::{self, Numbered};
+use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::ClassTotals;
@@ -15,7 +19,7 @@ use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::status::WorkerState;
 use weft_run::session::{
-    ClassStatus, NicSettings, PortKind, PortSettings, PortStatus, PreparedChange, Receive, Session,
+    Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortSettings, PortStatus, PreparedChange, Receive, Session,
     SessionError, UNKNOWN_RATE,
 };
 use weft_units::{BitsPerSec, Nanos};
@@ -28,41 +32,48 @@ const CATCH_UP: Nanos = Nanos::from_millis(10);
 /// A data path of one session.
 #[derive(Debug)]
 pub struct SessionPath {
-    uplink: String,
-    uplink_netns: Option<String>,
     session: Session,
     prepared: Option<(CompiledPolicy, PreparedChange)>,
 }
 
 impl SessionPath {
-    /// Starts the session with `policy` above the uplink of `config`, without ports.
+    /// Starts the session with `policy` above the uplink of `config`, without ports, or takes over what a former daemon has
+    /// left in the store.
     ///
     /// # Errors
     /// When the interface or its namespace does not exist, or the kernel refuses a device or a program.
-    pub fn start(policy: CompiledPolicy, config: &Config) -> Result<Box<dyn DataPath>, DataPathError> {
-        let (uplink, uplink_netns) = (config.uplink.clone(), config.uplink_netns.clone());
-        clean([uplink_netns.as_deref()]);
-        let (rate, link) = link_of(&policy);
-        let settings = NicSettings {
-            uplink: uplink.clone(),
-            uplink_netns: uplink_netns.clone(),
-            rate,
-            queues: None,
-            link,
-            segments_per_turn: SegmentsPerTurn::Whole,
-            catch_up: CATCH_UP,
+    pub fn start(
+        policy: &Policy,
+        config: &Config,
+        store: Option<Opened>,
+    ) -> Result<Started, DataPathError> {
+        clean([config.uplink_netns.as_deref()]);
+        let (store, mut notes) = match store {
+            Some((store, kept)) if !kept.state.is_empty() => match adopt(config, store, kept) {
+                Ok(started) => return Ok(started),
+                Err((store, note)) => (store, vec![note]),
+            },
+            Some((mut store, kept)) => {
+                // A former daemon was killed before it had a state.
+                drop(kept);
+                store.clear()?;
+                (Some(store), Vec::new())
+            }
+            None => (None, Vec::new()),
         };
-        let session = Session::start_without_port(&policy, &settings)?;
-        Ok(Box::new(Self { uplink, uplink_netns, session, prepared: None }))
-    }
-
-    /// Whether the uplink's interface has a carrier.
-    fn uplink_is_up(&self) -> bool {
-        let netns = self.uplink_netns.as_deref().map_or_else(NetNs::current, NetNs::named);
-        let Ok(netns) = netns else { return false };
-        link::exists(&netns, &self.uplink).is_ok_and(|exists| exists)
-            && Numbered::named(&netns, &self.uplink)
-                .is_ok_and(|interface| interface.show().is_ok_and(|link| link.running))
+        let mut session = Session::start_without_port(&policy.compiled, &settings(&policy.compiled, config))?;
+        match store {
+            Some(store) if config.hold != Hold::Off => {
+                session.hold(store, source(policy), serde_json::Value::Null)?;
+                session.on_failure(on_failure(config));
+            }
+            Some(store) => store.end()?,
+            None if config.hold != Hold::Off => {
+                notes.push("the store of descriptors failed: the ports will end with the daemon".to_owned());
+            }
+            None => {}
+        }
+        Ok(Started { path: Box::new(Self { session, prepared: None }), former: None, notes })
     }
 
     fn prepared_for(&mut self, policy: &CompiledPolicy) -> Result<PreparedChange, SessionError> {
@@ -71,6 +82,66 @@ impl SessionPath {
             _ => self.session.prepare_policy(policy, link_of(policy)),
         }
     }
+}
+
+/// The settings of the session under `policy`.
+fn settings(policy: &CompiledPolicy, config: &Config) -> NicSettings {
+    let (rate, link) = link_of(policy);
+    NicSettings {
+        uplink: config.uplink.clone(),
+        uplink_netns: config.uplink_netns.clone(),
+        rate,
+        queues: None,
+        link,
+        segments_per_turn: SegmentsPerTurn::Whole,
+        catch_up: CATCH_UP,
+    }
+}
+
+fn on_failure(config: &Config) -> weft_nic::nic::OnFailure {
+    match config.on_failure {
+        OnFailure::Hold => weft_nic::nic::OnFailure::Hold,
+        OnFailure::Pass => weft_nic::nic::OnFailure::Pass,
+    }
+}
+
+/// The text of `policy`, for a successor.
+fn source(policy: &Policy) -> PolicySource {
+    let rate_bps = policy.rate.map(BitsPerSec::get);
+    PolicySource { name: policy.name.clone(), text: policy.text.clone(), rate_bps }
+}
+
+/// The policy of a text.
+fn policy_of(source: &PolicySource) -> Option<Policy> {
+    Policy::new(&source.name, source.text.clone(), source.rate_bps.map(BitsPerSec)).ok()
+}
+
+/// Takes over what a former daemon has left. The error is the store, empty now, and the reason.
+fn adopt(
+    config: &Config,
+    store: Box<dyn Store>,
+    kept: Kept,
+) -> Result<Started, (Option<Box<dyn Store>>, String)> {
+    let compile = |source: &PolicySource| policy_of(source).map(|policy| policy.compiled);
+    let adopted = Session::adopt(store, kept, compile, |policy| settings(policy, config));
+    let failed = |Abandoned { error, store }| {
+        (store, format!("{error}; the ports are made anew, and connections through them have lost packets"))
+    };
+    let AdoptedSession { session, source, note, notes } = adopted.map_err(failed)?;
+    let Some(policy) = policy_of(&source) else {
+        return Err((None, format!("the policy {} does not compile", source.name)));
+    };
+    session.on_failure(on_failure(config));
+    let memory = serde_json::from_value(note).unwrap_or_default();
+    let spec = |port: PortStatus| PortSpec {
+        name: port.name,
+        netns: port.netns,
+        addresses: port.addresses,
+        mac: port.mac,
+    };
+    let ports = session.ports().into_iter().map(spec).collect();
+    let former = Some(Former { policy, memory, ports });
+    Ok(Started { path: Box::new(SessionPath { session, prepared: None }), former, notes })
 }
 
 /// The rate and the treatment of the link under `policy`.
@@ -106,15 +177,15 @@ impl DataPath for SessionPath {
         Ok(plan)
     }
 
-    fn commit(&mut self, policy: CompiledPolicy) -> Result<(), DataPathError> {
-        let change = self.prepared_for(&policy)?;
+    fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError> {
+        let change = self.prepared_for(&policy.compiled)?.with_source(source(policy));
         self.session.change_policy(change)?;
         Ok(())
     }
 
     fn status(&mut self) -> Result<PathStatus, DataPathError> {
-        let uplink_up = self.uplink_is_up();
         let status = self.session.status()?;
+        let uplink_up = self.session.uplink_is_up();
         let totals = self.session.totals()?;
         let worker = if self.session.is_running() { WorkerState::Running } else { WorkerState::Ended };
         let class = |class: &ClassStatus| {
@@ -160,6 +231,22 @@ impl DataPath for SessionPath {
             Ok(_) => Ok(()),
             Err(SessionError::NoPort { name, .. }) => Err(DataPathError::NoSuchPort(name)),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        // Numbers and names always make a document.
+        self.session.set_note(serde_json::to_value(memory).unwrap_or_default());
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.session.warnings()
+    }
+
+    fn hand_over(self: Box<Self>) -> Result<(), DataPathError> {
+        match self.session.hand_over() {
+            Ok(()) => Ok(()),
+            Err(session) => Ok(session.finish(GRACE).map(|_| ())?),
         }
     }
 

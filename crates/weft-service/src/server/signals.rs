@@ -1,6 +1,6 @@
 //! Signals as bytes on a socket, so that poll waits for them too.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::{flag, low_level};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,6 +16,8 @@ const ENDING: [i32; 2] = [SIGTERM, SIGINT];
 pub(super) enum Signal {
     /// SIGHUP.
     Reload,
+    /// SIGUSR2.
+    HandOver,
     /// SIGTERM or SIGINT.
     End(i32),
 }
@@ -25,6 +27,7 @@ pub(super) enum Signal {
 pub(super) struct Signals {
     wake: UnixStream,
     hangup: Arc<AtomicBool>,
+    hand_over: Arc<AtomicBool>,
     ending: [Arc<AtomicBool>; 2],
 }
 
@@ -36,16 +39,18 @@ impl Signals {
         wake.set_nonblocking(true)?;
         let hangup = Arc::new(AtomicBool::new(false));
         flag::register(SIGHUP, Arc::clone(&hangup))?;
+        let hand_over = Arc::new(AtomicBool::new(false));
+        flag::register(SIGUSR2, Arc::clone(&hand_over))?;
         let ending = ENDING.map(|_| Arc::new(AtomicBool::new(false)));
         for (signal, asked) in ENDING.iter().zip(&ending) {
             // Before the flag is set: the first signal finds it unset.
             flag::register_conditional_shutdown(*signal, 128 + signal, Arc::clone(asked))?;
             flag::register(*signal, Arc::clone(asked))?;
         }
-        for signal in [SIGHUP, SIGTERM, SIGINT] {
+        for signal in [SIGHUP, SIGUSR2, SIGTERM, SIGINT] {
             low_level::pipe::register(signal, sender.try_clone()?)?;
         }
-        Ok(Self { wake, hangup, ending })
+        Ok(Self { wake, hangup, hand_over, ending })
     }
 
     /// The descriptor that is readable after a signal.
@@ -58,7 +63,8 @@ impl Signals {
         let mut bytes = [0; 64];
         while matches!(self.wake.read(&mut bytes), Ok(read) if read > 0) {}
         let hangup = self.hangup.swap(false, Ordering::SeqCst).then_some(Signal::Reload);
+        let hand_over = self.hand_over.swap(false, Ordering::SeqCst).then_some(Signal::HandOver);
         let ending = ENDING.iter().zip(&self.ending).filter(|(_, asked)| asked.load(Ordering::SeqCst));
-        ending.map(|(signal, _)| Signal::End(*signal)).chain(hangup).collect()
+        ending.map(|(signal, _)| Signal::End(*signal)).chain(hand_over).chain(hangup).collect()
     }
 }

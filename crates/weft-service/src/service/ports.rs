@@ -90,6 +90,7 @@ impl Service {
         let place = spec.netns.as_deref().map_or_else(String::new, |netns| format!(" in namespace {netns}"));
         self.log.notice(&format!("port {}{place} is there", spec.name));
         self.ports.insert(spec.name.clone(), Known { spec, owner });
+        self.remember();
         Ok(notes)
     }
 

@@ -3,13 +3,47 @@
 //! The policy, the rate and the ports follow the files. Other keys need a restart, which a warning says. A file that is
 //! wrong changes nothing. A port that cannot be made is a warning, and the others are made.
 
+use super::ports::Known;
 use super::{Owner, Service};
 use crate::config::{Config, PortConfig};
+use crate::data_path::{Former, PortSpec};
 use crate::policy::{Policy, PolicyError};
 use weft_control::error::ControlError;
 use weft_control::interface::ReloadReply;
 
 impl Service {
+    /// Goes on with the policy and the ports of a former daemon, and lets them follow the configuration, under traffic. A
+    /// port that the configuration has otherwise is made anew.
+    pub(super) fn follow_former(&mut self, former: Former) {
+        let Former { policy, memory, ports } = former;
+        self.generation = memory.generation.max(1);
+        let configured = core::mem::replace(&mut self.policy, policy);
+        for spec in ports {
+            let owner = memory.owners.get(&spec.name).map_or(Owner::Configuration, |uid| Owner::User(*uid));
+            self.ports.insert(spec.name.clone(), Known { spec, owner });
+        }
+        self.log.notice(&format!(
+            "took over {} port(s) of a former daemon, policy {}, generation {}",
+            self.ports.len(),
+            self.policy.name,
+            self.generation
+        ));
+        let differs = |known: &Known| {
+            let port = self.config.ports.iter().find(|port| port.name == known.spec.name);
+            known.owner == Owner::Configuration && port.is_none_or(|port| !is_as(port, &known.spec))
+        };
+        let gone: Vec<String> =
+            self.ports.iter().filter(|(_, known)| differs(known)).map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            if let Err(error) = self.take_port(&name) {
+                self.log.error(&format!("port {name}: {error}"));
+            }
+        }
+        if let Err(error) = self.replace(configured) {
+            self.log.error(&format!("the configured policy is not in force: {error}"));
+        }
+    }
+
     /// Reads the configuration again and puts it in force.
     ///
     /// # Errors
@@ -71,6 +105,13 @@ impl Service {
     }
 }
 
+/// Whether a port is what the configuration says.
+fn is_as(port: &PortConfig, spec: &PortSpec) -> bool {
+    port.netns == spec.netns
+        && port.addresses == spec.addresses
+        && port.mac.is_none_or(|mac| mac == spec.mac)
+}
+
 /// The keys that differ and need a restart.
 fn restarts(old: &Config, new: &Config) -> Vec<String> {
     let keys = [
@@ -78,6 +119,7 @@ fn restarts(old: &Config, new: &Config) -> Vec<String> {
         ("socket", old.socket != new.socket),
         ("group", old.group != new.group),
         ("metrics", old.metrics != new.metrics),
+        ("hold", old.hold != new.hold),
         ("on-failure", old.on_failure != new.on_failure),
         ("watchdog", old.watchdog != new.watchdog),
     ];

@@ -1,7 +1,7 @@
 //! The state of the daemon over a data path without a kernel.
 
 use super::*;
-use crate::config::{Metrics, OnFailure, PortConfig, Watchdog};
+use crate::config::{Hold, Metrics, OnFailure, PortConfig, Watchdog};
 use crate::data_path::{PathClass, PathPort, PathStatus, PortSpec};
 use std::fs;
 use tempfile::TempDir;
@@ -27,7 +27,8 @@ impl DataPath for Fake {
         Ok(Plan { steps, warnings: Vec::new() })
     }
 
-    fn commit(&mut self, policy: CompiledPolicy) -> Result<(), DataPathError> {
+    fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError> {
+        let policy = policy.compiled.clone();
         if policy.classes.iter().any(|class| class.name == "impossible") {
             return Err(DataPathError::Unsupported("unsupported: a test says so"));
         }
@@ -86,6 +87,7 @@ fn service(ports: Vec<PortConfig>) -> (TempDir, Service) {
         socket: weft_control::SOCKET.into(),
         group: "weft".to_owned(),
         metrics: Metrics::Off,
+        hold: Hold::Off,
         on_failure: OnFailure::Hold,
         watchdog: Watchdog::Auto,
         ports,

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod keeper;
 pub(crate) mod man;
 pub(crate) mod policy;
 mod policy_change;
