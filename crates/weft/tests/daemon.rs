@@ -346,7 +346,7 @@ fn a_configuration_is_checked_without_rights() {
         bad.err
     );
     assert!(bad.err.contains("hint: did you mean `policy`?"), "{}", bad.err);
-    let pass = check("uplink = \"lo\"\npolicy = \"p.weft\"\non-failure = \"pass\"\n");
+    let pass = check("uplink = \"lo\"\npolicy = \"p.weft\"\nhold = \"off\"\non-failure = \"pass\"\n");
     assert!(pass.code == 1 && pass.err.contains("use \"hold\""), "{}", pass.err);
     file(&folder, "p.weft", "root = nothing\n");
     let wrong = check("uplink = \"lo\"\npolicy = \"p.weft\"\n");
