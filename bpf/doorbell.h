@@ -21,7 +21,9 @@ struct weft_ring_doorbell {
 	__u64 done;    /* written by the NIC: packets completed */
 	__u64 last_ns; /* time of the last packet, for a multiqueue NIC */
 	__u64 passed_ns; /* written by the NIC: all packets posted before this time are done */
-	__u64 pad[3];
+	__u64 drained; /* packets that a stand-in of the NIC has sent from the ring, unscheduled */
+	__u64 drained_done; /* written by the NIC: those of them that are in `done` */
+	__u64 pad;
 };
 
 /* The packets posted for a class, whatever the ring, and in a separate cache line those refused. */

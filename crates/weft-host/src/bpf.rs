@@ -300,7 +300,12 @@ impl Object {
     ///
     /// # Errors
     /// If the program is missing or the kernel refuses it.
-    pub fn replace_egress(&self, program: &str, ifindex: u32, filter: FilterId) -> Result<FilterId, BpfError> {
+    pub fn replace_egress(
+        &self,
+        program: &str,
+        ifindex: u32,
+        filter: FilterId,
+    ) -> Result<FilterId, BpfError> {
         self.attach(program, ifindex, TC_EGRESS, Some(filter))
     }
 
@@ -308,7 +313,12 @@ impl Object {
     ///
     /// # Errors
     /// If the program is missing or the kernel refuses it.
-    pub fn replace_ingress(&self, program: &str, ifindex: u32, filter: FilterId) -> Result<FilterId, BpfError> {
+    pub fn replace_ingress(
+        &self,
+        program: &str,
+        ifindex: u32,
+        filter: FilterId,
+    ) -> Result<FilterId, BpfError> {
         self.attach(program, ifindex, TC_INGRESS, Some(filter))
     }
 

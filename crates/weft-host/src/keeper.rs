@@ -29,6 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const KEEP: u8 = b'K';
 const DROP: u8 = b'D';
@@ -153,9 +154,6 @@ impl Keeper {
     }
 }
 
-/// The interval in which a keeper without a user looks whether its socket still has its file.
-const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
-
 /// The socket file of `listener`: its device and its number.
 fn file_of(listener: &UnixListener) -> Option<(u64, u64)> {
     let address = listener.local_addr().ok()?;
@@ -163,14 +161,61 @@ fn file_of(listener: &UnixListener) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Waits for a user. Returns false when none can come.
-fn wait_for_user(listener: &UnixListener, file: Option<(u64, u64)>) -> io::Result<bool> {
-    loop {
-        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&LOOK)) {
-            Ok(0) if file.is_some() && file_of(listener) != file => return Ok(false),
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(error.into()),
+/// Something that a keeper does beside its users.
+pub trait Watch {
+    /// Looks at what is kept; `changed`: other descriptors than at the last call. Returns the time until the next call, unless
+    /// something changes before.
+    fn look(&mut self, kept: &Kept, changed: bool) -> Duration;
+}
+
+/// A watch that does nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Idle;
+
+impl Watch for Idle {
+    fn look(&mut self, _: &Kept, _: bool) -> Duration {
+        LOOK
+    }
+}
+
+/// The longest time between two looks whether the socket of a keeper without a user still has its file.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// A keeper at work.
+struct Server<W> {
+    kept: Kept,
+    changed: bool,
+    watch: W,
+}
+
+impl<W: Watch> Server<W> {
+    /// Waits until `fd` is readable. Returns false if `LOOK` has passed first.
+    fn wait(&mut self, fd: impl AsFd) -> io::Result<bool> {
+        let end = Instant::now() + LOOK;
+        loop {
+            let pause = self.watch.look(&self.kept, core::mem::take(&mut self.changed));
+            let now = Instant::now();
+            if now >= end {
+                return Ok(false);
+            }
+            let pause = pause.min(end - now);
+            let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn serve_user(&mut self, socket: &UnixStream) -> Result<After, PassError> {
+        loop {
+            while !self.wait(socket)? {}
+            let Some(message) = descriptors::receive(socket)? else { return Ok(After::GoOn) };
+            self.changed |= matches!(message.bytes.first(), Some(&(KEEP | DROP)));
+            if answer(socket, message, &mut self.kept)? == After::End {
+                return Ok(After::End);
+            }
         }
     }
 }
@@ -180,35 +225,36 @@ fn wait_for_user(listener: &UnixListener, file: Option<(u64, u64)>) -> io::Resul
 ///
 /// # Errors
 /// When the standard input is no such socket, or fails.
-pub fn serve_standard_input() -> io::Result<()> {
+pub fn serve_standard_input(watch: impl Watch) -> io::Result<()> {
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.local_addr()?;
     // Fails for the first process of a group, which has a session already.
     let _ = rustix::process::setsid();
-    serve(&listener)
+    serve(&listener, watch)
 }
 
-/// Serves the users of `listener`, one after the other, until one asks for the end.
+/// Serves the users of `listener`, one after the other, until one asks for the end, with `watch` beside them.
 ///
 /// # Errors
 /// When the listener fails. Failures of a connection only end that.
-pub fn serve(listener: &UnixListener) -> io::Result<()> {
-    let mut kept = Kept::default();
-    let file = file_of(listener);
-    while wait_for_user(listener, file)? {
+pub fn serve(listener: &UnixListener, watch: impl Watch) -> io::Result<()> {
+    let mut server = Server { kept: Kept::default(), changed: false, watch };
+    let (file, own) = (file_of(listener), rustix::process::getuid());
+    loop {
+        if !server.wait(listener)? {
+            if file.is_some() && file_of(listener) != file {
+                return Ok(());
+            }
+            continue;
+        }
         let (socket, _) = listener.accept()?;
-        let own = rustix::process::getuid();
         if !socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
             continue;
         }
-        if let Ok(After::End) = serve_user(&socket, &mut kept) {
-            return Ok(());
-        }
-        if kept.is_empty() {
+        if matches!(server.serve_user(&socket), Ok(After::End)) || server.kept.is_empty() {
             return Ok(());
         }
     }
-    Ok(())
 }
 
 /// The keeper's next step after a request or a connection.
@@ -216,15 +262,6 @@ pub fn serve(listener: &UnixListener) -> io::Result<()> {
 enum After {
     GoOn,
     End,
-}
-
-fn serve_user(socket: &UnixStream, kept: &mut Kept) -> Result<After, PassError> {
-    while let Some(message) = descriptors::receive(socket)? {
-        if answer(socket, message, kept)? == After::End {
-            return Ok(After::End);
-        }
-    }
-    Ok(After::GoOn)
 }
 
 fn answer(socket: &UnixStream, message: Message, kept: &mut Kept) -> Result<After, PassError> {
@@ -269,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("keeper");
         let listener = UnixListener::bind(&path).expect("bind");
-        (folder, path, std::thread::spawn(move || serve(&listener)))
+        (folder, path, std::thread::spawn(move || serve(&listener, Idle)))
     }
 
     #[test]

@@ -33,7 +33,9 @@ pub enum StoreError {
     #[error("the service manager's store of descriptors: {0}")]
     Manager(io::Error),
     /// The service manager stores none.
-    #[error("the service manager stores no descriptors for this service: set FileDescriptorStoreMax= in its unit")]
+    #[error(
+        "the service manager stores no descriptors for this service: set FileDescriptorStoreMax= in its unit"
+    )]
     NoRoom,
 }
 

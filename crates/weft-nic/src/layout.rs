@@ -31,7 +31,11 @@ pub struct RingBell {
     pub last: AtomicU64,
     /// The time before which all posted packets are done, in nanoseconds of the kernel's monotonic clock.
     pub passed: AtomicU64,
-    pad: [AtomicU64; 3],
+    /// Packets that a stand-in of the NIC has sent from the ring, unscheduled.
+    pub drained: AtomicU64,
+    /// Those of them that are in `done`.
+    pub drained_done: AtomicU64,
+    pad: AtomicU64,
 }
 
 /// The packets posted for a class, whatever the ring, and in a separate cache line those refused.
@@ -138,7 +142,9 @@ impl Default for Shared {
             done: 0.into(),
             last: 0.into(),
             passed: 0.into(),
-            pad: zeros(),
+            drained: 0.into(),
+            drained_done: 0.into(),
+            pad: 0.into(),
         };
         let class = |_| ClassBell {
             packets: 0.into(),

@@ -313,6 +313,12 @@ impl SoftwareNic {
         self.maps.summary().pass_to.store(device.into(), Ordering::Release);
     }
 
+    /// The age of the worker's last heartbeat.
+    pub fn heartbeat_age(&self) -> Nanos {
+        let beat = self.maps.summary().heartbeat.load(Ordering::Acquire);
+        Nanos(clock::now().as_nanos().saturating_sub(beat))
+    }
+
     /// Applies the MTU and the carrier of the interface behind the uplink to the ports and the uplink's device, and the
     /// observed rate of the link, if it has no other, to the share of infrastructure.
     ///

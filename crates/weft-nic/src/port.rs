@@ -18,8 +18,8 @@ mod veth;
 
 pub use backlog::BacklogError;
 pub use tap::{RING_SLOTS, TapConfig};
-pub use uplink::{Receive, Uplink};
 pub(crate) use uplink::UplinkRole;
+pub use uplink::{Receive, Uplink};
 
 use crate::counters::Count;
 use core::ops::RangeInclusive;

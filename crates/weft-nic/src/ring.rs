@@ -199,12 +199,24 @@ impl Ring {
     /// Settles the accounting of an empty ring. Returns whether no packet is missing.
     pub(crate) fn settle_empty(&mut self, now: Instant) -> bool {
         let posted = self.posted();
+        self.take_drained(posted);
         if let Empty::Lost(missing) = self.accounting.empty(posted, now) {
             self.counters.lost.add(missing, 0);
         }
         self.match_strays();
         self.publish_done();
         self.accounting.done() >= posted
+    }
+
+    /// Completes the packets that a stand-in of this worker has sent.
+    fn take_drained(&mut self, posted: u64) {
+        let bell = &self.page.rings[self.number];
+        let drained = bell.drained.load(Ordering::Acquire);
+        let before = bell.drained_done.load(Ordering::Relaxed);
+        if drained != before {
+            self.accounting.drained(drained.saturating_sub(before), posted);
+            bell.drained_done.store(drained, Ordering::Relaxed);
+        }
     }
 
     /// Undoes the count of strays whose doorbells were posted later.

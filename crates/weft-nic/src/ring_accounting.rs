@@ -103,6 +103,11 @@ impl RingAccounting {
         self.done += u64::from(core::mem::take(&mut self.open));
     }
 
+    /// Completes `drained` packets that somebody else has sent, when `posted` had been posted.
+    pub(crate) fn drained(&mut self, drained: u64, posted: u64) {
+        self.done = (self.done + drained).min(posted.max(self.done));
+    }
+
     /// Settles an empty ring, when `posted` packets had been posted.
     pub(crate) fn empty(&mut self, posted: u64, now: Instant) -> Empty {
         if now.saturating_since(self.last_stray) > NEVER_CAME {

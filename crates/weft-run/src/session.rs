@@ -211,6 +211,8 @@ pub struct Session {
     uplink: Numbered,
     /// The MTU and carrier last applied to the ports.
     followed: (u32, bool),
+    /// Whether the interface is not where it was.
+    uplink_gone: bool,
     not_followed: u64,
     arp: Option<Arp>,
     ports: Vec<ports::SessionPort>,
@@ -283,6 +285,7 @@ impl Session {
             recent: Vec::new(),
             uplink,
             followed: (0, false),
+            uplink_gone: false,
             not_followed: 0,
             arp: None,
             ports: Vec::new(),
@@ -304,11 +307,19 @@ impl Session {
         down.into_iter().chain(self.arp.as_ref().map(|arp| arp.note(name))).chain(thread).collect()
     }
 
-    /// Warnings for the operator: ports whose devices or namespaces were deleted.
+    /// Warnings for the operator: ports whose devices or namespaces were deleted, an uplink that is gone, a store that
+    /// failed.
     pub fn warnings(&self) -> Vec<String> {
         let warning = |port: &ports::SessionPort| port.warning(self.nic.port(port.id())?);
         let held = self.not_held.as_ref().map(|why| format!("the ports will end with this process: {why}"));
-        self.ports.iter().filter_map(warning).chain(held).collect()
+        let gone = self.uplink_gone.then(|| {
+            let name = self.uplink.first_name();
+            format!(
+                "the uplink {name} was deleted, or moved to another namespace, where it is not followed: the ports have no \
+                 carrier; move it back, or start again with the uplink's new place"
+            )
+        });
+        self.ports.iter().filter_map(warning).chain(held).chain(gone).collect()
     }
 
     /// The carrier of packets received by the first port.
@@ -320,7 +331,9 @@ impl Session {
     /// carrier.
     fn follow(&mut self) {
         let (mtu, _) = self.followed;
-        self.followed = self.uplink.show().map_or((mtu, false), |link| (link.mtu, link.running));
+        let shown = self.uplink.show();
+        self.uplink_gone = shown.is_err();
+        self.followed = shown.map_or((mtu, false), |link| (link.mtu, link.running));
         if self.nic.follow(self.followed.0, self.followed.1).is_err() {
             self.not_followed += 1;
         }
@@ -329,6 +342,11 @@ impl Session {
     /// Whether the uplink's interface had a carrier at the last [`status`](Self::status).
     pub fn uplink_is_up(&self) -> bool {
         self.followed.1
+    }
+
+    /// The age of the worker's last heartbeat. A worker that runs has one every 20 ms.
+    pub fn heartbeat_age(&self) -> Nanos {
+        self.nic.heartbeat_age()
     }
 
     /// Sets the fate of packets while no worker runs.

@@ -60,12 +60,21 @@ pub struct Alarms {
     /// The time since which a class is short, and whether that was told.
     short: BTreeMap<String, (Instant, bool)>,
     ended: bool,
+    /// The warnings that were told and still hold.
+    warned: Vec<String>,
 }
 
 impl Alarms {
     /// Alarms that go to `log`.
     pub fn new(log: Rc<Log>) -> Self {
-        Self { log, counters: BTreeMap::new(), up: None, short: BTreeMap::new(), ended: false }
+        Self {
+            log,
+            counters: BTreeMap::new(),
+            up: None,
+            short: BTreeMap::new(),
+            ended: false,
+            warned: Vec::new(),
+        }
     }
 
     /// Compares the counters with those of the last look.
@@ -81,6 +90,13 @@ impl Alarms {
             self.ended = true;
             self.log.error("the transmit worker has ended by itself; nothing leaves the ports");
         }
+    }
+
+    /// Tells the warnings that hold now and did not before.
+    pub fn warn(&mut self, warnings: Vec<String>) {
+        let new = warnings.iter().filter(|warning| !self.warned.contains(warning));
+        new.for_each(|warning| self.log.warning(warning));
+        self.warned = warnings;
     }
 
     /// The data path could not be read.

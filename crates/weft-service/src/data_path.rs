@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_host::Mac;
-use weft_policy::CompiledPolicy;
 use weft_host::store::StoreError;
+use weft_policy::CompiledPolicy;
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::SessionError;
-use weft_units::{BitsPerSec, Bytes};
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// A running data path. Dropping it removes its devices and programs.
 pub trait DataPath: std::fmt::Debug {
@@ -56,6 +56,11 @@ pub trait DataPath: std::fmt::Debug {
     /// Warnings for the operator that hold now, such as ports whose devices were deleted.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The age of the last sign of life of the transmit worker.
+    fn heartbeat_age(&self) -> Nanos {
+        Nanos::ZERO
     }
 
     /// Leaves everything to a successor of this process: packets wait, or pass, as configured. A data path that ends with the

@@ -334,13 +334,15 @@ impl Server {
             Ok(untracked) => self.alarms.check(self.context.service.latest(), untracked, now),
             Err(error) => self.alarms.unreadable(&error.to_string(), now),
         }
+        self.alarms.warn(self.context.service.warnings());
         let latest = self.context.service.latest();
         if self.ticks.is_multiple_of(STATUS_TICKS) {
             self.context.manager.status(&latest.headline());
         }
         self.ticks = self.ticks.wrapping_add(1);
-        // A worker that has ended must not look alive.
-        if latest.worker != WorkerState::Ended && self.next_alive.is_some_and(|due| now >= due) {
+        // A worker that has ended or hangs must not look alive.
+        let lives = latest.worker != WorkerState::Ended && self.context.service.worker_lives();
+        if lives && self.next_alive.is_some_and(|due| now >= due) {
             self.context.manager.alive();
             self.next_alive = self.context.manager.watchdog().map(|span| now + span / 2);
         }

@@ -63,13 +63,7 @@ impl Service {
 
     /// The state of a daemon over a data path that may have been taken over: with the policy and the ports of the former
     /// daemon, which then follow the configuration as after a reload, under traffic.
-    pub fn resume(
-        started: Started,
-        config: Config,
-        folders: Folders,
-        policy: Policy,
-        log: Rc<Log>,
-    ) -> Self {
+    pub fn resume(started: Started, config: Config, folders: Folders, policy: Policy, log: Rc<Log>) -> Self {
         let Started { path, former, notes } = started;
         notes.iter().for_each(|note| log.warning(note));
         let mut service = Self {

@@ -8,13 +8,15 @@ mod service;
 #[path = "common/world.rs"]
 mod world;
 
-use common::{left_by, until};
+use common::{file, left_by, until};
 use flows::Flows;
 use rustix::process::Signal;
 use service::{PATIENCE, Service};
 use std::time::Duration;
+use std::time::Instant;
 use weft_host::link;
 use weft_host::testing::privileged;
+use world::{FAR, POLICY, transfer};
 
 /// The number of connections.
 const FLOWS: usize = 340;
@@ -86,4 +88,141 @@ fn a_daemon_hands_over_to_its_successor() {
     }
     drop(flows);
     service.stop(daemon);
+}
+
+/// The bits per second that arrive over `span`.
+fn rate(flows: &Flows, span: Duration) -> f64 {
+    let (begin, before) = (Instant::now(), flows.total());
+    std::thread::sleep(span);
+    (flows.total() - before) as f64 * 8.0 / begin.elapsed().as_secs_f64()
+}
+
+/// Waits until the rate is that of the policy's link again, and not above.
+#[track_caller]
+fn assert_scheduled(flows: &Flows) {
+    let scheduled = || (20e6..110e6).contains(&rate(flows, Duration::from_millis(500)));
+    assert!(until(PATIENCE, scheduled), "{:.0} Mb/s", rate(flows, Duration::from_millis(500)) / 1e6);
+    flows.assert_all_go_on();
+}
+
+#[test]
+fn traffic_passes_while_no_daemon_runs() {
+    if !privileged("traffic_passes_while_no_daemon_runs") {
+        return;
+    }
+    let service = Service::with("on-failure = \"pass\"\n");
+    let daemon = service.start();
+    wait_for_port(&service);
+    let flows = Flows::start(&service.world, 40);
+    assert_scheduled(&flows);
+    let pause = flows.pause_during(|| {
+        daemon.signal(Signal::KILL);
+        daemon.wait(PATIENCE);
+    });
+    println!("killed: a pause of {pause:?}, then {:.0} Mb/s", rate(&flows, Duration::from_secs(1)) / 1e6);
+    assert!(pause < Duration::from_millis(300), "{pause:?}");
+    assert!(rate(&flows, Duration::from_secs(1)) > 120e6, "unscheduled traffic is not bound by the policy");
+    let daemon = service.start();
+    assert_scheduled(&flows);
+    let pause = flows.pause_during(|| daemon.signal(Signal::STOP));
+    println!("stopped: a pause of {pause:?}, then {:.0} Mb/s", rate(&flows, Duration::from_secs(1)) / 1e6);
+    assert!(pause < Duration::from_millis(300), "{pause:?}");
+    assert!(rate(&flows, Duration::from_secs(1)) > 120e6, "a hung daemon does not bind it either");
+    daemon.signal(Signal::CONT);
+    assert_scheduled(&flows);
+    println!("{}", service.status()["dropped"]);
+    drop(flows);
+    service.stop(daemon);
+}
+
+#[test]
+fn without_pass_packets_wait_for_the_daemon() {
+    if !privileged("without_pass_packets_wait_for_the_daemon") {
+        return;
+    }
+    let service = Service::with("on-failure = \"hold\"\n");
+    let mut daemon = service.start();
+    wait_for_port(&service);
+    let flows = Flows::start(&service.world, 40);
+    flows.assert_all_go_on();
+    daemon.signal(Signal::KILL);
+    daemon.0.wait().expect("wait");
+    // What is below the NIC still arrives.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(rate(&flows, Duration::from_secs(1)), 0.0, "nothing leaves unscheduled");
+    daemon = service.start();
+    assert_scheduled(&flows);
+    drop(flows);
+    service.stop(daemon);
+}
+
+#[test]
+fn what_changed_before_a_crash_is_in_force_after_it() {
+    if !privileged("what_changed_before_a_crash_is_in_force_after_it") {
+        return;
+    }
+    let service = Service::new();
+    let mut daemon = service.start();
+    wait_for_port(&service);
+    let host = service.world.host.name();
+    service.done(&["port", "add", "mine", "--netns", host, "--address", "10.97.0.3/24"]);
+    // Other classes get other numbers, and the port keeps its own.
+    for text in [
+        "class a = udp port 1\nroot = wfq { default: 2, a: 1 }\n",
+        "class b = udp port 2\nroot = wfq { b: 2, default: 1 }\n",
+    ] {
+        let policy = file(&service.world.folder, "new.weft", format!("link 90mbps\n{text}"));
+        service.done(&["policy", "load", &policy]);
+    }
+    let before = link::show(&service.world.app, "weft0").expect("the port").index;
+    daemon.signal(Signal::KILL);
+    daemon.0.wait().expect("wait");
+    daemon = service.start();
+    let status = service.status();
+    assert_eq!(link::show(&service.world.app, "weft0").expect("the port").index, before);
+    let ports = status["ports"].as_array().expect("ports");
+    let configured: Vec<_> = ports.iter().map(|port| (&port["port"], &port["configured"])).collect();
+    assert_eq!(configured, [(&"weft0".into(), &true.into()), (&"mine".into(), &false.into())]);
+    // Taken over with the loaded policy, generation 3, and then changed to the configured one.
+    assert_eq!(status["generation"], 4);
+    assert!(service.done(&["config"]).ends_with(POLICY));
+    transfer(&service.world.app, &service.world.far, FAR);
+    service.done(&["port", "remove", "mine"]);
+    service.stop(daemon);
+}
+
+#[test]
+fn an_uplink_is_followed_or_missed_aloud() {
+    if !privileged("an_uplink_is_followed_or_missed_aloud") {
+        return;
+    }
+    let service = Service::new();
+    let mut daemon = service.start();
+    wait_for_port(&service);
+    let host = &service.world.host;
+    let port = || link::show(&service.world.app, "weft0").expect("the port");
+    link::set_down(host, "up0").expect("down");
+    assert!(until(PATIENCE, || !port().running && service.status()["uplink"]["up"] == false));
+    link::rename(host, "up0", "other").expect("rename");
+    link::set_up(host, "other").expect("up");
+    assert!(until(PATIENCE, || port().running && service.status()["uplink"]["up"] == true));
+    link::set_mtu(host, "other", 1400).expect("mtu");
+    assert!(until(PATIENCE, || port().mtu == 1400));
+    transfer(&service.world.app, &service.world.far, FAR);
+    // A successor finds it by number.
+    daemon.signal(Signal::USR2);
+    daemon.0.wait().expect("wait");
+    daemon = service.start();
+    transfer(&service.world.app, &service.world.far, FAR);
+    link::set_down(host, "other").expect("down");
+    link::rename(host, "other", "up0").expect("rename");
+    link::move_to(host, "up0", &service.world.app).expect("move");
+    assert!(until(PATIENCE, || !port().running));
+    std::thread::sleep(Duration::from_millis(600));
+    link::move_to(&service.world.app, "up0", host).expect("move back");
+    daemon.signal(Signal::TERM);
+    let said = daemon.wait(PATIENCE);
+    assert!(said.err.contains("moved to another namespace"), "{}", said.err);
+    assert_eq!(said.code, 0, "{}", said.err);
+    service.world.assert_clean();
 }

@@ -15,8 +15,8 @@ pub use crate::layout::{
     Shared, Spread, Summary, flow_key,
 };
 pub use guard::{Guard, infrastructure_rate};
-pub(crate) use maps::{OWN, shared_maps};
 pub use maps::NicMaps;
+pub(crate) use maps::{OWN, shared_maps};
 pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check};
 
 use crate::plan::RingPlan;
@@ -26,7 +26,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::bpf::{
-    BpfError, FilterId, MapFd, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue, SkbFields, TestRun,
+    BpfError, FilterId, MapFd, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue, SkbFields,
+    TestRun,
 };
 use weft_host::tap::{self, TapError};
 use weft_units::{Instant, Nanos};

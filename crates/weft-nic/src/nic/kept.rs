@@ -388,7 +388,11 @@ impl SoftwareNic {
             .map(|(number, of)| (of.class, Some(LaneId::from_index(number))))
             .chain(classes.map(|(number, _)| (ClassId::from_index(number), None)))
             .collect();
-        self.vacated.extend(vacant.into_iter().map(|(class, lane)| super::change::Vacated { at, class, lane }));
+        self.vacated.extend(vacant.into_iter().map(|(class, lane)| super::change::Vacated {
+            at,
+            class,
+            lane,
+        }));
     }
 }
 

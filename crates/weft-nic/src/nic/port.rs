@@ -1,7 +1,7 @@
 //! A port of a running NIC: its devices, its programs, its counters and its way to receive.
 
-use super::programs::Filters;
 use super::NicError;
+use super::programs::Filters;
 use crate::counters::{ClassCounters, Count, PortCounters};
 use crate::doorbell::Doorbells;
 use crate::layout::{ClassBell, Page, Shared};

@@ -15,8 +15,8 @@
 //!
 //! A step that fails leaves the NIC as it was.
 
-use super::programs::{attach_doorbells, close};
 use super::port::PortBase;
+use super::programs::{attach_doorbells, close};
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
 use crate::counters::PortCounters;
 use crate::doorbell::PORTS;

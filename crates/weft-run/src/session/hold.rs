@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, Mac, Numbered};
 use weft_host::netns::NetNs;
 use weft_host::store::{Kept, Store, StoreError};
 use weft_host::{OsError, RunId};
-use weft_host::cgroup::CgroupError;
 use weft_nic::doorbell::RINGS;
 use weft_nic::nic::{Adopted, KeptNic, NicError, NicPlan, PastPolicy, PortId, SoftwareNic};
 use weft_nic::plan::PortShare;
@@ -280,7 +280,12 @@ impl Session {
     }
 
     /// Stores a changed policy. The policies before it are superfluous if it has the same numbers without them.
-    pub(super) fn keep_policy(&mut self, source: Option<PolicySource>, compiled: &CompiledPolicy, resting: &Resting) {
+    pub(super) fn keep_policy(
+        &mut self,
+        source: Option<PolicySource>,
+        compiled: &CompiledPolicy,
+        resting: &Resting,
+    ) {
         let Some(hold) = self.hold.as_mut() else { return };
         let Some(source) = source else {
             let unknown = NicError::Kept("the text of the policy is not known".to_owned());
@@ -312,6 +317,14 @@ impl Session {
         // Dropping them would undo what the successor relies on.
         core::mem::forget((arp, namespace, hold));
         Ok(())
+    }
+
+    /// Removes the devices of the session in `kept`, which nobody takes over.
+    pub fn abandon(kept: &Kept) {
+        let namespace = kept.descriptors.get(NAMESPACE).and_then(|fd| fd.try_clone().ok());
+        if let Some(namespace) = namespace {
+            remove_devices(&NetNs::received(namespace, "(kept)"), &[]);
+        }
     }
 
     /// Takes over the session in `kept`, whose store is `store`. `compile` compiles a policy of the past, and `settings` are

@@ -19,8 +19,8 @@ use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::status::WorkerState;
 use weft_run::session::{
-    Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortSettings, PortStatus, PreparedChange, Receive, Session,
-    SessionError, UNKNOWN_RATE,
+    Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortSettings, PortStatus,
+    PreparedChange, Receive, Session, SessionError, UNKNOWN_RATE,
 };
 use weft_units::{BitsPerSec, Nanos};
 
@@ -42,13 +42,14 @@ impl SessionPath {
     ///
     /// # Errors
     /// When the interface or its namespace does not exist, or the kernel refuses a device or a program.
-    pub fn start(
-        policy: &Policy,
-        config: &Config,
-        store: Option<Opened>,
-    ) -> Result<Started, DataPathError> {
-        clean([config.uplink_netns.as_deref()]);
+    pub fn start(policy: &Policy, config: &Config, store: Option<Opened>) -> Result<Started, DataPathError> {
         let (store, mut notes) = match store {
+            Some((store, kept)) if config.hold == Hold::Off => {
+                Session::abandon(&kept);
+                drop(kept);
+                store.end()?;
+                (None, Vec::new())
+            }
             Some((store, kept)) if !kept.state.is_empty() => match adopt(config, store, kept) {
                 Ok(started) => return Ok(started),
                 Err((store, note)) => (store, vec![note]),
@@ -61,13 +62,14 @@ impl SessionPath {
             }
             None => (None, Vec::new()),
         };
+        // Not before a take-over, whose packets wait.
+        clean([config.uplink_netns.as_deref()]);
         let mut session = Session::start_without_port(&policy.compiled, &settings(&policy.compiled, config))?;
         match store {
-            Some(store) if config.hold != Hold::Off => {
+            Some(store) => {
                 session.hold(store, source(policy), serde_json::Value::Null)?;
                 session.on_failure(on_failure(config));
             }
-            Some(store) => store.end()?,
             None if config.hold != Hold::Off => {
                 notes.push("the store of descriptors failed: the ports will end with the daemon".to_owned());
             }
@@ -241,6 +243,10 @@ impl DataPath for SessionPath {
 
     fn warnings(&self) -> Vec<String> {
         self.session.warnings()
+    }
+
+    fn heartbeat_age(&self) -> Nanos {
+        self.session.heartbeat_age()
     }
 
     fn hand_over(self: Box<Self>) -> Result<(), DataPathError> {

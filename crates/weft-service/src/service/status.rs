@@ -6,9 +6,13 @@ use crate::entitlement::{Entitlement, entitlements, limits, of_another};
 use std::collections::BTreeMap;
 use weft_control::error::ControlError;
 use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusUplink};
+use weft_units::Nanos;
 
 /// The reason for absent waiting times.
 const NO_SOJOURN: &str = "this data path does not measure waiting times";
+
+/// The age of a heartbeat from which on the transmit worker is taken for hung.
+const HUNG: Nanos = Nanos::from_secs(1);
 
 impl Service {
     /// The counters now.
@@ -24,6 +28,16 @@ impl Service {
     /// The counters of the last reading.
     pub fn latest(&self) -> &ServiceStatus {
         &self.latest
+    }
+
+    /// Whether the transmit worker has shown a sign of life of late.
+    pub fn worker_lives(&self) -> bool {
+        self.path.heartbeat_age() < HUNG
+    }
+
+    /// Warnings of the data path that hold now.
+    pub fn warnings(&self) -> Vec<String> {
+        self.path.warnings()
     }
 
     /// Packets of flows for which there was no room, and the counters now. For alarms.

@@ -29,10 +29,13 @@ impl Flows {
         let arrived: Arc<Vec<AtomicU64>> = Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
         let (failed, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let mut threads = Vec::new();
-        for flow in 0..count {
+        // All before the first sends: a handshake would wait behind what the others send.
+        let connect = |_| {
             let stream = world.app.run(|| TcpStream::connect_timeout(&at, PATIENCE));
-            let mut stream = stream.expect("enter").expect("connect");
-            let (mut accepted, _) = listener.accept().expect("accept");
+            (stream.expect("enter").expect("connect"), listener.accept().expect("accept").0)
+        };
+        let connections: Vec<(TcpStream, TcpStream)> = (0..count).map(connect).collect();
+        for (flow, (mut stream, mut accepted)) in connections.into_iter().enumerate() {
             stream.set_write_timeout(Some(Duration::from_millis(200))).expect("timeout");
             accepted.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
             let (failed_at, stopped) = (Arc::clone(&failed), Arc::clone(&stop));

@@ -30,7 +30,12 @@ pub(crate) fn port(world: &World, name: &str) -> String {
 impl Service {
     /// A configuration with the port `weft0`.
     pub(crate) fn new() -> Self {
-        let service = Self::bare("");
+        Self::with("")
+    }
+
+    /// A configuration with the port `weft0` and `more` keys.
+    pub(crate) fn with(more: &str) -> Self {
+        let service = Self::bare(more);
         let text = std::fs::read_to_string(&service.config).expect("the configuration");
         std::fs::write(&service.config, text + &port(&service.world, "weft0")).expect("write");
         service

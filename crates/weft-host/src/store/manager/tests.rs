@@ -1,9 +1,7 @@
 //! The store against a service manager of the test.
 
 use super::*;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, bind, recvmsg,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, bind, recvmsg};
 use std::io::{IoSliceMut, Read};
 use std::sync::{Arc, Mutex};
 

@@ -1,0 +1,147 @@
+//! A stand-in for a transmit worker that does not run, for NICs whose packets then pass unscheduled
+//! ([`OnFailure::Pass`](crate::nic::OnFailure)).
+//!
+//! The programs at the ports let new packets pass once the worker's heartbeat is over. That is not enough: packets that wait
+//! in the rings are still charged to their sockets, and TCP sends nothing more while they are (`tcp_small_queue_check`), not
+//! even again (`skb_still_in_host_queue`, net/ipv4/tcp_output.c). Somebody must empty the rings. The keeper of the NIC's
+//! descriptors can: it reads each ring in turn and writes the packets to the uplink as they are.
+//!
+//! [`StandIn::look`] is called some dozens of times a second. It counts what it has sent in `drained` of each ring, which the
+//! worker adds to its own count when it is back (`Ring::take_drained`). Packets of a worker that goes on in the same moment may
+//! leave in another order.
+//!
+//! Rare branches: a packet for which the uplink has no room waits for the next look; one that it refuses is dropped, as by
+//! the worker, and counted as sent on.
+
+use crate::layout::{Shared, Summary};
+use crate::ring::FRAME_BYTES;
+use crate::sync::Ordering;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+use weft_host::bpf::{MapFd, SharedValue};
+use weft_host::clock;
+use weft_host::keeper::{Kept, Watch};
+use weft_units::Nanos;
+
+/// The age from which on a heartbeat is over: `WEFT_HEARTBEAT_NS` of bpf/doorbell.h.
+const OVER: Nanos = Nanos::from_millis(100);
+/// The interval of looks at a NIC whose packets pass.
+const OFTEN: Duration = Duration::from_millis(10);
+/// The interval of looks at others, which may be set to pass.
+const SELDOM: Duration = Duration::from_secs(1);
+/// The packets of one look, after which the keeper serves its users.
+const PACKETS: usize = 4096;
+
+/// A ring, and the page and the number of its doorbell.
+#[derive(Debug)]
+struct RingOf {
+    fd: OwnedFd,
+    port: usize,
+    number: usize,
+}
+
+/// The kept parts of a NIC that a stand-in uses.
+#[derive(Debug)]
+struct Parts {
+    summary: SharedValue<Summary>,
+    uplink: OwnedFd,
+    pages: BTreeMap<usize, SharedValue<Shared>>,
+    rings: Vec<RingOf>,
+}
+
+/// A stand-in.
+#[derive(Debug, Default)]
+pub struct StandIn {
+    parts: Option<Parts>,
+    /// The packet for which the uplink had no room: its bytes.
+    pending: Option<usize>,
+    buffer: Vec<u8>,
+}
+
+impl Watch for StandIn {
+    fn look(&mut self, kept: &Kept, changed: bool) -> Duration {
+        if changed {
+            (self.parts, self.pending) = (Parts::of(kept), None);
+        }
+        let Some(parts) = &self.parts else { return SELDOM };
+        if parts.summary.pass_to.load(Ordering::Acquire) == 0 {
+            return SELDOM;
+        }
+        let beat = parts.summary.heartbeat.load(Ordering::Acquire);
+        if clock::now().as_nanos().saturating_sub(beat) > OVER.get() {
+            self.drain();
+        }
+        OFTEN
+    }
+}
+
+impl StandIn {
+    /// Sends what the rings hold, as far as the uplink has room.
+    fn drain(&mut self) {
+        let Some(parts) = &self.parts else { return };
+        self.buffer.resize(FRAME_BYTES, 0);
+        let mut sent = 0;
+        if let Some(length) = self.pending.take()
+            && !parts.send(&self.buffer[..length])
+        {
+            self.pending = Some(length);
+            return;
+        }
+        for ring in &parts.rings {
+            while let Ok(length) = rustix::io::read(&ring.fd, &mut self.buffer[..]) {
+                parts.count(ring);
+                sent += 1;
+                if !parts.send(&self.buffer[..length]) {
+                    self.pending = Some(length);
+                    return;
+                }
+                if sent == PACKETS {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Parts {
+    /// The parts of what is kept; `None` if they are not complete.
+    fn of(kept: &Kept) -> Option<Self> {
+        let fds = &kept.descriptors;
+        let map = |name: &str| MapFd::received(fds.get(name)?, name).ok();
+        let summary = map("map.summary")?.shared().ok()?;
+        let uplink = fds.get("uplink")?.as_fd().try_clone_to_owned().ok()?;
+        let (mut pages, mut rings) = (BTreeMap::new(), Vec::new());
+        for (name, fd) in fds {
+            let Some((port, what)) = name.strip_prefix("port").and_then(|rest| rest.split_once('.')) else {
+                continue;
+            };
+            let Ok(port) = port.parse::<usize>() else { continue };
+            if what == "map.doorbells" {
+                pages.insert(port, map(name)?.shared().ok()?);
+            } else if let Some(Ok(number)) = what.strip_prefix("ring").map(str::parse) {
+                rings.push(RingOf { fd: fd.as_fd().try_clone_to_owned().ok()?, port, number });
+            }
+        }
+        Some(Self { summary, uplink, pages, rings })
+    }
+
+    /// Sends a packet with its virtio-net header. Returns false if there is no room.
+    fn send(&self, packet: &[u8]) -> bool {
+        loop {
+            match rustix::io::write(&self.uplink, packet) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return false,
+                Ok(_) | Err(_) => return true,
+            }
+        }
+    }
+
+    fn count(&self, ring: &RingOf) {
+        let page = self.pages.get(&ring.port);
+        if let Some(bell) = page.and_then(|page| page.rings.get(ring.number)) {
+            bell.drained.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
