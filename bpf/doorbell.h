@@ -64,8 +64,8 @@ struct weft_summary {
 	__u64 pad2[5];
 };
 
-/* The age from which on a heartbeat is over. The NIC sleeps for at most a fifth of it. */
-#define WEFT_HEARTBEAT_NS 100000000ull
+/* The age from which on a heartbeat is over. The NIC sleeps for at most a quarter of it, and packets pass within a tenth of a second. */
+#define WEFT_HEARTBEAT_NS 80000000ull
 
 /* The page of one port: an mmapable array map of one element. */
 struct weft_doorbells {

@@ -151,7 +151,7 @@ pub enum NicError {
     /// The policy or the ports changed after the change was prepared.
     #[error("the policy or the ports have changed meanwhile; try again")]
     Stale,
-    /// What a former process has left does not fit this one.
+    /// The state or a descriptor of a former process does not fit this one.
     #[error("the ports of the former process cannot be taken over: {0}")]
     Kept(String),
     /// The rate is zero.
@@ -208,7 +208,7 @@ pub enum OnFailure {
     /// They wait in their rings, and then in their sockets.
     #[default]
     Hold,
-    /// The kernel sends them to the uplink's device, unscheduled, once the last heartbeat of the worker is a tenth of a second
+    /// The kernel sends them to the uplink's device, unscheduled, once the last heartbeat of the worker is 80 ms
     /// old.
     Pass,
 }

@@ -318,6 +318,14 @@ impl Port {
         }
     }
 
+    /// Brings the near end up, without waiting: it has a carrier when [`follow`](Self::follow) gives it one.
+    ///
+    /// # Errors
+    /// When the device no longer exists.
+    pub(crate) fn bring_up(&self) -> Result<(), PortError> {
+        Ok(self.near.set_up()?)
+    }
+
     /// Takes the near end down, so that no further packet enters. Where the near end was moved to another namespace,
     /// its carrier is turned off instead. The FIFOs of a TAP lose their packets.
     ///

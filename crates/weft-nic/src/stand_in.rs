@@ -26,7 +26,7 @@ use weft_host::keeper::{Kept, Watch};
 use weft_units::Nanos;
 
 /// The age from which on a heartbeat is over: `WEFT_HEARTBEAT_NS` of bpf/doorbell.h.
-const OVER: Nanos = Nanos::from_millis(100);
+const OVER: Nanos = Nanos::from_millis(80);
 /// The interval of looks at a NIC whose packets pass.
 const OFTEN: Duration = Duration::from_millis(10);
 /// The interval of looks at others, which may be set to pass.

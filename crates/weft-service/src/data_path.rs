@@ -104,9 +104,9 @@ pub struct Former {
 pub struct Started {
     /// The data path.
     pub path: Box<dyn DataPath>,
-    /// What was taken over.
+    /// The former daemon's policy and ports, if it was taken over.
     pub former: Option<Former>,
-    /// What the operator should know, one line each.
+    /// Notes for the operator, one line each.
     pub notes: Vec<String>,
 }
 

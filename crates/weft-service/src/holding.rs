@@ -24,7 +24,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// What the environment and the handed over descriptors say.
+    /// The part that the environment and the handed over descriptors tell.
     pub fn from_environment(descriptors: Vec<(String, OwnedFd)>) -> Self {
         let room = std::env::var("FDSTORE").ok().and_then(|room| room.parse().ok());
         // A manager that has kept something has room.

@@ -72,7 +72,7 @@ impl ManagerStore {
             .collect();
         let names = descriptors.keys().cloned().collect();
         let kept = descriptors.remove(STATE);
-        let state = kept.as_ref().map(|memfd| read_state(memfd)).unwrap_or_default();
+        let state = kept.as_ref().map(read_state).unwrap_or_default();
         let stored = kept.is_some();
         let memfd = match kept {
             Some(memfd) => memfd,

@@ -359,7 +359,9 @@ impl SoftwareNic {
         let of = Arc::clone(&counters);
         let source = rx::Source { number: kept.number, uplink, port: rx_port, own, counters: of };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
-        port.up()?;
+        // The former process may have been removing the port.
+        receive.bring_up()?;
+        port.bring_up()?;
         self.next_id += 1;
         let id = PortId(self.next_id);
         self.ports.push(NicPort {

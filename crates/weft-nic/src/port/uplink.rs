@@ -176,6 +176,14 @@ impl Uplink {
         Ok(self.device.0.set_down()?)
     }
 
+    /// Brings the device up.
+    ///
+    /// # Errors
+    /// When the device no longer exists.
+    pub(crate) fn bring_up(&self) -> Result<(), PortError> {
+        Ok(self.device.0.set_up()?)
+    }
+
     /// The name that the device was created with.
     pub fn name(&self) -> &str {
         self.device.0.first_name()

@@ -110,7 +110,7 @@ pub struct AdoptedSession {
     pub source: PolicySource,
     /// The user's own part of the state.
     pub note: serde_json::Value,
-    /// What is not as it was, one line each.
+    /// The differences from before, one line each.
     pub notes: Vec<String>,
 }
 
