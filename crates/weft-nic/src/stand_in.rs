@@ -16,6 +16,7 @@
 use crate::layout::{Shared, Summary};
 use crate::ring::FRAME_BYTES;
 use crate::sync::Ordering;
+use crate::worker::raise_thread_priority;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -58,6 +59,8 @@ pub struct StandIn {
     /// The packet for which the uplink had no room: its bytes.
     pending: Option<usize>,
     buffer: Vec<u8>,
+    /// Whether the thread has the priority of a NIC.
+    prior: bool,
 }
 
 impl Watch for StandIn {
@@ -68,6 +71,11 @@ impl Watch for StandIn {
         let Some(parts) = &self.parts else { return SELDOM };
         if parts.summary.pass_to.load(Ordering::Acquire) == 0 {
             return SELDOM;
+        }
+        if !self.prior {
+            // As the worker that it stands in for, before the applications.
+            raise_thread_priority();
+            self.prior = true;
         }
         let beat = parts.summary.heartbeat.load(Ordering::Acquire);
         if clock::now().as_nanos().saturating_sub(beat) > OVER.get() {

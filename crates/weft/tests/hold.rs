@@ -18,6 +18,8 @@ use weft_host::link;
 use weft_host::testing::privileged;
 use world::{FAR, POLICY, transfer};
 
+/// The longest pause where packets pass: 0.1 s, and what a machine with other load may add to the test's own threads.
+const STALL: Duration = Duration::from_secs(1);
 /// The number of connections.
 const FLOWS: usize = 340;
 
@@ -120,13 +122,13 @@ fn traffic_passes_while_no_daemon_runs() {
         daemon.wait(PATIENCE);
     });
     println!("killed: a pause of {pause:?}, then {:.0} Mb/s", rate(&flows, Duration::from_secs(1)) / 1e6);
-    assert!(pause < Duration::from_millis(300), "{pause:?}");
+    assert!(pause < STALL, "{pause:?}");
     assert!(rate(&flows, Duration::from_secs(1)) > 120e6, "unscheduled traffic is not bound by the policy");
     let daemon = service.start();
     assert_scheduled(&flows);
     let pause = flows.pause_during(|| daemon.signal(Signal::STOP));
     println!("stopped: a pause of {pause:?}, then {:.0} Mb/s", rate(&flows, Duration::from_secs(1)) / 1e6);
-    assert!(pause < Duration::from_millis(300), "{pause:?}");
+    assert!(pause < STALL, "{pause:?}");
     assert!(rate(&flows, Duration::from_secs(1)) > 120e6, "a hung daemon does not bind it either");
     daemon.signal(Signal::CONT);
     assert_scheduled(&flows);
