@@ -30,6 +30,7 @@
 pub mod code;
 mod compile;
 pub mod compiled;
+mod corrections;
 pub mod describe;
 pub mod diagnostic;
 mod fuzz;
@@ -43,7 +44,7 @@ pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Fix};
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
