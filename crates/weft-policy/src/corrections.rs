@@ -29,6 +29,15 @@ pub(crate) fn rate(text: &str) -> Option<String> {
     Some(format!("{bits}{scale}bps")).filter(|new| new != text && new.parse::<BitsPerSec>().is_ok())
 }
 
+/// A value without the spaces before its unit, and with a unit that can be read.
+pub(crate) fn joined(text: &str) -> String {
+    let joined: String = text.split_whitespace().collect();
+    let readable = joined.parse::<BitsPerSec>().is_ok()
+        || joined.parse::<Bytes>().is_ok()
+        || joined.parse::<Nanos>().is_ok();
+    if readable { joined } else { rate(&joined).unwrap_or(joined) }
+}
+
 /// A size with another spelling of its unit: `64k`, `64 KBytes`.
 pub(crate) fn size(text: &str) -> Option<String> {
     let (number, unit) = split(text);
@@ -178,6 +187,10 @@ mod tests {
 
     #[test]
     fn other_values_are_understood() {
+        assert_eq!(
+            (joined("10 Gbit/s"), joined("8 mb"), joined("1 us")),
+            ("10gbps".into(), "8mb".into(), "1us".into())
+        );
         assert_eq!(size("64k").as_deref(), Some("64kb"));
         assert_eq!(size("64KBytes").as_deref(), Some("64kb"));
         assert_eq!(size("big"), None);

@@ -60,7 +60,7 @@ impl Fix {
             lines
                 .trim_start_matches('\u{feff}')
                 .lines()
-                .map(printable)
+                .map(|line| printable(line.trim_end()))
                 .collect::<Vec<_>>()
                 .join("\n")
                 .trim_end()

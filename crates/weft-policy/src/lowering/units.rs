@@ -23,7 +23,7 @@ impl Broken {
             return Self { spans };
         }
         for node in tree.descendants().filter(|node| is_unit(node.kind())) {
-            let span = span_of(node.text_range());
+            let span = with_gap(&node);
             let first = places.partition_point(|place| *place < span.start);
             // Nodes come in the order of their starts, an outer one before its inner ones.
             let covered = spans.last().is_some_and(|last| span.end <= last.end);
@@ -39,6 +39,14 @@ impl Broken {
         let after = self.spans.partition_point(|unit| unit.start <= span.start);
         after.checked_sub(1).is_some_and(|last| span.start <= self.spans[last].end)
     }
+}
+
+/// The span of a construct and of the gap behind it, where the parser reports what is missing.
+fn with_gap(node: &SyntaxNode) -> Span {
+    let span = span_of(node.text_range());
+    let next = node.last_token().and_then(|last| last.next_token());
+    let gap = next.filter(|next| next.kind() == SyntaxKind::Whitespace && !next.text().contains('\n'));
+    Span::new(span.start, gap.map_or(span.end, |gap| span_of(gap.text_range()).end))
 }
 
 fn is_unit(kind: SyntaxKind) -> bool {

@@ -47,6 +47,11 @@ pub(super) fn check(tokens: &[Token<'_>], offsets: &[usize]) -> Vec<SpannedDiagn
     diagnostics
 }
 
+/// Whether a character is shown by nothing: word processors insert some of them.
+fn is_zero_width(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}')
+}
+
 impl<'a> Tokens<'a> {
     fn span(&self, at: usize) -> Span {
         Span::new(self.offsets[at], self.offsets[at + 1])
@@ -113,12 +118,17 @@ impl<'a> Tokens<'a> {
         }
         let (message, help, edit) = self.quotes(at).or_else(|| self.operator(at)).unwrap_or_else(|| {
             let odd = text.char_indices().find(|(_, c)| !c.is_ascii()).unwrap_or((0, '?'));
-            let shown = if text.chars().count() > 1 { odd.1.to_string() } else { text.to_owned() };
+            let unseen = odd.1.is_whitespace() || is_zero_width(odd.1);
+            let shown = match text.chars().count() {
+                _ if unseen => format!("U+{:04X}", u32::from(odd.1)),
+                1 => text.to_owned(),
+                _ => odd.1.to_string(),
+            };
             let micro = text.replace(['µ', 'μ'], "u");
             let edit = match () {
                 () if micro != text && micro.is_ascii() => Some(Edit::replace(span, micro)),
                 () if odd.1.is_whitespace() => Some(Edit::replace(span, " ")),
-                () if matches!(odd.1, '\u{200b}'..='\u{200f}' | '\u{2060}') => Some(Edit::delete(span)),
+                () if is_zero_width(odd.1) => Some(Edit::delete(span)),
                 () => None,
             };
             let help = match text.chars().count() {

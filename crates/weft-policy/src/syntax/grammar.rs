@@ -148,7 +148,7 @@ fn negation(p: &mut Parser<'_>) -> Parsed {
             return p.node(ParenCondition, |p| {
                 p.bump();
                 condition(p)?;
-                p.expect(CloseParen, "`)`", "close the parenthesis")
+                mistakes::close_paren(p)
             });
         }
         let start = p.checkpoint();

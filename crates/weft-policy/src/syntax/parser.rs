@@ -168,7 +168,10 @@ impl<'a> Parser<'a> {
 
     /// Whether `latency TIME` follows. The word is not reserved: a class may have the name.
     pub(super) fn at_latency(&self) -> bool {
-        self.at_word("latency") && self.number_at(1)
+        let number = self.text_at(1).starts_with(|c: char| c.is_ascii_digit());
+        self.at_word("latency")
+            && number
+            && matches!(self.kind_at(1), Some(SyntaxKind::Word | SyntaxKind::Unknown))
     }
 
     /// The text of the next token; empty at the end.
@@ -275,11 +278,6 @@ impl<'a> Parser<'a> {
             self.bump();
         }
         here
-    }
-
-    /// Consumes a token of `kind`, or reports that `what` was expected.
-    pub(super) fn expect(&mut self, kind: SyntaxKind, what: &str, help: &str) -> Parsed {
-        if self.eat(kind) { Ok(()) } else { self.unexpected(what, help) }
     }
 
     /// Reports that `what` was expected here, unless the token itself was reported already.

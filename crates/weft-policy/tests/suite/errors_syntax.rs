@@ -377,3 +377,22 @@ root = default"#,
         "#]],
     );
 }
+
+#[test]
+fn a_file_is_not_text() {
+    let said = |bytes: &[u8]| {
+        weft_policy::decode("p", bytes.to_vec())
+            .map_err(|error| format!("{}\n  help: {}\n", error.one_line(), error.help))
+    };
+    assert_eq!(said("root = default # größe\n".as_bytes()).as_deref(), Ok("root = default # größe\n"));
+    expect![[r#"
+        p:2:4: error[E0007]: the byte 0xf6 is not UTF-8 text
+          help: save the file as UTF-8, such as by `iconv -f LATIN1 -t UTF-8`
+    "#]]
+    .assert_eq(&said(b"root = default\n# r\xf6ot\n").expect_err("Latin-1"));
+    expect![[r#"
+        p:1:1: error[E0007]: the file is UTF-16 text, and a policy is UTF-8 text
+          help: convert it, such as by `iconv -f UTF-16 -t UTF-8`
+    "#]]
+    .assert_eq(&said(b"\xff\xfer\0o\0o\0t\0").expect_err("UTF-16"));
+}

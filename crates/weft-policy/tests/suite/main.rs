@@ -10,6 +10,8 @@ mod errors_meaning;
 mod errors_syntax;
 mod errors_values;
 
+mod mistakes;
+
 mod bounds;
 mod fuzz;
 mod shapes;
