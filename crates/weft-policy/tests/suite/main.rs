@@ -13,5 +13,6 @@ mod errors_values;
 mod mistakes;
 
 mod bounds;
+mod format;
 mod fuzz;
 mod shapes;
