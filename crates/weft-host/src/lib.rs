@@ -16,14 +16,17 @@ pub mod doctor;
 pub mod error;
 pub mod ethtool;
 pub mod htb;
+pub mod kallsyms;
 pub mod life;
 pub mod link;
 pub mod macvtap;
 pub mod mq;
 pub mod net_shaper;
 
+pub mod napi;
 mod netlink;
 pub mod netns;
+pub mod perf_event;
 pub mod process;
 pub mod programs;
 mod qdisc_counters;
