@@ -5,6 +5,9 @@ use crate::error::OsError;
 /// The file.
 const FILE: &str = "/proc/kallsyms";
 
+/// Symbols at the ends of the kernel's text, which are no functions.
+const ENDS: [&str; 3] = ["_etext", "_einittext", "_end"];
+
 /// An error of reading the kernel's symbols.
 #[derive(Debug, thiserror::Error)]
 pub enum SymbolError {
@@ -66,9 +69,10 @@ impl KernelSymbols {
         Ok(symbols)
     }
 
-    /// The function that contains the address, which is that of the last start at or below it.
+    /// The function that contains the address, which is that of the last start at or below it; `None` behind the kernel's text.
     pub fn find(&self, address: u64) -> Option<&str> {
-        self.name(self.starts.partition_point(|start| *start <= address).checked_sub(1)?)
+        let name = self.name(self.starts.partition_point(|start| *start <= address).checked_sub(1)?)?;
+        (!ENDS.contains(&name)).then_some(name)
     }
 
     /// All names, in order of the addresses.

@@ -6,6 +6,7 @@
 //!
 //! Errors name the action, its object, the kernel's answer and a remedy.
 
+pub mod affinity;
 pub mod bpf;
 pub mod bpf_stats;
 pub mod bpffs;
@@ -21,6 +22,7 @@ pub mod life;
 pub mod link;
 pub mod macvtap;
 pub mod mq;
+pub mod net_counters;
 pub mod net_shaper;
 
 pub mod napi;

@@ -53,7 +53,7 @@ pub fn bind(ns: &NetNs, device: &str, cpu: u32) -> Result<(), NapiError> {
 
 /// The kernel threads of a device, by their name `napi/DEVICE-ID`, of which the kernel keeps 15 bytes in some versions and all
 /// in others. A device of the same name in another namespace has threads of the same name: names must be the run's own.
-fn threads(device: &str) -> Vec<Pid> {
+pub fn threads(device: &str) -> Vec<Pid> {
     const SHORT: usize = 15;
     let name = format!("napi/{device}-");
     let short = &name[..name.floor_char_boundary(SHORT)];

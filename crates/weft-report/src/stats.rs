@@ -25,6 +25,12 @@ pub fn percentile_sorted(ascending: &[f64], p: f64) -> Option<f64> {
     Some(ascending[rank.clamp(1, n) - 1])
 }
 
+/// The nearest rank of a percentile among `count` values, counted from 1; `None` without values.
+pub fn nearest_rank(p: f64, count: u64) -> Option<u64> {
+    let rank = (p.clamp(0.0, 100.0) * count as f64 / 100.0).ceil() as u64;
+    (count > 0).then(|| rank.clamp(1, count))
+}
+
 /// The values in ascending order (total order of IEEE 754, with NaN last).
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut ascending = values.to_vec();

@@ -37,7 +37,7 @@ pub struct Sample {
     pub cpu: u32,
     /// The mode.
     pub mode: Mode,
-    /// What the sample stands for: nanoseconds by `cpu-clock`, cycles by the cycle counter.
+    /// The length that the sample stands for: nanoseconds by `cpu-clock`, cycles by the cycle counter.
     pub period: u64,
     /// Kernel addresses, the innermost first; empty in a program.
     pub chain: Vec<u64>,

@@ -26,6 +26,8 @@ pub(super) const SAMPLE_TYPE: u32 = libbpf_sys::PERF_SAMPLE_IP
     | libbpf_sys::PERF_SAMPLE_CPU
     | libbpf_sys::PERF_SAMPLE_PERIOD
     | libbpf_sys::PERF_SAMPLE_CALLCHAIN;
+/// The process number that stands for all.
+const EVERYBODY: libc::pid_t = -1;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// `PERF_EVENT_IOC_ENABLE`, which has no argument.
@@ -49,7 +51,7 @@ impl Ring {
         let failed = |e: io::Error| {
             OsError::new(format!("sample processor {cpu} by {}", clock.name()), e).needs("CAP_PERFMON")
         };
-        let event = open(&attributes(clock, rate), cpu).map_err(failed)?;
+        let event = open_event(&attributes(clock, rate), EVERYBODY, cpu as libc::c_int).map_err(failed)?;
         let page = rustix::param::page_size();
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing else refers to it.
         let address = unsafe {
@@ -139,16 +141,20 @@ fn attributes(clock: Clock, rate: SampleRate) -> perf_event_attr {
     attributes
 }
 
-fn open(attributes: &perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
-    let everybody: libc::c_int = -1;
+/// Opens an event of a process on a processor; -1 stands for all.
+pub(super) fn open_event(
+    attributes: &perf_event_attr,
+    pid: libc::pid_t,
+    cpu: libc::c_int,
+) -> io::Result<OwnedFd> {
     let no_group: libc::c_int = -1;
     // SAFETY: perf_event_open(attr, pid, cpu, group, flags) reads `size` bytes at `attr`, a live structure of that size.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             std::ptr::from_ref(attributes),
-            everybody,
-            cpu as libc::c_int,
+            pid,
+            cpu,
             no_group,
             CLOSE_ON_EXEC,
         )

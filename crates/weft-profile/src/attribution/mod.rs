@@ -69,11 +69,11 @@ pub struct Attribution {
     pub sender: SideTime,
     /// The receiver's.
     pub receiver: SideTime,
-    /// That of other processes.
+    /// Time of other processes.
     pub foreign_s: f64,
-    /// That of this program.
+    /// Time of this program.
     pub tool_s: f64,
-    /// That of idle processors.
+    /// Time of idle processors.
     pub idle_s: f64,
     /// Kernel time of the sides by innermost functions that the table does not have.
     pub missing: BTreeMap<String, f64>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weft_host::perf_event::{Mode, Sample};
 
-/// What a processor did in a sample.
+/// The activity of a processor in a sample.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Sampled {
     /// The process.

@@ -19,7 +19,7 @@ pub struct ConfigReport {
     pub bps_spread: [f64; 2],
     /// Throughput per core of the side that limits: the larger part of its cores was in use.
     pub bps_per_core: Option<f64>,
-    /// That side.
+    /// The limiting side.
     pub bottleneck: Option<Side>,
     /// Throughput per core in use, of both sides together.
     pub bps_per_busy_core: Option<f64>,
@@ -33,7 +33,7 @@ pub struct ConfigReport {
     pub skb_bytes: Option<SkbSizes>,
     /// Latency from the stack's entry to the copy: the median of the runs' percentiles.
     pub latency_s: Option<Latency>,
-    /// Share of loads that missed the last cache; null without a counter for them.
+    /// Share of cache accesses that missed, of the limiting side's processes; null without a counter for them.
     pub cache_miss: Option<f64>,
     /// Segments that were sent again, in all runs.
     pub retransmitted: u64,
@@ -62,6 +62,8 @@ pub struct SideReport {
     pub cpu_share: BTreeMap<Category, f64>,
     /// The kernel's time by category, in nanoseconds per payload byte.
     pub ns_per_byte: BTreeMap<Category, f64>,
+    /// Share of cache accesses that missed; null without a counter for them.
+    pub cache_miss: Option<f64>,
 }
 
 /// Cores in use.
@@ -108,6 +110,7 @@ impl SideReport {
                 softirq: part(|run, side| run.side(side).softirq_s),
             },
             cpu_share: shares(runs, &[side]),
+            cache_miss: median(runs, |run| run.cache_miss.get(&side).copied().flatten()),
             ns_per_byte: Category::ALL.map(|category| (category, per_byte(category))).into(),
         }
     }
@@ -165,7 +168,7 @@ impl ConfigReport {
             },
             skb_bytes: sizes,
             latency_s: latency(&runs),
-            cache_miss: None,
+            cache_miss: bottleneck.and_then(|side| sides.get(&side)?.cache_miss),
             retransmitted: runs.iter().map(|run| run.work.retransmitted).sum(),
             overhead: median(&runs, |run| (run.bare_bps > 0.0).then(|| 1.0 - run.bps / run.bare_bps)),
             foreign_share: runs.iter().map(Run::foreign_share).fold(0.0, f64::max),

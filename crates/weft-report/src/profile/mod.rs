@@ -219,13 +219,13 @@ impl SkbSizes {
 pub struct Latency {
     /// Number of sampled packets.
     pub count: u64,
-    /// Median, in seconds: the upper end of its bucket, a power of two of nanoseconds.
+    /// Median, in seconds: the upper end of its bucket, at most an eighth above.
     pub p50: f64,
     /// 99th percentile, likewise.
     pub p99: f64,
 }
 
-/// What moved in a run, in counts of the kernel.
+/// The traffic of a run, in counts of the kernel.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Work {
     /// Payload bytes received.
@@ -255,7 +255,7 @@ pub struct Run {
     pub bps: f64,
     /// The sampled time.
     pub span_s: f64,
-    /// What moved in it.
+    /// The traffic in it.
     pub work: Work,
     /// The sender's processor time.
     pub sender: SideTime,
@@ -269,6 +269,8 @@ pub struct Run {
     pub leaf_unmapped: f64,
     /// Samples that were lost.
     pub lost_samples: u64,
+    /// Share of cache accesses that missed, of each side's processes; null without a counter for them.
+    pub cache_miss: BTreeMap<Side, Option<f64>>,
     /// Sizes; null where eBPF could not run.
     pub sizes: Option<SkbSizes>,
     /// Latency; null where eBPF could not run, or nothing was sampled.
@@ -331,7 +333,7 @@ pub struct ProfileReport {
     pub repeats: u32,
     /// The levels in their order.
     pub configs: Vec<ConfigReport>,
-    /// What was found before the runs, and what limits the figures.
+    /// Findings of the preflight, and limits of the figures.
     pub labels: Vec<String>,
     /// Remarks.
     #[serde(default)]

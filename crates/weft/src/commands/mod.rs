@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod man;
 pub(crate) mod policy;
+pub(crate) mod profile;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 mod reproduce_cross;
