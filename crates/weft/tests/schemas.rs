@@ -49,12 +49,13 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 14] = [
+const PROMISED: [&str; 15] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
+    "weft-profile",
     "weft-replay",
     "weft-reproduce",
     "weft-run",
@@ -104,6 +105,26 @@ fn capture() -> Vec<u8> {
     frame.resize(1000, 0);
     pcap.extend(frame);
     pcap
+}
+
+#[test]
+fn profiles() {
+    if !privileged("profiles") || !has_program("profiles", "iperf3") {
+        return;
+    }
+    let args = [
+        "profile",
+        "single",
+        "--levels",
+        "tso-gro",
+        "--repeats",
+        "1",
+        "--span",
+        "300ms",
+        "--warm-up",
+        "100ms",
+    ];
+    check(&written(&[&args[..], &["--loaded"]].concat(), &[0]), "weft-profile");
 }
 
 #[test]
