@@ -1,6 +1,7 @@
 //! `weft profile`: processor time of the network stack, by side and category.
 
 mod diff;
+mod fit;
 mod run;
 mod symbols;
 
@@ -28,6 +29,7 @@ Examples:
   sudo weft profile all-to-all --flows 4x4 --levels noopt,tso-gro
   sudo weft profile single --rpc 4kb --repeats 5
   weft profile diff before.json after.json
+  weft profile fit outcast.json single.json --machine machine.toml
   weft profile symbols --missing")]
 pub(crate) struct Args {
     /// A command on profiles.
@@ -41,6 +43,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Diff(diff::Args),
+    Fit(fit::Args),
     Symbols(symbols::Args),
 }
 
@@ -174,6 +177,7 @@ fn sample_rate(text: &str) -> Result<SampleRate, values::ValueError> {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Diff(args)) => diff::run(args),
+        Some(Command::Fit(args)) => fit::run(args),
         Some(Command::Symbols(args)) => symbols::run(args),
         None => run::run(args.run),
     }
