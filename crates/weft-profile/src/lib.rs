@@ -8,7 +8,8 @@
 //! 3. The instrument samples all processors ([`weft_host::perf_event`]), and takes sizes and latency from tracepoints.
 //! 4. [`attribution`] gives each sample a side by its process or call chain, and a category by the table ([`categories`]).
 //! 5. [`session`] repeats all levels in turn, and concludes the document of `weft_report::profile`.
-//! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs.
+//! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
+//!    [`statements`] judges the study's statements.
 //!
 //! Everything that a trial changes belongs to its namespaces, which the kernel removes with it; those of a killed run are
 //! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed.
@@ -24,6 +25,7 @@ pub mod pattern;
 pub mod probes;
 pub mod session;
 pub mod stacks;
+pub mod statements;
 mod testbed;
 pub mod traffic;
 pub mod trial;

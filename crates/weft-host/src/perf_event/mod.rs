@@ -83,6 +83,8 @@ pub struct SampleRate(u32);
 impl SampleRate {
     /// The highest accepted rate; above it the kernel throttles by default (`kernel.perf_event_max_sample_rate`).
     pub const MAX: u32 = 20_000;
+    /// A rate that costs little, and is no multiple of the kernel's timers.
+    pub const DEFAULT: Self = Self(999);
 
     /// A rate in hertz; `None` for zero and for rates above [`Self::MAX`].
     pub const fn new(hertz: u32) -> Option<Self> {

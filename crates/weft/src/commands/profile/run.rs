@@ -10,8 +10,8 @@ use weft_host::cleanup_stale;
 use weft_host::perf_event::Clock;
 use weft_profile::categories::Categories;
 use weft_profile::session::{self, Loaded, Options, Progress};
-use weft_profile::stacks;
 use weft_profile::traffic::Load;
+use weft_profile::{stacks, statements};
 use weft_report::human;
 use weft_report::profile::profile_html;
 use weft_report::record::Document;
@@ -35,6 +35,9 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let profile = profile?;
     output::tables(&profile.report.tables(), &json)?;
+    for statement in statements::of(&profile.report) {
+        output::note(&statement.to_string());
+    }
     html.write(&profile_html(&profile.report, &profile.flames))?;
     folded.write(&stacks::folded(&profile.flames))?;
     speedscope.write(&stacks::speedscope(&profile.flames).to_string())?;
