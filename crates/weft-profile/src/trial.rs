@@ -62,9 +62,9 @@ pub struct Trial {
 /// The part that is measured first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum First {
-    /// That without the instrument.
+    /// The part without the instrument.
     Bare,
-    /// That with it.
+    /// The part with it.
     Sampled,
 }
 

@@ -5,6 +5,7 @@ use weft_host::testing::{has_program, privileged};
 use weft_profile::categories::Categories;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
+use weft_profile::probes::{Probes, Scope};
 use weft_profile::session::{Loaded, Options, Profile, run};
 use weft_profile::traffic::Load;
 use weft_report::profile::{Category, Side};
@@ -103,4 +104,38 @@ fn a_stop_ends_a_session_and_removes_everything() {
     let stop = || begin.elapsed().as_millis() > 1500;
     let error = run(&options, &table, Host::default(), &stop, |_| ()).err();
     assert!(error.is_none_or(|e| e.to_string() == "stopped"));
+}
+
+/// The programs at the tracepoints take less than 3 % of the processors' time, by the kernel's own statistics (which add their own
+/// 20 ns to each run), while small packets of several flows pass.
+#[test]
+fn probes_cost_less_than_three_percent() {
+    let name = "probes_cost_less_than_three_percent";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let counting = match weft_host::bpf_stats::BpfStats::enable() {
+        Ok(counting) => counting,
+        Err(why) => return weft_host::testing::skip(name, why),
+    };
+    let probes = match Probes::attach(Scope::Host) {
+        Ok(probes) => probes,
+        Err(why) => return weft_host::testing::skip(name, why),
+    };
+    let (begin, before) = (std::time::Instant::now(), probes.cost().expect("statistics"));
+    let mut options = options(Pattern::OneToOne, Load::Bulk, &[Level::NoOpt]);
+    options.span = Nanos::from_millis(1500);
+    profile(&options);
+    let after = probes.cost().expect("statistics");
+    let (runs, nanos) = (after.runs - before.runs, after.nanos - before.nanos);
+    let share = nanos as f64 / (begin.elapsed().as_nanos() as f64 * 2.0);
+    println!(
+        "{runs} runs, {:.0} ns each, {:.2} % of two processors",
+        nanos as f64 / runs as f64,
+        share * 100.0
+    );
+    assert!(runs > 10_000, "{runs} packets passed");
+    assert!(share < 0.03, "{share}");
+    assert!(probes.sizes().expect("sizes").transmit.total() > 0);
+    drop(counting);
 }
