@@ -36,5 +36,5 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 pub(super) fn read(path: &Path) -> anyhow::Result<ProfileReport> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    Ok(from_json(&text).with_context(|| format!("{name} is no profile"))?)
+    from_json(&text).with_context(|| format!("{name} is no profile"))
 }
