@@ -11,7 +11,7 @@ pub const FLOORS: [&[&str]; 8] = [
     &["weft-control", "weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],
-    &["weft-run"],
+    &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
     &["weft"],
 ];

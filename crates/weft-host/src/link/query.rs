@@ -26,6 +26,7 @@ const IFLA_IFALIAS: u16 = 20;
 const IFLA_STATS64: u16 = 23;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 /// Linux 6.3 and later.
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
@@ -52,6 +53,8 @@ pub struct Link {
     pub gso_max_size: u32,
     /// The same limit for IPv4, if the kernel has a separate one (Linux 6.3 and later).
     pub gso_ipv4_max_size: Option<u32>,
+    /// The most packets into which a segment passed to it may be cut.
+    pub gso_max_segs: u32,
     /// The length of its transmit queue in packets.
     pub txqueuelen: u32,
     /// The number of its transmit queues.
@@ -211,6 +214,7 @@ fn parse(body: &[u8]) -> Link {
             IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
             IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
             IFLA_GSO_MAX_SIZE => link.gso_max_size = u32_at(value, 0),
+            IFLA_GSO_MAX_SEGS => link.gso_max_segs = u32_at(value, 0),
             IFLA_GSO_IPV4_MAX_SIZE => link.gso_ipv4_max_size = Some(u32_at(value, 0)),
             IFLA_IFALIAS => link.alias = Some(c_string(value)),
             IFLA_LINKINFO => {
