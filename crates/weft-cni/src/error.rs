@@ -68,6 +68,11 @@ impl CniError {
         self
     }
 
+    /// The error for a configuration that cannot be read from standard input.
+    pub fn unreadable(error: &std::io::Error) -> Self {
+        Self::new(Code::Io, "cannot read the network configuration").details(error)
+    }
+
     /// An operation that failed, with the reason.
     pub fn failed(action: impl Display, reason: impl Display) -> Self {
         Self::new(Code::Failed, action).details(reason)

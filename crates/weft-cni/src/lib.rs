@@ -20,6 +20,7 @@
 pub mod bandwidth;
 mod chain;
 pub mod config;
+pub mod control;
 pub mod daemon;
 pub mod environment;
 pub mod error;

@@ -8,7 +8,7 @@
 //! | [`judgement`] | the judgement of a verdict or claim, and the exit code of `--strict` |
 //! | [`record`] | the common parts of documents: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
-//! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`steer`] | the documents of the other commands |
+//! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`status`], [`steer`] | the documents of the other commands |
 //! | [`table`] | text tables |
 //! | [`html`] | self-contained HTML pages with interactive plots |
 //! | [`json`] | documents to and from JSON text |
@@ -34,6 +34,7 @@ pub mod replay;
 pub mod reproduce;
 pub mod run;
 pub mod sim;
+pub mod status;
 pub mod steer;
 pub mod titan;
 

@@ -445,6 +445,14 @@ impl Session {
         })
     }
 
+    /// The totals of the NIC so far.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn totals(&self) -> Result<Totals, SessionError> {
+        Ok(self.nic.totals()?)
+    }
+
     /// The runs and the time of the port's eBPF programs so far; zero while the kernel's statistics are off
     /// ([`weft_host::bpf_stats::BpfStats`]).
     ///

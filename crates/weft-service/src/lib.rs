@@ -1,0 +1,7 @@
+//! x
+pub mod config;
+pub mod data_path;
+mod entitlement;
+pub mod log;
+pub mod policy;
+pub mod service;
