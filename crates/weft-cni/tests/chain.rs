@@ -25,7 +25,9 @@ impl Pair {
             link::add_address(ns, link, Ipv4Addr::new(10, 98, 7, last).into(), 24).expect("an address");
             link::set_up(ns, link).expect("up");
         }
-        link::wait_running(&host, "veth1", Duration::from_secs(2)).expect("running");
+        for (ns, link) in [(&host, "veth1"), (&container, "eth0")] {
+            link::wait_running(ns, link, Duration::from_secs(2)).expect("running");
+        }
         Self { host, container }
     }
 
@@ -96,8 +98,12 @@ fn packets_of_the_container_are_marked() {
     assert_eq!(done(pair.call("CHECK", &config)), Value::Null);
     assert!(!tc_filter::has_clsact(&pair.host, "veth2").expect("read"), "another's link");
     // A rule that routes by the mark shows it: without the mark the host answers, with it the route is a black hole.
-    assert!(echoed(&pair), "unmarked table");
-    ip(&pair.host, &["rule", "add", "fwmark", "0x10/0xff", "iif", "veth1", "blackhole", "pref", "0"]);
+    assert!(echoed(&pair), "no rule tests the mark");
+    // The table of local addresses is looked up first, unless it is moved.
+    ip(&pair.host, &["rule", "add", "lookup", "local", "pref", "10"]);
+    ip(&pair.host, &["rule", "del", "pref", "0"]);
+    assert!(echoed(&pair), "the table is moved");
+    ip(&pair.host, &["rule", "add", "fwmark", "0x10/0xff", "iif", "veth1", "blackhole", "pref", "5"]);
     assert!(!echoed(&pair), "the packet carries the mark");
 }
 
