@@ -184,7 +184,9 @@ impl Client {
     fn send(&mut self, message: &[u8]) -> Result<(), ClientError> {
         match self.stream.write_all(message) {
             // The daemon may have answered, why it closes, before it closed.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                Ok(())
+            }
             sent => sent.map_err(failed),
         }
     }

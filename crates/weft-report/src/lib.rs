@@ -8,7 +8,7 @@
 //! | [`judgement`] | the judgement of a verdict or claim, and the exit code of `--strict` |
 //! | [`record`] | the common parts of documents: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
-//! | [`mod@bench`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`status`], [`steer`] | the documents of the other commands |
+//! | [`mod@bench`], [`mod@config`], [`replay`], [`reproduce`], [`policy_check`], [`doctor`], [`run`], [`sim`], [`status`], [`steer`] | the documents of the other commands |
 //! | [`table`] | text tables |
 //! | [`html`] | self-contained HTML pages with interactive plots |
 //! | [`json`] | documents to and from JSON text |
@@ -28,6 +28,7 @@ pub mod record;
 pub mod demo;
 
 pub mod bench;
+pub mod config;
 pub mod doctor;
 pub mod policy_check;
 pub mod replay;

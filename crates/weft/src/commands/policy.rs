@@ -1,5 +1,6 @@
 //! `weft policy`: inspects policies without running them.
 
+use super::policy_change;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
@@ -10,13 +11,16 @@ use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Check, explain or draw a policy.
+/// Check, explain or draw a policy, or replace that of a running daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft policy check policies/*.weft
   weft policy show policies/figure1.weft
-  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg")]
+  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
+  weft policy diff my.weft
+  weft policy load my.weft
+  weft policy restore")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -53,6 +57,9 @@ Examples:
         /// The policy.
         file: PathBuf,
     },
+    Load(policy_change::LoadArgs),
+    Diff(policy_change::DiffArgs),
+    Restore(policy_change::RestoreArgs),
 }
 
 /// Runs the command.
@@ -69,6 +76,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print(&to_dot(&policy))?;
             Ok(ExitCode::SUCCESS)
         }
+        What::Load(args) => policy_change::load(&args),
+        What::Diff(args) => policy_change::diff(&args),
+        What::Restore(args) => policy_change::restore(&args),
     }
 }
 
