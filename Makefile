@@ -34,6 +34,10 @@ test: setup ## Run all checks and all tests
 test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches them; needs root; exit 3: skipped)
 	@scripts/test-kernels
 
+.PHONY: test-prometheus
+test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fetches its package, installs nothing)
+	@scripts/test-prometheus
+
 .PHONY: lint
 lint: setup ## Run the format check and the lints only
 	$(CARGO) fmt --all --check

@@ -59,6 +59,8 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::steer::import());
     check(&fixture::steer::probe());
     check(&fixture::titan::status());
+    check(&fixture::service::status());
+    check(&fixture::service::config());
 }
 
 /// A benchmark names its unit: the simulator's events are not packets.

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_limit_has_the_rates_of_its_classes_only_if_they_send_nowhere_else() {
         let text = "class a = tcp port 1\nclass b = tcp port 2\n\
-            capped = limit 8mbps of a\nnear = limit by destination { 10.0.0.0/8: 1mbps } of b\n\
+            capped = limit 8mbps of a\nnear = limit by destination { 192.0.2.0/24: 1mbps } of b\n\
             root = wfq { capped: 1, near: 1, default: 1 }\n";
         let policy = policy(text);
         let classes: Vec<_> = policy

@@ -10,6 +10,56 @@ use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, Wor
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
 
+/// The form of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// The text format of Prometheus before OpenMetrics, 0.0.4. Tools such as `promtool check metrics` read only this.
+    Classic,
+}
+
+impl Format {
+    /// The form for a scraper that accepts `accept`.
+    pub fn accepted(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Classic }
+    }
+
+    /// The type of the content.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// The counters of `status` in a format.
+pub fn in_format(status: &ServiceStatus, format: Format) -> String {
+    match format {
+        Format::OpenMetrics => text(status),
+        Format::Classic => classic(&text(status)),
+    }
+}
+
+/// OpenMetrics text in the format before it: a counter has its suffix in its name there, and the text has no mark of its
+/// end.
+fn classic(text: &str) -> String {
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let named = ["# HELP ", "# TYPE "].iter().find_map(|head| Some((head, line.strip_prefix(head)?)));
+        match named.and_then(|(head, rest)| Some((head, rest.split_once(' ')?))) {
+            Some((head, (name, rest))) if counters.contains(&name) => {
+                out.push_str(&format!("{head}{name}_total {rest}\n"));
+            }
+            _ => out.extend([line, "\n"]),
+        }
+    }
+    out
+}
+
 /// The counters of `status` as OpenMetrics text.
 pub fn text(status: &ServiceStatus) -> String {
     let mut registry = Registry::default();
@@ -36,17 +86,29 @@ struct Out<'a>(DescriptorEncoder<'a>);
 
 impl Out<'_> {
     fn counters(&mut self, name: &str, help: &str, samples: Vec<(Labels, u64)>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in samples {
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            match labels.is_empty() {
+                true => metric.encode_counter::<NoLabelSet, _, u64>(&value, None)?,
+                false => metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?,
+            }
         }
         Ok(())
     }
 
     fn gauges(&mut self, name: &str, help: &str, samples: Vec<(Labels, f64)>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in samples {
-            metric.encode_family(&labels)?.encode_gauge(&value)?;
+            match labels.is_empty() {
+                true => metric.encode_gauge(&value)?,
+                false => metric.encode_family(&labels)?.encode_gauge(&value)?,
+            }
         }
         Ok(())
     }
@@ -117,7 +179,7 @@ fn sojourn(out: &mut Out<'_>, measured: Vec<(Labels, &Histogram)>) -> fmt::Resul
     let (name, help) = ("weft_class_sojourn_seconds", "Waiting times");
     let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (labels, histogram) in measured {
-        let bounds = histogram.bounds_s.iter().copied().chain([f64::MAX]);
+        let bounds = histogram.bounds_s.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
         let mut family = metric.encode_family(&labels)?;
         family.encode_histogram::<NoLabelSet>(histogram.sum_s, histogram.count, &buckets, None)?;
@@ -132,4 +194,81 @@ fn ports(out: &mut Out<'_>, ports: &[StatusPort]) -> fmt::Result {
     out.counters("weft_port_sent_packets", "Packets sent", counts(|p| p.sent_packets))?;
     out.counters("weft_port_received_packets", "Packets received", counts(|p| p.received_packets))?;
     out.counters("weft_port_dropped_packets", "Packets dropped on their way", counts(|p| p.dropped_packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn status() -> ServiceStatus {
+        let class = StatusClass {
+            class: "web \"a\"".to_owned(),
+            bytes: 1500,
+            packets: 1,
+            dropped: BTreeMap::from([("ring_full".to_owned(), 3)]),
+            entitled_bps: Some(8e6),
+            ..StatusClass::default()
+        };
+        let port = StatusPort { port: "weft0".to_owned(), sent_packets: 7, ..StatusPort::default() };
+        ServiceStatus {
+            generation: 2,
+            policy_hash: "ab".to_owned(),
+            classes: vec![class],
+            ports: vec![port],
+            ..ServiceStatus::default()
+        }
+    }
+
+    #[test]
+    fn the_promised_names_are_there() {
+        let text = text(&status());
+        for line in [
+            r#"weft_policy_info{hash="ab",generation="2"} 1"#,
+            r#"weft_class_sent_bytes_total{class="web \"a\""} 1500"#,
+            r#"weft_class_sent_packets_total{class="web \"a\""} 1"#,
+            r#"weft_class_queue_bytes{class="web \"a\""} 0"#,
+            r#"weft_class_dropped_packets_total{class="web \"a\"",reason="ring_full"} 3"#,
+            r#"weft_class_entitled_bytes_per_second{class="web \"a\""} 1000000"#,
+            r#"weft_port_sent_packets_total{port="weft0"} 7"#,
+            r#"weft_uplink_up{device=""} 0"#,
+        ] {
+            assert!(text.lines().any(|l| l == line || l == format!("{line}.0")), "{line}: {text}");
+        }
+        assert!(
+            text.ends_with("# EOF\n") && !text.contains("sojourn"),
+            "unmeasured times are left out: {text}"
+        );
+    }
+
+    #[test]
+    fn the_classic_format_has_counters_with_their_suffix() {
+        let text = in_format(&status(), Format::Classic);
+        assert!(text.contains("# TYPE weft_class_sent_bytes_total counter\n"), "{text}");
+        assert!(text.contains("# HELP weft_class_sent_bytes_total Bytes sent\n"), "{text}");
+        assert!(text.contains("# TYPE weft_class_queue_bytes gauge\n") && !text.contains("# EOF"), "{text}");
+        assert_eq!(Format::accepted("text/plain"), Format::Classic);
+        assert_eq!(
+            Format::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
+            Format::OpenMetrics
+        );
+    }
+
+    #[test]
+    fn measured_waiting_times_are_a_histogram() {
+        let mut status = status();
+        status.classes[0].class = "w".to_owned();
+        status.classes[0].sojourn_histogram =
+            Some(Histogram { bounds_s: vec![0.001, 0.01], counts: vec![5, 2, 1], sum_s: 0.5, count: 8 });
+        let text = text(&status);
+        for line in [
+            r#"weft_class_sojourn_seconds_bucket{le="0.001",class="w"} 5"#,
+            r#"weft_class_sojourn_seconds_bucket{le="0.01",class="w"} 7"#,
+            r#"weft_class_sojourn_seconds_bucket{le="+Inf",class="w"} 8"#,
+            r#"weft_class_sojourn_seconds_count{class="w"} 8"#,
+            r#"weft_class_sojourn_seconds_sum{class="w"} 0.5"#,
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}: {text}");
+        }
+    }
 }

@@ -85,7 +85,7 @@ enum Token {
     Scrape(usize),
 }
 
-/// What calls work on.
+/// The state that calls change.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) service: Service,
@@ -170,7 +170,7 @@ impl Server {
                 Token::Scrape(index) => {
                     let latest = self.context.service.latest();
                     if let Some(scrape) = self.scrapes.get_mut(index) {
-                        scrape.ready(now, || metrics::text(latest));
+                        scrape.ready(|format| metrics::in_format(latest, format));
                     }
                 }
                 Token::Signals | Token::Control | Token::Metrics | Token::Check(_) => {}

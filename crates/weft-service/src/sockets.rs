@@ -54,7 +54,7 @@ pub enum SocketError {
         /// The system's error.
         source: io::Error,
     },
-    /// What the service manager handed over cannot be used.
+    /// A socket of the service manager cannot be used.
     #[error("the service manager's sockets: {0}")]
     HandedOver(String),
 }

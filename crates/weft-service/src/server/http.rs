@@ -4,6 +4,7 @@
 //! connection, so it needs no thread, no runtime and no limits beyond these.
 
 use super::outbox::Outbox;
+use crate::metrics::Format;
 use rustix::event::PollFlags;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -15,8 +16,6 @@ use std::time::{Duration, Instant};
 const HEAD_MAX: usize = 8 << 10;
 /// The time for request and answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The type of the metrics (OpenMetrics 1.0).
-const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A stream to a scraper.
 #[derive(Debug)]
@@ -77,7 +76,7 @@ impl Scrape {
     }
 
     /// Reads or writes, as the socket allows. `metrics` makes the text.
-    pub(super) fn ready(&mut self, _now: Instant, metrics: impl FnOnce() -> String) {
+    pub(super) fn ready(&mut self, metrics: impl FnOnce(Format) -> String) {
         if self.state == State::Reading {
             self.read(metrics);
         }
@@ -92,7 +91,7 @@ impl Scrape {
         }
     }
 
-    fn read(&mut self, metrics: impl FnOnce() -> String) {
+    fn read(&mut self, metrics: impl FnOnce(Format) -> String) {
         let mut buffer = [0; HEAD_MAX];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.state = State::Over,
@@ -132,7 +131,7 @@ impl Write for Stream {
 }
 
 /// The answer to a request, once its head is complete or too long.
-fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Option<Vec<u8>> {
+fn answer(head: &[u8], metrics: impl FnOnce(Format) -> String) -> Option<Vec<u8>> {
     let complete = head.windows(4).any(|w| w == b"\r\n\r\n") || head.windows(2).any(|w| w == b"\n\n");
     if !complete {
         return (head.len() >= HEAD_MAX)
@@ -144,10 +143,21 @@ fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Option<Vec<u8>> {
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split('?').next().unwrap_or_default();
     Some(match (method, path) {
-        ("GET", "/metrics") => response("200 OK", CONTENT, &metrics()),
+        ("GET", "/metrics") => {
+            let format = Format::accepted(&accept(head));
+            response("200 OK", format.content_type(), &metrics(format))
+        }
         ("GET", _) => response("404 Not Found", "text/plain", "the metrics are at /metrics\n"),
         _ => response("405 Method Not Allowed", "text/plain", "only GET\n"),
     })
+}
+
+/// The value of the header `Accept`.
+fn accept(head: &[u8]) -> String {
+    let text = String::from_utf8_lossy(head);
+    let values = text.lines().filter_map(|line| line.split_once(':'));
+    let accepted = values.filter(|(name, _)| name.eq_ignore_ascii_case("accept")).map(|(_, value)| value);
+    accepted.collect::<Vec<_>>().join(",")
 }
 
 fn response(status: &str, content: &str, body: &str) -> Vec<u8> {
@@ -161,13 +171,17 @@ mod tests {
     use super::*;
 
     fn said(head: &str) -> Option<String> {
-        answer(head.as_bytes(), || "m 1\n".to_owned()).map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+        answer(head.as_bytes(), |format| format!("{format:?}\n"))
+            .map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
     }
 
     #[test]
     fn metrics_are_answered_and_nothing_else() {
         let good = said("GET /metrics?x HTTP/1.1\r\nHost: h\r\n\r\n").expect("complete");
-        assert!(good.starts_with("HTTP/1.1 200 OK\r\n") && good.ends_with("\r\n\r\nm 1\n"), "{good}");
+        assert!(good.starts_with("HTTP/1.1 200 OK\r\n") && good.ends_with("\r\n\r\nClassic\n"), "{good}");
+        let open =
+            said("GET /metrics HTTP/1.1\r\nACCEPT: application/openmetrics-text\r\n\r\n").expect("complete");
+        assert!(open.contains("version=1.0.0") && open.ends_with("OpenMetrics\n"), "{open}");
         assert!(said("GET / HTTP/1.1\r\n\r\n").expect("complete").starts_with("HTTP/1.1 404"));
         assert!(said("POST /metrics HTTP/1.1\r\n\r\n").expect("complete").starts_with("HTTP/1.1 405"));
         assert!(said("\r\n\r\n").expect("complete").starts_with("HTTP/1.1 405"));

@@ -27,7 +27,6 @@ enum What {
     #[command(after_help = "\
 Examples:
   weft port add weft1 --netns web --address 192.0.2.11/24
-  weft port add weft2 --mac 02:00:5e:00:53:01
 
 The port is gone when the daemon ends. Ports in the configuration come back with it.")]
     Add {
