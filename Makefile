@@ -38,6 +38,14 @@ test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches
 test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fetches its package, installs nothing)
 	@scripts/test-prometheus
 
+.PHONY: package
+package: setup ## Make a Debian package of the release build, in target/package
+	@scripts/package
+
+.PHONY: test-package
+test-package: setup ## Install the package in a fresh Debian, boot it, and test it there (needs root; exit 3: skipped)
+	@scripts/test-package
+
 .PHONY: lint
 lint: setup ## Run the format check and the lints only
 	$(CARGO) fmt --all --check
