@@ -47,7 +47,8 @@ debian_root() {
     mkdir -p "${cache%/*}" "$folder"
     if [ ! -f "$cache" ] || [ -n "$(find "$cache" -mtime +7)" ]; then
         say "fetching a root of Debian 12"
-        mmdebstrap --quiet --variant=minbase --include="$packages" bookworm "$cache.part" >&2 ||
+        rm -rf "$cache" "$cache.part"
+        mmdebstrap --quiet --variant=minbase --format=tar --include="$packages" bookworm "$cache.part" >&2 ||
             skip "mmdebstrap could not make a root of Debian 12; its message is above"
         mv "$cache.part" "$cache"
     fi
