@@ -2,7 +2,7 @@
 //!
 //! Whoever may open the socket may read. To write, a caller must be root or the daemon's own user, or polkit must allow it:
 //! the daemon asks by `pkcheck`, which may let the caller's agent ask for a password. The answer comes later, so a
-//! [`Check`] is a process that the daemon's loop waits for with the sockets, for at most [`PATIENCE`].
+//! [`Check`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
 
 use crate::service::Caller;
 use rustix::net::sockopt::socket_peercred;

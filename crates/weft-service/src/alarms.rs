@@ -1,6 +1,6 @@
 //! Alarms: log lines when something goes wrong, and when it is right again.
 //!
-//! Each kind of alarm has a line of its own at most every [`QUIET`]. What happens meanwhile is counted and told with the
+//! Each kind of alarm has a line of its own at most once a minute. What happens meanwhile is counted and told with the
 //! next line, so a flood of drops is a few lines and no loss of facts.
 
 use crate::log::Log;

@@ -1,6 +1,8 @@
 //! `weft daemon` and its client commands, between namespaces of the test.
 
 mod common;
+#[path = "../../weft-report/tests/schema/mod.rs"]
+mod schema;
 #[path = "common/service.rs"]
 mod service;
 #[path = "common/world.rs"]
@@ -18,6 +20,12 @@ use weft_host::link;
 use weft_host::testing::{has_program, privileged};
 use world::{BYTES, FAR, POLICY, transfer};
 
+/// Asserts that a document fits the schema of this name.
+fn assert_fits(document: &serde_json::Value, name: &str) {
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(schema::errors(&common::json(path), document), Vec::<String>::new(), "{name}");
+}
+
 #[test]
 fn a_daemon_carries_traffic_and_counts_it() {
     if !privileged("a_daemon_carries_traffic_and_counts_it") {
@@ -30,6 +38,7 @@ fn a_daemon_carries_traffic_and_counts_it() {
     transfer(&service.world.app, &service.world.far, FAR);
     let status = service.status();
     assert_head(&status, "weft-status/1");
+    assert_fits(&status, "weft-status");
     assert_eq!((&status["generation"], &status["worker"]), (&1.into(), &"running".into()));
     assert_eq!(status["policy_hash"].as_str().map(str::len), Some(64));
     let web = &status["classes"][0];
@@ -123,6 +132,7 @@ fn policies_are_loaded_compared_and_restored() {
     let json: serde_json::Value =
         serde_json::from_str(&service.done(&["config", "--json", "-"])).expect("JSON");
     assert_head(&json, "weft-config/1");
+    assert_fits(&json, "weft-config");
     assert_eq!((&json["text"], &json["is_default"]), (&text.into(), &false.into()));
     assert!(service.done(&["policy", "restore"]).contains("generation 3 is in force"));
     assert!(service.done(&["config"]).ends_with(POLICY));
@@ -445,4 +455,53 @@ fn the_capabilities_of_the_unit_suffice() {
     assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
     transfer(&service.world.app, &service.world.far, FAR);
     service.stop(running);
+}
+
+/// A `pkcheck` of the test's that allows, after a while.
+fn allowing_pkcheck(service: &Service) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = service.world.folder.path().join("bin");
+    std::fs::create_dir(&folder).expect("folder");
+    let script = folder.join("pkcheck");
+    std::fs::write(&script, "#!/bin/sh\nsleep 1\necho \"$@\" >> \"$0.log\"\n").expect("write");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    folder
+}
+
+#[test]
+fn polkit_may_allow_writing_to_others() {
+    let name = "polkit_may_allow_writing_to_others";
+    if !privileged(name) || !has_program(name, "setpriv") {
+        return;
+    }
+    let service = Service::bare("");
+    let folder = allowing_pkcheck(&service);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = service.command();
+    command.env("PATH", format!("{}:{path}", folder.display()));
+    let daemon = common::Running(command.spawn().expect("start"));
+    assert!(until(PATIENCE, || service.client(&["status"]).code == 0));
+    let begin = Instant::now();
+    let app = service.world.app.name().to_owned();
+    std::thread::scope(|scope| {
+        let added =
+            scope.spawn(|| as_nobody(&service, &["port", "add", "p1", "--netns", &app], "--regid=65534"));
+        // The daemon does not wait for polkit.
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(service.status()["generation"], 1);
+        assert!(begin.elapsed() < Duration::from_millis(950), "{:?}", begin.elapsed());
+        let added = added.join().expect("added");
+        assert_eq!(added.code, 0, "{}", added.err);
+    });
+    assert_eq!(service.status()["ports"][0]["owner_uid"], 65_534);
+    let log = std::fs::read_to_string(folder.join("pkcheck.log")).expect("the question");
+    assert!(log.starts_with("--action-id io.weft.manage --process ") && log.contains(",65534 "), "{log}");
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=12345", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"]);
+    other.arg(weft().get_program()).args(["port", "remove", "p1", "--socket"]).arg(&service.socket);
+    let said: common::Said = other.output().expect("setpriv").into();
+    assert!(said.code == 1 && said.err.contains("port p1 belongs to user 65534"), "{}", said.err);
+    let own = as_nobody(&service, &["port", "remove", "p1"], "--regid=65534");
+    assert_eq!(own.code, 0, "{}", own.err);
+    service.stop(daemon);
 }
