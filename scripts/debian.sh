@@ -9,7 +9,8 @@ skip() {
     exit $SKIPPED
 }
 
-# need_packages "PROGRAM PACKAGE"...: installs the packages whose programs are missing. A program may be a path.
+# need_packages "PROGRAM PACKAGE"...: installs the packages whose programs are missing. A program may be a path. With
+# WEFT_OFFLINE nothing is installed or fetched, and the script skips instead; tests set it.
 need_packages() {
     local need
     local -a missing=()
@@ -17,6 +18,7 @@ need_packages() {
         have "${need% *}" || [ -e "${need% *}" ] || missing+=("${need#* }")
     done
     [ "${#missing[@]}" -gt 0 ] || return 0
+    [ -z "${WEFT_OFFLINE:-}" ] || skip "these Debian packages are missing: ${missing[*]}"
     have apt-get || skip "these Debian packages are missing, and there is no apt-get: ${missing[*]}"
     [ "$(id -u)" -eq 0 ] || skip "these Debian packages are missing; as root: apt-get install ${missing[*]}"
     say "installing ${missing[*]}"
@@ -45,7 +47,9 @@ debian_root() {
     name=$(printf '%s' "$packages" | sha256sum | cut -c1-12)
     cache=$root/target/debian/bookworm-$name.tar
     mkdir -p "${cache%/*}" "$folder"
-    if [ ! -f "$cache" ] || [ -n "$(find "$cache" -mtime +7)" ]; then
+    if [ -n "${WEFT_OFFLINE:-}" ]; then
+        [ -f "$cache" ] || skip "there is no root of Debian 12 in target/debian yet; the same script makes it without WEFT_OFFLINE"
+    elif [ ! -f "$cache" ] || [ -n "$(find "$cache" -mtime +7)" ]; then
         say "fetching a root of Debian 12"
         rm -rf "$cache" "$cache.part"
         mmdebstrap --quiet --variant=minbase --format=tar --include="$packages" bookworm "$cache.part" >&2 ||
