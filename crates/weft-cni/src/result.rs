@@ -156,7 +156,7 @@ pub fn of_port(
 mod tests {
     use super::*;
 
-    /// What `host-local` returns for the example in the specification, section 5.
+    /// The result of `host-local` for the example in the specification, section 5.
     fn host_local() -> Value {
         json!({
             "ips": [ { "address": "10.1.0.5/16", "gateway": "10.1.0.1" } ],
