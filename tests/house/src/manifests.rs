@@ -13,7 +13,7 @@ pub const FLOORS: [&[&str]; 8] = [
     &["weft-nic", "weft-replay"],
     &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
-    &["weft"],
+    &["weft", "weft-cni"],
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.

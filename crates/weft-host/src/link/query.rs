@@ -19,6 +19,7 @@ const OPERATIONAL: [u8; 2] = [6, 0];
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
@@ -43,6 +44,8 @@ pub struct Link {
     pub index: u32,
     /// Its kind ("veth", "macvtap", ...); `None` for hardware and `lo`.
     pub kind: Option<String>,
+    /// The number of the link below it, or of a veth's other end, in that link's namespace.
+    pub lower: Option<u32>,
     /// The alias, from `set_alias`.
     pub alias: Option<String>,
     /// Its hardware address, if it has one of six bytes.
@@ -210,6 +213,7 @@ fn parse(body: &[u8]) -> Link {
         match kind & NLA_TYPE_MASK {
             IFLA_ADDRESS => link.mac = value.try_into().ok().map(Mac),
             IFLA_IFNAME => link.name = c_string(value),
+            IFLA_LINK => link.lower = Some(u32_at(value, 0)).filter(|index| *index > 0),
             IFLA_MTU => link.mtu = u32_at(value, 0),
             IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
             IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
