@@ -44,7 +44,7 @@ use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
-use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
+use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
 pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
 #[cfg(test)]
@@ -140,6 +140,9 @@ pub enum NicError {
         /// The identity given.
         id: PortId,
     },
+    /// The engine keeps its program: a bug of the plan, reported instead of executed.
+    #[error("the engine refuses the change: {0}")]
+    Exchange(#[from] ExchangeError),
     /// The policy of a NIC without one cannot be changed.
     #[error("this mode of the NIC has no policy to change")]
     NoPolicy,

@@ -40,6 +40,7 @@ mod waiting;
 
 pub(crate) use change::{PolicyChange, PortChange};
 pub(crate) use device::{Classes, Device};
+pub use engine::ExchangeError;
 pub(crate) use engine::{Decision, Engine};
 pub(crate) use ports::{Command, NewPort, add_to_leaf};
 pub(crate) use queues::QueueEngine;

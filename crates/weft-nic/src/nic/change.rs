@@ -126,7 +126,7 @@ impl SoftwareNic {
         let change = self.worker_change(&base, &ports, program, &config);
         let answer = self.threads.worker.ask(|answer| Command::Change(Box::new(change), answer));
         let changed = answer.ok_or_else(super::ports::gone)?;
-        let pause = changed.outcome.map_err(NicError::Engine)?;
+        let pause = changed.outcome?;
         // Only the removal of the former tables can fail, and only memory is lost then.
         let _ = tables.commit();
         self.vacate(&new, clock::now());

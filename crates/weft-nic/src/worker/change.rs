@@ -13,6 +13,7 @@
 //! holds a packet: `change_pause` and `change_pause_max`.
 
 use super::device::Classes;
+use super::engine::ExchangeError;
 use super::ports::RingSet;
 use super::{Engine, Worker};
 use crate::link::LinkRate;
@@ -34,7 +35,7 @@ pub(crate) struct PolicyChange {
     /// The rate of the link and its source, if it changes.
     pub(crate) link: Option<(BitsPerSec, LinkRate, Nanos)>,
     /// The outcome: the time that the worker took, or the reason of a refusal.
-    pub(crate) outcome: Result<Nanos, String>,
+    pub(crate) outcome: Result<Nanos, ExchangeError>,
 }
 
 /// The change at a port.

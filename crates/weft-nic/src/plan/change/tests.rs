@@ -1,1 +1,1 @@
-
+//! Tests of the plans of changed policies.
