@@ -37,7 +37,7 @@ use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgramError};
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
-use crate::plan::{Mode, PlanError, RingPlan};
+use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
@@ -180,7 +180,7 @@ pub struct SoftwareNic {
     /// The number of changes of the policy.
     generation: u64,
     /// The numbers that rest.
-    vacated: Vec<change::Vacated>,
+    vacancies: Vacancies,
 }
 
 /// The cgroup table of a running NIC.
@@ -281,7 +281,7 @@ impl SoftwareNic {
             next_id,
             removed,
             generation: 0,
-            vacated: Vec::new(),
+            vacancies: Vacancies::default(),
         })
     }
 
