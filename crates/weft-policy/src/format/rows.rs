@@ -15,7 +15,7 @@ pub(super) enum RowKind {
     Other,
 }
 
-/// What a row shows.
+/// The item or the comment that a row shows.
 enum Content {
     Item(SyntaxNode),
     Comment(String),
