@@ -52,8 +52,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !json.is_stdout() {
         output::print(&described(&report))?;
     }
-    if report.steps.is_empty() {
-        output::note("no difference");
+    // A question to a daemon has an answer; a comparison of files is silent like diff(1).
+    if report.steps.is_empty() && args.files.len() == 1 && !json.is_stdout() {
+        output::print("no difference\n")?;
     }
     json.write_json(&report)?;
     let different = args.exit_code && !report.steps.is_empty();
