@@ -1,6 +1,6 @@
 //! The applications: a pair of iperf3 for each bulk flow, a pair of sockperf for each flow of requests, bound to their cores.
 //!
-//! One process per flow, as the study has it, up to [`MAX_PROCESSES`] pairs; beyond, the flows of two cores share a pair.
+//! One process per flow, as the study has it, up to `MAX_PROCESSES` pairs; beyond, the flows of two cores share a pair.
 
 use core::net::IpAddr;
 use core::time::Duration;
