@@ -13,6 +13,7 @@
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
+//! | [`doctor`] | what this host has for the daemon |
 //! | [`daemon`] | all of it, from the configuration to the end |
 //!
 //! These rules hold:
@@ -27,6 +28,7 @@ pub mod alarms;
 pub mod config;
 pub mod daemon;
 pub mod data_path;
+pub mod doctor;
 mod entitlement;
 pub mod holding;
 pub mod log;
