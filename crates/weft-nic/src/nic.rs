@@ -51,7 +51,7 @@ use device::device;
 pub(crate) use device::limited;
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
-pub use ports::NIC_RINGS;
+pub use ports::{NIC_RINGS, WireCounters};
 use programs::close;
 use scheduler::make_engine;
 use std::os::fd::OwnedFd;
@@ -367,6 +367,8 @@ impl SoftwareNic {
             uplink_writes: c.uplink_writes.get(),
             uplink_failed,
             uplink_waits: c.uplink_waits.get().packets.get(),
+            changes: c.changes.get().packets.get(),
+            change_pause_max: Nanos(c.change_pause_max.get()),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),

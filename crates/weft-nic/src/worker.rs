@@ -253,6 +253,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {
                 wall = clock::now();
+                // The worker may have stood still since the last look.
+                self.parts.link.follow(wall);
                 if let Some(until) = self.parts.link.busy_until(wall)
                     && !self.may_overdraw(until - wall)
                 {

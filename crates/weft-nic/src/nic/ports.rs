@@ -17,7 +17,7 @@
 
 use super::programs::{attach_doorbells, close};
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
-use crate::counters::PortCounters;
+use crate::counters::{Count, PortCounters};
 use crate::doorbell::PORTS;
 use crate::plan::PlanError;
 use crate::port::Uplink;
@@ -33,6 +33,18 @@ use weft_units::{BitsPerSec, Nanos};
 
 /// The maximum number of rings of a NIC, over all its ports.
 pub const NIC_RINGS: usize = 4096;
+
+/// A reader of the worker's counters, which costs no system call and waits for nobody.
+#[derive(Clone, Debug)]
+pub struct WireCounters(Vec<Arc<PortCounters>>);
+
+impl WireCounters {
+    /// The MTU-size frames of class number `class` that were sent so far, and their wire bytes.
+    pub fn sent(&self, class: usize) -> Count {
+        let of = |port: &Arc<PortCounters>| port.classes.get(class).map(|class| class.wire.get());
+        self.0.iter().filter_map(of).fold(Count::default(), Count::plus)
+    }
+}
 
 pub(super) fn gone() -> NicError {
     NicError::Stopped("a thread of the NIC has ended".to_owned())
@@ -165,6 +177,11 @@ impl SoftwareNic {
     /// The port with identity `id`.
     pub fn port(&self, id: PortId) -> Option<&NicPort> {
         self.ports.iter().find(|port| port.id == id)
+    }
+
+    /// A reader of what the ports that exist now have sent by class, for another thread.
+    pub fn wire_counters(&self) -> WireCounters {
+        WireCounters(self.ports.iter().map(|port| Arc::clone(&port.counters)).collect())
     }
 
     /// The number of tracked flows by class, over all ports.
