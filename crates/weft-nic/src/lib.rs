@@ -31,6 +31,7 @@ mod ring;
 mod ring_accounting;
 mod rx;
 pub mod sampler;
+pub mod sojourn;
 mod sync;
 pub mod testbed;
 mod tidy;

@@ -42,6 +42,7 @@ use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
+use crate::sojourn::SojournHistogram;
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
@@ -240,7 +241,7 @@ impl SoftwareNic {
         let device = device(config, rings, chunk.min(uplink.longest_segment()?));
         // More than the policy has, for later policies.
         let leaves = if device.is_some() { crate::doorbell::LANES } else { 0 };
-        let counters = Arc::new(Counters::new(leaves));
+        let counters = Arc::new(Counters::new(leaves, rings.class_slots()));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
@@ -369,6 +370,7 @@ impl SoftwareNic {
             uplink_waits: c.uplink_waits.get().packets.get(),
             changes: c.changes.get().packets.get(),
             change_pause_max: Nanos(c.change_pause_max.get()),
+            sojourns: c.sojourns.iter().map(SojournHistogram::get).collect(),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),

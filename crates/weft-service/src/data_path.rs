@@ -11,7 +11,7 @@ use weft_host::Mac;
 use weft_policy::CompiledPolicy;
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::SessionError;
-use weft_units::{BitsPerSec, Bytes};
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// A running data path. Dropping it removes its devices and programs.
 pub trait DataPath: std::fmt::Debug {
@@ -91,6 +91,8 @@ pub struct PathStatus {
     pub ports: Vec<PathPort>,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// The longest time for which a change of the policy kept the worker from sending.
+    pub change_pause_max: Nanos,
     /// Packets of flows for which there was no room.
     pub untracked: u64,
     /// Failed readings of the kernel's counters.
@@ -112,7 +114,7 @@ pub struct PathClass {
     pub rate: BitsPerSec,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// The waiting times; `None` where they are not measured.
+    /// The waiting times; `None` before its first packet has left.
     pub sojourn: Option<Sojourn>,
 }
 

@@ -8,7 +8,7 @@ use weft_control::error::ControlError;
 use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusUplink};
 
 /// The reason for absent waiting times.
-const NO_SOJOURN: &str = "this data path does not measure waiting times";
+const NO_SOJOURN: &str = "no packet of the class has left yet";
 
 impl Service {
     /// The counters now.
@@ -57,6 +57,7 @@ impl Service {
             uptime_s: self.started.elapsed().as_secs_f64(),
             worker: path.worker,
             worker_bound: path.worker_bound,
+            policy_change_pause_s: path.change_pause_max.as_secs_f64(),
             uplink: StatusUplink {
                 interface: self.config.uplink.clone(),
                 netns: self.config.uplink_netns.clone(),
