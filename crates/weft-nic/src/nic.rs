@@ -267,7 +267,7 @@ impl SoftwareNic {
         let threads = Threads::start(engine, parts, &maps, shared_rings)?;
         let uplink_device = UplinkWatch { device: uplink, before, readings: UplinkReadings::new(before) };
         let (ports, next_id) = (Vec::new(), 0);
-        let classes = vec![ClassTotals::default(); rings.class_slots()];
+        let classes = vec![ClassTotals::default(); rings.classes()];
         let removed = PortTotals { classes, ..PortTotals::default() };
         Ok(Self {
             threads,

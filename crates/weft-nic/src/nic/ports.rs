@@ -186,7 +186,7 @@ impl SoftwareNic {
 
     /// The number of tracked flows by class, over all ports.
     pub fn flows_by_class(&self) -> Vec<u32> {
-        let mut flows = vec![0; self.plan.rings().class_slots()];
+        let mut flows = vec![0; self.plan.rings().classes()];
         for port in &self.ports {
             flows.iter_mut().zip(port.flows_by_class()).for_each(|(sum, more)| *sum += more);
         }
