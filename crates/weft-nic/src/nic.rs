@@ -42,7 +42,7 @@ use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
-use crate::sojourn::SojournHistogram;
+use crate::sojourn::{SojournHistogram, Sojourns};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
@@ -370,7 +370,7 @@ impl SoftwareNic {
             uplink_waits: c.uplink_waits.get().packets.get(),
             changes: c.changes.get().packets.get(),
             change_pause_max: Nanos(c.change_pause_max.get()),
-            sojourns: c.sojourns.iter().map(SojournHistogram::get).collect(),
+            sojourns: self.sojourns(),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
@@ -393,6 +393,12 @@ impl SoftwareNic {
             },
             ..Totals::from(ports)
         })
+    }
+
+    /// The waits of packets, by class.
+    fn sojourns(&self) -> Vec<Sojourns> {
+        let classes = self.counters.sojourns.iter().take(self.plan.rings().classes());
+        classes.map(SojournHistogram::get).collect()
     }
 
     /// The largest lags, by leaf that has a due.

@@ -1,12 +1,13 @@
 //! The times that packets wait in the NIC, by class.
 //!
 //! **What is measured.** The wait of a packet begins when the worker takes its doorbell, and ends with its last bit on the
-//! link: by the link's clock, or by the wall clock if that is later. The time between the doorbell and the worker's look at it is not
-//! in it: a wake-up, or, while the link is busy and no urgent class waits, at most a millisecond of sleep. Packets
-//! refused by the uplink and strays are not measured.
+//! link: by the link's clock, or, if that is behind, by the wall clock and the chunk's time on the link. The time between the
+//! doorbell and the worker's look at it is not in it: a wake-up, or, while the link is busy and no urgent class waits, at most a
+//! millisecond of sleep. The worker reads the wall clock at least once in 16 chunks, so short waits may be that much too
+//! short. Packets refused by the uplink and strays are not measured.
 //!
 //! **Arrivals.** A ring holds packets in the order of their doorbells, so a time and the count posted until then tell the
-//! arrival of every packet up to that count. A ring keeps at most [`MARKS`] such marks ([`Arrivals`]), at least an eighth of
+//! arrival of every packet up to that count. A ring keeps at most [`MARKS`] such marks ([`Arrivals`]), at least a sixteenth of
 //! its last wait apart. A packet between two marks takes the earlier time: waits are never understated, and overstated by at most
 //! that distance.
 //!
@@ -17,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use weft_units::{Instant, Nanos};
 
 /// The marks of a ring.
-const MARKS: usize = 16;
+const MARKS: usize = 32;
 /// The binary logarithm of the buckets of an octave.
 const SUB_BITS: u32 = 3;
 const SUB: usize = 1 << SUB_BITS;

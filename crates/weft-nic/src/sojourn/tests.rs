@@ -81,7 +81,7 @@ proptest! {
                 }
                 let longest = recent.iter().max().copied().unwrap_or_default().get();
                 prop_assert!(found >= exact, "{} understated as {}", exact, found);
-                prop_assert!(found.get() - exact.get() <= longest / 3 + 1, "{} as {}", exact, found);
+                prop_assert!(found.get() - exact.get() <= longest / 6 + 1, "{} as {}", exact, found);
             }
         }
     }

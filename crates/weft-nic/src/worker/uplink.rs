@@ -209,7 +209,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.parts.sampler.count(class, wire);
         if all_gone {
             let end = if result.is_ok() { End::Sent } else { End::Refused };
-            self.packet_has_left(number, class, (departure, end));
+            self.packet_has_left(number, class, (start, departure), end);
         }
     }
 

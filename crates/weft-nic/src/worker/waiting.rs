@@ -52,15 +52,18 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Records that a packet of `class` has left ring `number` completely at `departure`, to the uplink or refused by it.
+    /// Records that a packet of `class` has left ring `number` completely with a chunk from `start` to `departure`, to the uplink
+    /// or refused by it.
     pub(super) fn packet_has_left(
         &mut self,
         number: usize,
         class: ClassId,
-        (departure, end): (Instant, End),
+        (start, departure): (Instant, Instant),
+        end: End,
     ) {
         let ring = &mut self.rings[number];
-        let gone = (self.stamp, departure.max(self.stamp));
+        // A link's clock that is behind has the chunk leave in the past; its last bit leaves now.
+        let gone = (self.stamp, departure.max(self.stamp + (departure - start)));
         if let (Some(wait), End::Sent) = (ring.arrivals.left(ring.accounting.done(), gone), end)
             && let Some(sojourns) = self.parts.counters.sojourns.get(class.index())
         {
