@@ -72,7 +72,7 @@ const WINDOWS: usize = 4;
 /// charged to shares.
 const WORKER_BOUND: u64 = 950;
 
-/// The rate in [`Settings::rate`] of a link without a rate of its own ([`LinkRate::Observed`]): the host's own
+/// The rate in [`Settings::rate`] of a link without a rate of its own ([`weft_nic::link::LinkRate::Observed`]): the host's own
 /// infrastructure traffic has its share of that.
 pub const UNKNOWN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
