@@ -1,5 +1,6 @@
 //! The NIC's counters, by stage. Each is written by one thread and read by any.
 
+use crate::sojourn::SojournHistogram;
 use core::sync::atomic::{AtomicU64, Ordering};
 use weft_units::{Bytes, Packets};
 
@@ -150,7 +151,7 @@ pub struct Counters {
     pub uplink_writes: Counter,
     /// Failed writes to the uplink, and their frame bytes: no room yet, or refused.
     pub uplink_failed: Counter,
-    /// Waits of the worker for room in the uplink.
+    /// Sojourns of the worker for room in the uplink.
     pub uplink_waits: Counter,
     /// By leaf; empty for an emulated link.
     pub lags: Vec<LagGauge>,
@@ -186,11 +187,17 @@ pub struct Counters {
     pub changes: Counter,
     /// The longest time that a change took the worker, in nanoseconds.
     pub change_pause_max: Gauge,
+    /// The waits of packets, by class.
+    pub sojourns: Vec<SojournHistogram>,
 }
 
 impl Counters {
-    /// Creates counters for `leaves` leaves of a policy.
-    pub fn new(leaves: usize) -> Self {
-        Self { lags: (0..leaves).map(|_| LagGauge::default()).collect(), ..Self::default() }
+    /// Creates counters for `leaves` leaves and `classes` classes of a policy.
+    pub fn new(leaves: usize, classes: usize) -> Self {
+        Self {
+            lags: (0..leaves).map(|_| LagGauge::default()).collect(),
+            sojourns: (0..classes).map(|_| SojournHistogram::default()).collect(),
+            ..Self::default()
+        }
     }
 }

@@ -31,6 +31,7 @@ mod ring;
 mod ring_accounting;
 mod rx;
 pub mod sampler;
+pub mod sojourn;
 pub mod stand_in;
 mod sync;
 pub mod testbed;

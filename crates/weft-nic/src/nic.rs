@@ -43,6 +43,7 @@ use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
+use crate::sojourn::{SojournHistogram, Sojourns};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
@@ -262,7 +263,7 @@ impl SoftwareNic {
         let device = device(config, rings, chunk.min(uplink.longest_segment()?));
         // More than the policy has, for later policies.
         let leaves = if device.is_some() { crate::doorbell::LANES } else { 0 };
-        let counters = Arc::new(Counters::new(leaves));
+        let counters = Arc::new(Counters::new(leaves, rings.class_slots()));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
@@ -406,6 +407,7 @@ impl SoftwareNic {
             uplink_waits: c.uplink_waits.get().packets.get(),
             changes: c.changes.get().packets.get(),
             change_pause_max: Nanos(c.change_pause_max.get()),
+            sojourns: self.sojourns(),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
@@ -428,6 +430,12 @@ impl SoftwareNic {
             },
             ..Totals::from(ports)
         })
+    }
+
+    /// The waits of packets, by class.
+    fn sojourns(&self) -> Vec<Sojourns> {
+        let classes = self.counters.sojourns.iter().take(self.plan.rings().classes());
+        classes.map(SojournHistogram::get).collect()
     }
 
     /// The largest lags, by leaf that has a due.

@@ -10,6 +10,7 @@
 use crate::counters::PortCounters;
 use crate::layout::{Page, RingBell, Shared};
 use crate::ring_accounting::{Arrival, Empty, RingAccounting};
+use crate::sojourn::Arrivals;
 use crate::sync::Ordering;
 use rustix::event::poll;
 use rustix::io::Errno;
@@ -105,6 +106,8 @@ pub(crate) struct Ring {
     pub(crate) mark: (u64, Instant),
     /// The time since which its first packet has been ready to be sent, in the link's time.
     pub(crate) since: Instant,
+    /// The arrivals of its packets.
+    pub(crate) arrivals: Arrivals,
 }
 
 /// The result of a fetch.
@@ -152,6 +155,7 @@ impl Ring {
             backlogged: false,
             mark: (0, Instant::ZERO),
             since: Instant::ZERO,
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -269,7 +273,7 @@ impl Ring {
         fetched.held
     }
 
-    /// Counts the packets left in the ring at its end as held, by fetching them, and closes its accounting. Waits until
+    /// Counts the packets left in the ring at its end as held, by fetching them, and closes its accounting. Sojourns until
     /// `until` for packets that are missing. `class_of` is the class of a packet where classes share the ring.
     pub(crate) fn hold_rest(
         &mut self,

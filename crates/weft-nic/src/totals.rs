@@ -2,6 +2,7 @@
 
 use crate::counters::Count;
 use crate::port::{DeliveryDrops, PortDrops};
+use crate::sojourn::Sojourns;
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
@@ -61,12 +62,14 @@ pub struct Totals {
     pub uplink_writes: Count,
     /// Failed writes to the uplink: no room yet, so that the chunk was kept, or refused.
     pub uplink_failed: Count,
-    /// Waits of the worker for room in the uplink.
+    /// Sojourns of the worker for room in the uplink.
     pub uplink_waits: u64,
     /// Changes of the policy.
     pub changes: u64,
     /// The longest time for which a change kept the worker from sending.
     pub change_pause_max: Nanos,
+    /// The waits of packets, by class.
+    pub sojourns: Vec<Sojourns>,
     /// The largest lags, by leaf without a rate limit; empty for an emulated link.
     pub lags: Vec<Lag>,
     /// Turns of urgent classes on an overdraft of the link's clock.
@@ -181,6 +184,23 @@ pub struct PortTotals {
 }
 
 impl ClassTotals {
+    /// The counts since `base`.
+    #[must_use]
+    pub fn minus(&self, base: &Self) -> Self {
+        Self {
+            posted: self.posted.minus(base.posted),
+            fetched: self.fetched.minus(base.fetched),
+            sent: self.sent.minus(base.sent),
+            refused: self.refused.minus(base.refused),
+            held: self.held.minus(base.held),
+            wire: self.wire.minus(base.wire),
+            untracked: self.untracked.saturating_sub(base.untracked),
+            bound: self.bound.minus(base.bound),
+            full: self.full.minus(base.full),
+            moving: self.moving.minus(base.moving),
+        }
+    }
+
     /// Adds the totals of the class at another port.
     fn add(&mut self, other: &Self) {
         let of = [

@@ -80,6 +80,9 @@ const BEAT: Nanos = Nanos::from_millis(5);
 /// costs more processor time than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
 pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
 
+/// The most chunks between two looks at the clock, whose result is the time of arrivals and departures.
+const STAMP: u32 = 16;
+
 /// The unit in which the worker cuts super-packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentsPerTurn {
@@ -151,6 +154,8 @@ pub(crate) struct Worker<'a, R, E> {
     /// The first slot of the next sweep.
     sweep_from: usize,
     pace: pace::Pace,
+    /// The wall clock, at most [`STAMP`] chunks ago.
+    stamp: Instant,
     /// Consecutive writes that failed for lack of memory.
     refusals: u32,
     /// Whether a successor serves the rings from now on.
@@ -224,6 +229,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             late_step: LATE_RETRY,
             next_sweep: Instant::ZERO,
             sweep_from: 0,
+            stamp: Instant::ZERO,
             refusals: 0,
             handed_over: false,
             pace,
@@ -244,6 +250,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             }
             let wall = clock::now();
             self.beat(wall);
+            self.stamp = wall;
             self.parts.link.follow(wall);
             self.engine.look(wall, &self.parts.counters);
             let wait = self.send_while_free(wall);
@@ -269,10 +276,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     /// Sends until the link is busy or no packet may be sent. Returns the event to wait for.
     fn send_while_free(&mut self, mut wall: Instant) -> Served {
         // After 256 chunks the wall clock is read again and housekeeping runs.
-        for _ in 0..256 {
+        for chunk in 0..256 {
+            if chunk % STAMP == STAMP - 1 {
+                self.stamp = clock::now();
+            }
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {
                 wall = clock::now();
+                self.stamp = wall;
                 // The worker may have stood still since the last look.
                 self.parts.link.follow(wall);
                 if let Some(until) = self.parts.link.busy_until(wall)

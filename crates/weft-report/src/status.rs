@@ -36,6 +36,9 @@ pub struct ServiceStatus {
     /// Whether the transmit worker, not the link, is the bottleneck.
     #[serde(default)]
     pub worker_bound: bool,
+    /// The longest time for which a replacement of the policy kept the worker from sending, in seconds; 0 before the first.
+    #[serde(default)]
+    pub policy_change_pause_s: f64,
     /// The interface through which packets leave.
     pub uplink: StatusUplink,
     /// The classes in the policy's order.
@@ -116,12 +119,12 @@ pub struct StatusClass {
     /// The reason for an unknown entitlement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entitled_reason: Option<String>,
-    /// Percentiles of the waiting time; null where it is not measured.
+    /// Percentiles of the waiting time since the class began; null before its first packet has left.
     pub sojourn_s: Option<Percentiles>,
-    /// The reason for unmeasured waiting times.
+    /// The reason for absent waiting times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sojourn_reason: Option<String>,
-    /// The histogram of the waiting time; absent where it is not measured.
+    /// The histogram of the waiting time since the class began; absent before its first packet has left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sojourn_histogram: Option<Histogram>,
 }

@@ -38,10 +38,11 @@ use weft_host::link::{LinkError, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
-use weft_nic::nic::{NicError, OnFailure, SoftwareNic, Totals};
+use weft_nic::nic::{ClassTotals, NicError, OnFailure, SoftwareNic, Totals};
 use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
+use weft_nic::sojourn::Sojourns;
 use weft_policy::CompiledPolicy;
 use weft_report::run::{RunDrops, RunReport};
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -175,8 +176,10 @@ pub struct ClassStatus {
     pub bytes: Bytes,
     /// The bytes posted and not yet sent.
     pub standing: Bytes,
-    /// Packets refused by the uplink.
-    pub refused: u64,
+    /// All counts since the class began.
+    pub counts: ClassTotals,
+    /// The times that its packets waited in the NIC.
+    pub sojourns: Sojourns,
 }
 
 /// The current status of a session.
@@ -199,6 +202,8 @@ pub struct Status {
     pub worker_bound: bool,
     /// The longest time for which a change of the policy kept the worker from sending.
     pub change_pause_max: Nanos,
+    /// Packets of flows for which the flow tables had no room.
+    pub untracked: u64,
     /// Failed reads of the kernel's counters, and failed updates of the port's MTU and carrier.
     pub failed: u64,
 }
@@ -375,16 +380,21 @@ impl Session {
         let class = |(i, name): (usize, &String)| {
             let wire = self.recent.iter().filter_map(|s| s.wire.get(i)).copied().sum();
             let span: Nanos = self.recent.iter().map(|s| s.window).sum();
-            let c = totals.classes.get(i).cloned().unwrap_or_default();
-            let sent = c.sent.minus(self.names.base.get(i).map(|base| base.sent).unwrap_or_default());
+            let (now, base) = (totals.classes.get(i), self.names.base.get(i));
+            let mut counts = now.cloned().unwrap_or_default();
+            let mut sojourns = totals.sojourns.get(i).cloned().unwrap_or_default();
+            if let Some(base) = base {
+                (counts, sojourns) = (counts.minus(&base.counts), sojourns.minus(&base.sojourns));
+            }
             ClassStatus {
                 name: name.clone(),
                 number: i,
                 now: BitsPerSec::from_bytes_over(wire, span),
-                packets: sent.packets.get(),
-                bytes: sent.bytes,
+                packets: counts.sent.packets.get(),
+                bytes: counts.sent.bytes,
                 standing: last.and_then(|s| s.standing.get(i)).copied().unwrap_or_default(),
-                refused: c.refused.packets.get(),
+                counts,
+                sojourns,
             }
         };
         Ok(Status {
@@ -403,6 +413,7 @@ impl Session {
             observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             change_pause_max: totals.change_pause_max,
+            untracked: totals.classes.iter().map(|class| class.untracked.get()).sum(),
             failed: totals.unread + self.not_followed,
         })
     }

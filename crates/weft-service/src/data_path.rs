@@ -149,6 +149,8 @@ pub struct PathStatus {
     pub ports: Vec<PathPort>,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// The longest time for which a change of the policy kept the worker from sending.
+    pub change_pause_max: Nanos,
     /// Packets of flows for which there was no room.
     pub untracked: u64,
     /// Failed readings of the kernel's counters.
@@ -170,7 +172,7 @@ pub struct PathClass {
     pub rate: BitsPerSec,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// The waiting times; `None` where they are not measured.
+    /// The waiting times; `None` before its first packet has left.
     pub sojourn: Option<Sojourn>,
 }
 

@@ -146,6 +146,11 @@ fn daemon(out: &mut Out<'_>, status: &ServiceStatus) -> fmt::Result {
         "Whether the worker, not the link, is the bottleneck",
         vec![(Labels::new(), bound)],
     )?;
+    out.gauges(
+        "weft_policy_change_pause_seconds",
+        "The longest time for which a replacement of the policy kept the worker from sending",
+        vec![(Labels::new(), status.policy_change_pause_s)],
+    )?;
     let dropped = status.dropped.iter().map(|(reason, packets)| (vec![("reason", reason.clone())], *packets));
     out.counters("weft_dropped_packets", "Packets dropped, by reason", dropped.collect())?;
     out.counters(
@@ -176,7 +181,8 @@ fn classes(out: &mut Out<'_>, classes: &[StatusClass]) -> fmt::Result {
 
 /// The waiting times of the classes for which they are measured.
 fn sojourn(out: &mut Out<'_>, measured: Vec<(Labels, &Histogram)>) -> fmt::Result {
-    let (name, help) = ("weft_class_sojourn_seconds", "Waiting times");
+    let (name, help) =
+        ("weft_class_sojourn_seconds", "The time from a packet's doorbell to its last bit on the link");
     let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (labels, histogram) in measured {
         let bounds = histogram.bounds_s.iter().copied().chain([f64::INFINITY]);
@@ -214,6 +220,7 @@ mod tests {
         ServiceStatus {
             generation: 2,
             policy_hash: "ab".to_owned(),
+            policy_change_pause_s: 0.000_02,
             classes: vec![class],
             ports: vec![port],
             ..ServiceStatus::default()
@@ -232,6 +239,7 @@ mod tests {
             r#"weft_class_entitled_bytes_per_second{class="web \"a\""} 1000000"#,
             r#"weft_port_sent_packets_total{port="weft0"} 7"#,
             r#"weft_uplink_up{device=""} 0"#,
+            r#"weft_policy_change_pause_seconds 0.00002"#,
         ] {
             assert!(text.lines().any(|l| l == line || l == format!("{line}.0")), "{line}: {text}");
         }

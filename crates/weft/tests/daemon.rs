@@ -46,7 +46,11 @@ fn a_daemon_carries_traffic_and_counts_it() {
     assert!(web["bytes"].as_u64().is_some_and(|bytes| bytes > BYTES as u64), "{web}");
     let entitled = web["entitled_bps"].as_f64().expect("a rate");
     assert!(entitled > 30e6 && entitled <= 50e6, "half of the link, less the infrastructure's share: {web}");
-    assert!(web["sojourn_s"].is_null() && web["sojourn_reason"].is_string(), "{web}");
+    let waits = |part: &str| web["sojourn_s"][part].as_f64().expect("a time");
+    assert!(waits("p50") > 0.0 && waits("p50") <= waits("p99") && waits("p999") < 10.0, "{web}");
+    assert!(web["sojourn_histogram"]["count"] == web["packets"] && web["sojourn_reason"].is_null(), "{web}");
+    let idle = &status["classes"][1];
+    assert!(idle["sojourn_s"].is_null() == idle["sojourn_reason"].is_string(), "{idle}");
     assert!(web["dropped"]["ring_full"].is_u64() && web["backlog_bytes"].is_u64(), "{web}");
     assert_eq!(
         (&status["ports"][0]["port"], &status["ports"][0]["configured"]),

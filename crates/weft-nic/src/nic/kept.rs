@@ -175,7 +175,7 @@ impl NicPlan {
         let plan = Self::new(&first.policy, config)?;
         let (config, mut rings) = (plan.config().clone(), plan.rings().clone());
         for change in changes {
-            rings = rings.with_policy(&rings.renumber(&change.policy, &change.resting));
+            rings = rings.with_policy(&rings.renumber(&change.policy, &change.resting)?);
         }
         Ok(Self::changed(config, rings))
     }
@@ -288,7 +288,7 @@ impl SoftwareNic {
         }
         let tables = nic.maps.prepare_tables(nic.plan.rings(), &cgroups)?;
         let _ = tables.commit();
-        nic.rest_vacant();
+        nic.vacancies.record_all(nic.plan.rings().whole(), clock::now());
         nic.divide_infrastructure();
         Ok(Adopted { nic, ports, lost })
     }
@@ -379,22 +379,6 @@ impl SoftwareNic {
             readings: LastReadings::default(),
         });
         Ok(id)
-    }
-
-    /// Lets the numbers that the policy leaves vacant rest: packets of what had them may be left.
-    fn rest_vacant(&mut self) {
-        let (whole, at) = (self.plan.rings().whole(), clock::now());
-        let lanes = whole.program.lanes.iter().enumerate().filter(|(_, lane)| lane.is_vacant());
-        let classes = whole.classes.iter().enumerate().filter(|(_, class)| class.is_vacant());
-        let vacant: Vec<_> = lanes
-            .map(|(number, of)| (of.class, Some(LaneId::from_index(number))))
-            .chain(classes.map(|(number, _)| (ClassId::from_index(number), None)))
-            .collect();
-        self.vacated.extend(vacant.into_iter().map(|(class, lane)| super::change::Vacated {
-            at,
-            class,
-            lane,
-        }));
     }
 }
 

@@ -37,6 +37,17 @@ impl Vacancies {
         }
     }
 
+    /// Lets every number that `policy` leaves vacant rest from `at` on, after a take-over: packets of what had it may be
+    /// left.
+    pub(crate) fn record_all(&mut self, policy: &CompiledPolicy, at: Instant) {
+        for (number, lane) in policy.program.lanes.iter().enumerate().filter(|(_, lane)| lane.is_vacant()) {
+            self.0.push(Vacated { at, class: lane.class, lane: Some(LaneId::from_index(number)) });
+        }
+        for (number, _) in policy.classes.iter().enumerate().filter(|(_, class)| class.is_vacant()) {
+            self.0.push(Vacated { at, class: ClassId::from_index(number), lane: None });
+        }
+    }
+
     /// Forgets the numbers that no longer rest at `now`. `has_packets` says whether a retired ring of a class has packets.
     pub(crate) fn release(&mut self, now: Instant, has_packets: impl Fn(ClassId) -> bool) {
         self.0.retain(|vacated| vacated.rests(now, &has_packets));

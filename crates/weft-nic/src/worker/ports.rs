@@ -220,6 +220,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 bits &= bits - 1;
                 let Some(Some(of)) = self.ports.get(port) else { return };
                 let Some(slot) = of.slots.get(number).copied() else { continue };
+                let posted = self.rings[slot].posted();
+                self.rings[slot].arrivals.posted(posted, self.stamp);
                 if self.rings[slot].late {
                     self.next_late = weft_units::Instant::ZERO;
                 } else {

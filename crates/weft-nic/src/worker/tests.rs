@@ -73,7 +73,8 @@ impl Bench {
         let tree = PolicyTree::new(&plan.program).expect("tree");
         let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
         let (uplink, wire) = pair();
-        let (counters, port) = (Arc::new(Counters::new(0)), Arc::new(PortCounters::new(plan.classes())));
+        let (counters, port) =
+            (Arc::new(Counters::new(0, plan.class_slots())), Arc::new(PortCounters::new(plan.classes())));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {

@@ -18,6 +18,7 @@
 //! (`EINVAL`).
 
 use super::sleep::{WakeFor, timespec};
+use super::waiting::End;
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
 use crate::doorbell::protocol;
 use crate::port::SEGMENT_MAX;
@@ -205,7 +206,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.close_windows(departure);
         self.parts.sampler.count(class, wire);
         if all_gone {
-            self.packet_has_left(number, class, departure);
+            let end = if result.is_ok() { End::Sent } else { End::Refused };
+            self.packet_has_left(number, class, (start, departure), end);
         }
     }
 

@@ -7,6 +7,15 @@ use crate::sampler::Standing;
 use crate::sync::Ordering;
 use weft_units::{Bytes, ClassId, Instant};
 
+/// The end of a packet's way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// The uplink has taken it.
+    Sent,
+    /// The uplink has refused it.
+    Refused,
+}
+
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Records that ring `number`, which was idle, has a packet to send.
     pub(super) fn became_ready(&mut self, number: usize) {
@@ -43,9 +52,23 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Records that a packet of `class` has left ring `number` completely at `departure`.
-    pub(super) fn packet_has_left(&mut self, number: usize, class: ClassId, departure: Instant) {
+    /// Records that a packet of `class` has left ring `number` completely with a chunk from `start` to `departure`, to the uplink
+    /// or refused by it.
+    pub(super) fn packet_has_left(
+        &mut self,
+        number: usize,
+        class: ClassId,
+        (start, departure): (Instant, Instant),
+        end: End,
+    ) {
         let ring = &mut self.rings[number];
+        // A link's clock that is behind has the chunk leave in the past; its last bit leaves now.
+        let gone = (self.stamp, departure.max(self.stamp + (departure - start)));
+        if let (Some(wait), End::Sent) = (ring.arrivals.left(ring.accounting.done(), gone), end)
+            && let Some(sojourns) = self.parts.counters.sojourns.get(class.index())
+        {
+            sojourns.record(wait);
+        }
         let wait = departure.saturating_since(ring.since);
         ring.since = departure;
         let shared = ring.class.is_none();

@@ -12,7 +12,8 @@ use crate::cgroups::{self, Follower};
 use weft_host::OsError;
 use weft_host::cgroup::CgroupError;
 use weft_nic::link::LinkKind;
-use weft_nic::nic::{ClassTotals, PreparedPolicy};
+use weft_nic::nic::{ClassTotals, PreparedPolicy, Totals};
+use weft_nic::sojourn::Sojourns;
 use weft_policy::{CompiledPolicy, Renumbered};
 use weft_units::{BitsPerSec, Nanos};
 
@@ -46,25 +47,35 @@ pub(super) struct Names {
     /// The last name of each number.
     pub(super) last: Vec<String>,
     /// The counts of each number when its class began.
-    pub(super) base: Vec<ClassTotals>,
+    pub(super) base: Vec<Base>,
+}
+
+/// The counts of a number when its class began.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Base {
+    pub(super) counts: ClassTotals,
+    pub(super) sojourns: Sojourns,
 }
 
 impl Names {
     pub(super) fn of(policy: &CompiledPolicy) -> Self {
         let current: Vec<String> = policy.classes.iter().map(|class| class.name.clone()).collect();
-        let base = vec![ClassTotals::default(); current.len()];
+        let base = vec![Base::default(); current.len()];
         Self { last: current.clone(), current, base }
     }
 
     /// Takes the names of a changed policy. `totals` are the counts so far.
-    fn change(&mut self, policy: &CompiledPolicy, totals: &[ClassTotals]) {
+    fn change(&mut self, policy: &CompiledPolicy, totals: &Totals) {
         self.current = policy.classes.iter().map(|class| class.name.clone()).collect();
         self.last.resize(self.current.len().max(self.last.len()), String::new());
-        self.base.resize(self.last.len(), ClassTotals::default());
+        self.base.resize(self.last.len(), Base::default());
         for (at, name) in self.current.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
             if self.last[at] != *name {
                 self.last[at].clone_from(name);
-                self.base[at] = totals.get(at).cloned().unwrap_or_default();
+                self.base[at] = Base {
+                    counts: totals.classes.get(at).cloned().unwrap_or_default(),
+                    sojourns: totals.sojourns.get(at).cloned().unwrap_or_default(),
+                };
             }
         }
     }
@@ -102,7 +113,7 @@ impl Session {
         let pause = changed?.pause;
         self.keep_policy(source, &compiled, &resting);
         let totals = self.nic.totals()?;
-        self.names.change(&policy, &totals.classes);
+        self.names.change(&policy, &totals);
         match self.cgroups {
             Some(_) => Ok(pause),
             None => {

@@ -5,7 +5,7 @@
 //! ports at that time. If either has changed since, it is prepared again.
 
 use super::{
-    DataPath, DataPathError, Former, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Started,
+    DataPath, DataPathError, Former, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Sojourn, Started,
 };
 use crate::config::{Config, Hold, OnFailure};
 use crate::holding::Opened;
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
-use weft_nic::nic::ClassTotals;
+use weft_nic::sojourn::Sojourns;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
-use weft_report::status::WorkerState;
+use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{
     Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortSettings, PortStatus,
     PreparedChange, Receive, Session, SessionError, UNKNOWN_RATE,
@@ -188,20 +188,17 @@ impl DataPath for SessionPath {
     fn status(&mut self) -> Result<PathStatus, DataPathError> {
         let status = self.session.status()?;
         let uplink_up = self.session.uplink_is_up();
-        let totals = self.session.totals()?;
         let worker = if self.session.is_running() { WorkerState::Running } else { WorkerState::Ended };
-        let class = |class: &ClassStatus| {
-            path_class(class, &totals.classes.get(class.number).cloned().unwrap_or_default())
-        };
         Ok(PathStatus {
             worker,
             worker_bound: status.worker_bound,
             uplink_up,
             observed_rate: status.observed_rate,
-            classes: status.classes.iter().map(class).collect(),
+            classes: status.classes.iter().map(path_class).collect(),
             ports: self.session.ports().into_iter().map(path_port).collect(),
             dropped: status.dropped.by_reason().into_iter().collect(),
-            untracked: totals.classes.iter().map(|c| c.untracked.get()).sum(),
+            untracked: status.untracked,
+            change_pause_max: status.change_pause_max,
             failed_readings: status.failed,
         })
     }
@@ -261,12 +258,13 @@ impl DataPath for SessionPath {
     }
 }
 
-fn path_class(class: &ClassStatus, totals: &ClassTotals) -> PathClass {
+fn path_class(class: &ClassStatus) -> PathClass {
+    let counts = &class.counts;
     let reasons = [
-        ("refused", totals.refused),
-        ("bound", totals.bound),
-        ("ring full", totals.full),
-        ("moving", totals.moving),
+        ("refused", counts.refused),
+        ("bound", counts.bound),
+        ("ring full", counts.full),
+        ("moving", counts.moving),
     ];
     PathClass {
         name: class.name.clone(),
@@ -278,8 +276,24 @@ fn path_class(class: &ClassStatus, totals: &ClassTotals) -> PathClass {
             .map(|(reason, count)| (reason, count.packets.get()))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
-        sojourn: None,
+        sojourn: sojourn(&class.sojourns),
     }
+}
+
+/// The waiting times of a class; `None` before its first packet has left.
+fn sojourn(sojourns: &Sojourns) -> Option<Sojourn> {
+    let of = |part| sojourns.quantile(part).map(Nanos::as_secs_f64);
+    let percentiles = Percentiles { p50: of(0.5)?, p90: of(0.9)?, p99: of(0.99)?, p999: of(0.999)? };
+    let (octaves, longer) = sojourns.octaves();
+    let (bounds, mut counts): (Vec<Nanos>, Vec<u64>) = octaves.into_iter().unzip();
+    counts.push(longer);
+    let histogram = Histogram {
+        bounds_s: bounds.into_iter().map(Nanos::as_secs_f64).collect(),
+        count: counts.iter().sum(),
+        counts,
+        sum_s: sojourns.sum.as_secs_f64(),
+    };
+    Some(Sojourn { percentiles, histogram })
 }
 
 fn path_port(port: PortStatus) -> PathPort {

@@ -9,7 +9,7 @@ use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusUplink};
 use weft_units::Nanos;
 
 /// The reason for absent waiting times.
-const NO_SOJOURN: &str = "this data path does not measure waiting times";
+const NO_SOJOURN: &str = "no packet of the class has left yet";
 
 /// The age of a heartbeat from which on the transmit worker is taken for hung.
 const HUNG: Nanos = Nanos::from_secs(1);
@@ -71,6 +71,7 @@ impl Service {
             uptime_s: self.started.elapsed().as_secs_f64(),
             worker: path.worker,
             worker_bound: path.worker_bound,
+            policy_change_pause_s: path.change_pause_max.as_secs_f64(),
             uplink: StatusUplink {
                 interface: self.config.uplink.clone(),
                 netns: self.config.uplink_netns.clone(),

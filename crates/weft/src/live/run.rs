@@ -42,7 +42,7 @@ impl View for RunView {
                 right(human::count(c.packets)),
                 right(c.bytes.to_string()),
                 right(c.standing.to_string()),
-                right(human::count(c.refused)),
+                right(human::count(c.counts.refused.packets.get())),
             ])
         });
         let head = ["class", "now", "packets", "bytes", "in the NIC", "refused"];

@@ -25,7 +25,7 @@ fn change(page: &QueuePage, queue: usize, weight: u64, now: u64) {
 #[test]
 fn weights_are_taken_in_batches_and_acknowledged() {
     let (mut engine, page) = engine(3);
-    let counters = Counters::new(0);
+    let counters = Counters::new(0, 0);
     change(&page, 1, 5, 1000);
     engine.look(Instant::from_nanos(2000), &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin, "no weights were asked for");
@@ -70,7 +70,7 @@ fn a_change_during_the_acknowledgement_is_announced_again() {
 #[test]
 fn no_final_weight_is_lost_between_two_threads() {
     let (mut engine, page) = engine(2);
-    let counters = Counters::new(0);
+    let counters = Counters::new(0, 0);
     page.use_weights.store(1, Ordering::SeqCst);
     let done = AtomicBool::new(false);
     let mut now = 1;

@@ -1,0 +1,326 @@
+//! Policies that change under full load: 340 TCP flows in three classes, numbered datagrams, and a limit.
+//!
+//! `WEFT_POLICY_CHANGES` is the number of changes. The default is small; a thousand take a minute or two.
+
+mod common;
+#[path = "common/numbered.rs"]
+mod numbered;
+
+use common::{FAR, World, connect, finish, flood, policy, retransmitted, until};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use weft_host::NetNs;
+use weft_host::testing::privileged;
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
+use weft_nic::nic::NicError;
+use weft_nic::plan::PlanError;
+use weft_run::session::{PortTotals, Session, SessionError, WireCounters};
+use weft_units::{BitsPerSec, Nanos};
+
+const LINK: BitsPerSec = BitsPerSec(300_000_000);
+/// The destination ports and the flows of the classes `a`, `b` and `c`.
+const FLOWS: [(u16, usize); 3] = [(5301, 120), (5302, 120), (5303, 100)];
+/// The destination ports of datagrams: a class that never changes, a limited one, one that moves in the tree.
+const STEADY: u16 = 6001;
+const LIMITED: u16 = 6002;
+const MOVING: u16 = 6003;
+/// The burst of the limit, and the bytes of a frame on the wire.
+const BURST: u64 = 16 << 10;
+const FRAME: u64 = 1538;
+/// The largest lag of the link's clock behind the wall clock, and the furthest that it is ahead.
+const CLOCK_ERROR: Duration = Duration::from_millis(10 + 2);
+
+fn changes() -> u32 {
+    std::env::var("WEFT_POLICY_CHANGES").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
+}
+
+/// The values of the policy that the test changes.
+#[derive(Clone, Debug)]
+struct Text {
+    weights: [u32; 3],
+    limit: (&'static str, u64),
+    passing: bool,
+    moved: bool,
+}
+
+impl Text {
+    const FIRST: Self = Self { weights: [3, 2, 1], limit: ("slow", 20), passing: false, moved: false };
+
+    /// The policy after `number` changes: weights, a limit's rate, a class that comes and goes, a class that moves, a
+    /// limit's name.
+    fn after(number: u32) -> Self {
+        let times = |kind: u32| (number + 4 - kind) / 5;
+        let odd = |kind: u32| times(kind) % 2 == 1;
+        Self {
+            weights: if odd(0) { [1, 2, 3] } else { Self::FIRST.weights },
+            limit: (if odd(4) { "late" } else { "slow" }, if odd(1) { 30 } else { 20 }),
+            passing: odd(2),
+            moved: odd(3),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { weights: [a, b, c], limit: (limit, mbps), passing, moved } = self;
+        let (class, share) =
+            if *passing { ("class x = udp and dport 6004\n", "fair of x: 1, ") } else { ("", "") };
+        let (above, below) = if *moved { ("", ", fair of m: 1") } else { ("fair of m: 1, ", "") };
+        format!(
+            "class a = tcp and dport 5301\nclass b = tcp and dport 5302\nclass c = tcp and dport 5303\n{class}\
+             class u = udp and dport {STEADY}\nclass l = udp and dport {LIMITED}\nclass m = udp and dport {MOVING}\n\
+             class spare = udp and dport 9\nbound 200 packets of l\n\
+             root = wfq {{ {share}fair of a: {a}, fair of b: {b}, fair of c: {c}, fair of u: 4, {limit}: 8, {above}inner: 2 }}\n\
+             inner = wfq {{ default: 1, fair of spare: 1{below} }}\n\
+             {limit} = limit {mbps}mbps burst 16kib of l\n"
+        )
+    }
+
+    /// The rate of the limit, in bytes per second.
+    fn limit_bytes(&self) -> f64 {
+        self.limit.1 as f64 * 1e6 / 8.0
+    }
+}
+
+fn change(session: &mut Session, text: &Text) -> Nanos {
+    let link = LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: None });
+    let new = policy(&text.text());
+    let prepared = match session.prepare_policy(&new, (LINK, link)) {
+        // So many changes in a second use up the spare rings. The message says to wait.
+        Err(SessionError::Nic(NicError::Plan(PlanError::NoSpareRing { .. }))) => {
+            std::thread::sleep(Duration::from_millis(1100));
+            session.prepare_policy(&new, (LINK, link))
+        }
+        prepared => prepared,
+    };
+    session.change_policy(prepared.expect("prepared")).expect("changed")
+}
+
+/// The number of the class `name`.
+fn number_of(session: &mut Session, name: &str) -> usize {
+    let classes = session.status().expect("status").classes;
+    classes.iter().find(|class| class.name == name).expect("a class").number
+}
+
+/// The bytes of a class, read between two times.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    before: Instant,
+    after: Instant,
+    bytes: u64,
+}
+
+/// Reads the bytes of class `number` every 10 ms.
+fn read(counters: &WireCounters, number: usize, stop: &AtomicBool) -> Vec<Reading> {
+    let mut readings = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let before = Instant::now();
+        let bytes = counters.sent(number).bytes.get();
+        readings.push(Reading { before, after: Instant::now(), bytes });
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    readings
+}
+
+/// The rate of the limit from a time on, and whether the limit began anew then, with its burst.
+#[derive(Clone, Copy, Debug)]
+struct RateFrom {
+    at: Instant,
+    rate: f64,
+    anew: bool,
+}
+
+/// The most bytes that the limit lets pass from `from` to `to`.
+fn allowed(rates: &[RateFrom], (from, to): (Instant, Instant)) -> f64 {
+    let mut bytes = (BURST + FRAME) as f64;
+    for (at, now) in rates.iter().enumerate() {
+        let end = rates.get(at + 1).map_or(to, |next| next.at.min(to));
+        let begin = now.at.max(from);
+        bytes += now.rate * end.saturating_duration_since(begin).as_secs_f64();
+        if now.anew && now.at >= from - CLOCK_ERROR && now.at <= to {
+            bytes += BURST as f64;
+        }
+    }
+    let fastest = rates.iter().map(|rate| rate.rate).fold(0.0, f64::max);
+    bytes + fastest * CLOCK_ERROR.as_secs_f64()
+}
+
+/// Asserts the limit in each window of at least 100 ms, and that it is used.
+fn check_limit(readings: &[Reading], rates: &[RateFrom]) {
+    let (mut worst, mut end) = (0.0_f64, 0);
+    for (at, first) in readings.iter().enumerate() {
+        while end < readings.len() && readings[end].before < first.after + Duration::from_millis(100) {
+            end += 1;
+        }
+        let Some(last) = readings.get(end) else { break };
+        let most = allowed(rates, (first.before, last.after));
+        let bytes = (last.bytes - first.bytes) as f64;
+        worst = worst.max(bytes / most);
+        assert!(
+            bytes <= most,
+            "window {at}: {bytes} bytes in {:?}, at most {most}",
+            last.after - first.before
+        );
+    }
+    let (first, last) = (readings.first().expect("readings"), readings.last().expect("readings"));
+    let all = (last.bytes - first.bytes) as f64;
+    let used = all / allowed(rates, (first.after, last.before));
+    println!("limit: fullest window {worst:.3} of what is allowed, {used:.3} of it used over all");
+    assert!(used > 0.9, "the limit's rate is not reached: {used}");
+}
+
+/// The shares of `a`, `b` and `c` over `span`.
+fn shares(counters: &WireCounters, numbers: [usize; 3], span: Duration) -> [f64; 3] {
+    let sent = || numbers.map(|number| counters.sent(number).bytes.get());
+    let before = sent();
+    std::thread::sleep(span);
+    let now = sent();
+    let bytes = [0, 1, 2].map(|i| (now[i] - before[i]) as f64);
+    bytes.map(|bytes_of| bytes_of / bytes.iter().sum::<f64>())
+}
+
+/// Asserts that everything posted at a port was sent, by class, in packets and bytes.
+fn check_port(name: &str, totals: &PortTotals) {
+    for (number, class) in totals.classes.iter().enumerate() {
+        assert_eq!(class.posted, class.fetched, "{name}, class {number}: {class:?}");
+        let gone = class.sent.plus(class.refused).plus(class.held);
+        assert_eq!(class.fetched, gone, "{name}, class {number}: {class:?}");
+    }
+    assert_eq!((totals.lost, totals.strays, totals.unannounced_drops), (0, 0, 0), "{name}");
+}
+
+fn drained(session: &Session) -> bool {
+    ["p0", "p1"].iter().all(|name| {
+        let totals = session.port_totals(name).expect("a port");
+        totals.sum(|class| class.posted) == totals.sum(|class| class.sent)
+    })
+}
+
+/// A session with its applications in two namespaces.
+struct Load {
+    world: World,
+    apps: [NetNs; 2],
+    session: Session,
+}
+
+impl Load {
+    fn start() -> Self {
+        let world = World::new();
+        let mut session = world.session(&Text::FIRST.text(), LINK.get() / 1_000_000);
+        let apps = [0, 1].map(|number| world.add(&mut session, number));
+        Self { world, apps, session }
+    }
+
+    fn resent(&self) -> u64 {
+        self.apps.iter().map(retransmitted).sum()
+    }
+
+    /// Changes the policy `count` times. Returns the times that the worker took, and the rates of the limit.
+    fn change(&mut self, count: u32) -> (Vec<Nanos>, Vec<RateFrom>) {
+        let mut rates = vec![RateFrom { at: Instant::now(), rate: Text::FIRST.limit_bytes(), anew: false }];
+        let mut before = Text::FIRST;
+        let pauses = (1..=count).map(|number| {
+            let text = Text::after(number);
+            let (old, new) = (before.limit_bytes(), text.limit_bytes());
+            // During the change either rate may hold.
+            let anew = text.limit.0 != before.limit.0;
+            rates.push(RateFrom { at: Instant::now(), rate: old.max(new), anew });
+            let pause = change(&mut self.session, &text);
+            rates.push(RateFrom { at: Instant::now(), rate: new, anew: false });
+            before = text;
+            pause
+        });
+        (pauses.collect(), rates)
+    }
+}
+
+/// Ends all threads also when the test fails, which would otherwise wait for them for ever.
+struct StopAll<'a>(&'a [AtomicBool; 3]);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+    }
+}
+
+fn check_pauses(mut pauses: Vec<Nanos>, session: &mut Session) {
+    pauses.sort_unstable();
+    let at = |part: usize| pauses[(pauses.len() * part / 1000).min(pauses.len() - 1)];
+    let most = session.status().expect("status").change_pause_max;
+    println!("pause of the worker: p50 {}, p99 {}, at most {}", at(500), at(990), most);
+    assert_eq!(Some(&most), pauses.last());
+    assert!(at(500) <= Nanos::from_millis(1), "{}", at(500));
+    // Of few changes p99 is the largest, which a processor taken away decides.
+    assert!(pauses.len() < 1000 || at(990) <= Nanos::from_millis(1), "{}", at(990));
+}
+
+#[test]
+fn policies_change_under_load_and_unchanged_classes_notice_nothing() {
+    if !privileged("policies_change_under_load_and_unchanged_classes_notice_nothing") {
+        return;
+    }
+    let mut load = Load::start();
+    let numbers = ["a", "b", "c"].map(|name| number_of(&mut load.session, name));
+    let limited = number_of(&mut load.session, "l");
+    let counters = load.session.wire_counters();
+    let count = AtomicU64::new(0);
+    let flags = [(); 3].map(|()| AtomicBool::new(false));
+    let [stop, stop_reading, stop_receiving] = &flags;
+    let apps = [load.apps[0].name(), load.apps[1].name()].map(|name| NetNs::named(name).expect("named"));
+    let far = NetNs::named(load.world.far.name()).expect("named");
+    std::thread::scope(|scope| {
+        let _stop_all = StopAll(&flags);
+        // The class `c` sends by both ports.
+        let from = |class: usize, flow: usize| &apps[usize::from(class == 2 && flow % 2 == 1)];
+        let flows = FLOWS.into_iter().enumerate();
+        let flows = flows.flat_map(|(class, (port, flows))| (0..flows).map(move |flow| (class, port, flow)));
+        let streams: Vec<_> =
+            flows.map(|(class, port, flow)| connect(from(class, flow), (&far, FAR), port)).collect();
+        streams.into_iter().for_each(|stream| flood(scope, stream, stop, &count));
+        let ms = Duration::from_millis;
+        let stream = |app, port, what| {
+            let receiver = numbered::receive(scope, (&far, (FAR, port)), stop_receiving);
+            (numbered::send(scope, (app, (FAR, port)), what, stop), receiver)
+        };
+        let steady = stream(&apps[0], STEADY, (1, 64, ms(2)));
+        let moving = stream(&apps[1], MOVING, (1, 64, ms(2)));
+        let limit = stream(&apps[1], LIMITED, (30, 1400, ms(5)));
+        std::thread::sleep(ms(3000));
+        let reader = {
+            let counters = counters.clone();
+            scope.spawn(move || read(&counters, limited, stop_reading))
+        };
+        let resent = load.resent();
+        let (pauses, rates) = load.change(changes());
+        let resent = load.resent() - resent;
+        stop_reading.store(true, Ordering::Relaxed);
+        check_limit(&reader.join().expect("reader"), &rates);
+        check_pauses(pauses, &mut load.session);
+        for weights in [[1, 1, 1], [6, 2, 1]] {
+            change(&mut load.session, &Text { weights, ..Text::FIRST });
+            std::thread::sleep(ms(1000));
+            let seen = shares(&counters, numbers, ms(2000));
+            println!("shares {seen:.3?} for {weights:?}");
+            let sum: u32 = weights.iter().sum();
+            for (share, weight) in seen.iter().zip(weights) {
+                let due = f64::from(weight) / f64::from(sum);
+                assert!((share / due - 1.0).abs() < 0.1, "{seen:?} for {weights:?}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(until(Duration::from_secs(20), || drained(&load.session)), "{:?}", load.session.totals());
+        stop_receiving.store(true, Ordering::Relaxed);
+        for (name, (sent, arrived)) in [("steady", steady), ("moving", moving), ("limited", limit)] {
+            let (sent, arrived) = (sent.join().expect("sender"), arrived.join().expect("receiver"));
+            println!("{name}: {sent} sent, {arrived:?}");
+            assert_eq!(arrived.overtaken, 0, "{name}");
+            assert!(name == "limited" || arrived.count == sent, "{name}: {sent} sent, {arrived:?}");
+        }
+        println!("{resent} TCP segments sent again");
+        assert_eq!(resent, 0, "TCP segments were sent again");
+    });
+    // The ends of the connections have passed, too.
+    assert!(until(Duration::from_secs(20), || drained(&load.session)));
+    for name in ["p0", "p1"] {
+        check_port(name, &load.session.port_totals(name).expect("a port"));
+    }
+    finish(load.session);
+}
