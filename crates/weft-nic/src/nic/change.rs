@@ -24,7 +24,7 @@ use crate::plan::change::{NewPolicy, PlanChange, RingUse};
 use crate::sync::Ordering;
 use crate::worker::{Classes, Command, PolicyChange, PortChange, add_to_leaf};
 use weft_host::clock;
-use weft_policy::{CompiledPolicy, Renumbered};
+use weft_policy::{CompiledPolicy, Renumbered, Resting};
 use weft_sched::{PolicyTree, Prepared};
 use weft_units::{BitsPerSec, ClassId, Instant, LaneId, Nanos};
 

@@ -190,7 +190,7 @@ impl NicPort {
             untracked: Packets(page.untracked.load(Ordering::Relaxed)),
         };
         let classes = self.doorbells.shared().classes.iter().zip(&self.counters.classes);
-        classes.take(self.plan.classes()).map(class).collect()
+        classes.take(self.plan.classes()).enumerate().map(class).collect()
     }
 
     /// Whether every packet that has entered was sent, refused, or dropped on its way.
