@@ -87,7 +87,7 @@ fn set_mark(ends: &Ends, mark: Mark) -> Result<(), CniError> {
     let data = read_only(mark);
     let options = ObjectOptions { name: "mark", rodata: Some(&data), ..ObjectOptions::default() };
     let object = Object::load_with(IMAGE, &options).map_err(refused)?;
-    object.attach_ingress(PROGRAM, ends.outer.index).map_err(refused)
+    object.attach_ingress(PROGRAM, ends.outer.index).map(|_| ()).map_err(refused)
 }
 
 /// Sets marks and limits, and returns the previous result.
