@@ -1,5 +1,6 @@
 //! Short sessions on real traffic. They check the instrument, not the machine: figures of a busy machine are not judged.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::perf_event::SampleRate;
 use weft_host::testing::{has_program, privileged};
 use weft_profile::categories::Categories;
@@ -40,6 +41,13 @@ fn profile(options: &Options) -> Profile {
     profile
 }
 
+/// Sessions take turns: each measures the processors, and counts what it leaves.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed has not left a state.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn namespaces() -> usize {
     let own = weft_host::RunId::current().name("profile");
     let entries = std::fs::read_dir(weft_host::netns::NETNS_DIR).into_iter().flatten().flatten();
@@ -52,6 +60,7 @@ fn bulk_flows_are_profiled_and_nothing_is_left() {
     if !privileged(name) || !has_program(name, "iperf3") {
         return;
     }
+    let _turn = turn();
     let profile = profile(&options(Pattern::Outcast, Load::Bulk, &[Level::NoOpt, Level::Arfs]));
     let report = &profile.report;
     assert_eq!(report.configs.len(), 2);
@@ -85,6 +94,7 @@ fn requests_are_profiled() {
     if !privileged(name) || !has_program(name, "sockperf") {
         return;
     }
+    let _turn = turn();
     let load = Load::Requests(Bytes(4000));
     let profile = profile(&options(Pattern::Single, load, &[Level::TsoGro]));
     let config = &profile.report.configs[0];
@@ -98,6 +108,7 @@ fn a_stop_ends_a_session_and_removes_everything() {
     if !privileged(name) || !has_program(name, "iperf3") {
         return;
     }
+    let _turn = turn();
     let table = Categories::shipped().expect("table");
     let options = options(Pattern::Single, Load::Bulk, &[Level::TsoGro]);
     let begin = std::time::Instant::now();
@@ -114,6 +125,7 @@ fn probes_cost_less_than_three_percent() {
     if !privileged(name) || !has_program(name, "iperf3") {
         return;
     }
+    let _turn = turn();
     let counting = match weft_host::bpf_stats::BpfStats::enable() {
         Ok(counting) => counting,
         Err(why) => return weft_host::testing::skip(name, why),

@@ -30,9 +30,13 @@ fn a_run_and_an_interrupted_one_leave_nothing() {
     let same = run(&["profile", "diff", &files[0].1, &files[0].1]);
     assert!(same.code == 0 && same.out.contains("+0.0000"), "{same:?}");
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let interrupted = Running(weft().args(SHORT).args(["--span", "60s"]).spawn().expect("start weft"));
+        let mut interrupted =
+            Running(weft().args(SHORT).args(["--span", "60s"]).spawn().expect("start weft"));
         let pid = interrupted.0.id();
-        assert!(until(Duration::from_secs(30), || left_by(pid).len() >= 2), "it does not begin");
+        let mut ended = || interrupted.0.try_wait().expect("wait").is_some();
+        let begun = until(Duration::from_secs(30), || left_by(pid).len() >= 2 || ended());
+        assert!(begun, "neither begun nor ended: {:?}", left_by(pid));
+        assert!(!ended(), "it ended early: {:?}", interrupted.wait(Duration::from_secs(1)));
         std::thread::sleep(Duration::from_millis(700));
         interrupted.signal(signal);
         let said = interrupted.wait(Duration::from_secs(30));
