@@ -7,7 +7,7 @@
 //! short. Packets refused by the uplink and strays are not measured.
 //!
 //! **Arrivals.** A ring holds packets in the order of their doorbells, so a time and the count posted until then tell the
-//! arrival of every packet up to that count. A ring keeps at most [`MARKS`] such marks ([`Arrivals`]), at least a sixteenth of
+//! arrival of every packet up to that count. A ring keeps at most `MARKS` such marks (`Arrivals`), at least a sixteenth of
 //! its last wait apart. A packet between two marks takes the earlier time: waits are never understated, and overstated by at most
 //! that distance.
 //!
