@@ -16,3 +16,4 @@ mod bounds;
 mod format;
 mod fuzz;
 mod shapes;
+mod tools;
