@@ -49,12 +49,13 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 14] = [
+const PROMISED: [&str; 15] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
+    "weft-policy-explain",
     "weft-replay",
     "weft-reproduce",
     "weft-run",
@@ -92,6 +93,8 @@ fn surveys_and_policies() {
     check(&written(&["policy", "check", &good], &[0]), "weft-policy-check");
     let found = written(&["policy", "check", &bad], &[1]);
     check(&found, "weft-policy-check");
+    let packet = ["policy", "explain", &good, "--packet", "udp 192.0.2.1:9 > 192.0.2.2:80"];
+    check(&written(&packet, &[0]), "weft-policy-explain");
 }
 
 /// Returns a capture of one UDP packet of 1000 bytes.

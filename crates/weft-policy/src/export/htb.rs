@@ -276,7 +276,13 @@ impl Builder<'_> {
             ));
             if place.inner < INNER_MAX {
                 let minor = NODES + self.program.nodes.len() as u32 + id.0;
-                place = self.inner(leaf.name.clone(), minor, rate, &lanes.iter().copied().collect(), place);
+                place = self.inner(
+                    format!("{}: a queue for each set of limits", leaf.name),
+                    minor,
+                    rate,
+                    &lanes.iter().copied().collect(),
+                    place,
+                );
             }
         }
         let part = BitsPerSec(rate.get() / groups.len().max(1) as u64);

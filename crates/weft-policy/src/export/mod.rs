@@ -37,7 +37,7 @@ pub enum ExportError {
     TooManyClasses(usize, usize),
 }
 
-/// What the commands do not do, one line each.
+/// The parts of a policy that the commands do not express, one line each.
 #[derive(Debug, Default)]
 struct Losses(Vec<String>);
 

@@ -15,7 +15,7 @@ pub(super) enum RowKind {
     Other,
 }
 
-/// What a row shows.
+/// The content of a row.
 enum Content {
     Item(SyntaxNode),
     Comment(String),

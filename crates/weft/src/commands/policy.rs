@@ -1,5 +1,9 @@
 //! `weft policy`: inspects policies without running them.
 
+mod explain;
+mod export;
+mod fmt;
+
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
@@ -10,13 +14,16 @@ use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Check, explain or draw a policy.
+/// Check, format, explain, draw or export a policy.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft policy check policies/*.weft
+  weft policy fmt my.weft
   weft policy show policies/figure1.weft
-  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg")]
+  weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
+  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
+  weft policy export my.weft --to tc --dev eth0")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -53,6 +60,9 @@ Examples:
         /// The policy.
         file: PathBuf,
     },
+    Fmt(fmt::Args),
+    Explain(explain::Args),
+    Export(export::Args),
 }
 
 /// Runs the command.
@@ -69,6 +79,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print(&to_dot(&policy))?;
             Ok(ExitCode::SUCCESS)
         }
+        What::Fmt(args) => fmt::run(&args),
+        What::Explain(args) => explain::run(&args),
+        What::Export(args) => export::run(&args),
     }
 }
 
