@@ -19,6 +19,9 @@ pub(in crate::syntax) fn test_word(p: &mut Parser<'_>, help: &str) -> Parsed {
         "and" | "or" => Some(Edit::delete(Span::new(span.start, p.span_at(1).start))),
         text if p.at(Text) && text.len() > 2 => Some(Edit::insert(span.start, "cgroup ")),
         text if text.parse::<core::net::IpAddr>().is_ok() => Some(Edit::insert(span.start, "to ")),
+        _ if p.number_at(0) && p.kind_at(1) == Some(Slash) && p.glued(1) && !p.text().contains('.') => {
+            Some(Edit::insert(span.start, "mark "))
+        }
         text if text.parse::<u16>().is_ok() => Some(Edit::insert(span.start, "port ")),
         _ if p.at_end() || item => dangling_operator(p),
         _ => None,

@@ -25,10 +25,11 @@ pub(super) use items::{
     at_item_or_mistake, at_node, class_without_word, equals, item_word, leftover, node_as_class,
 };
 pub(super) use lists::{
-    Opening, colon, limit_to_class, node_word, separator, superfluous_comma, unknown_node,
+    Opening, closes_otherwise, colon, colon_for_comma, comma_for_colon, limit_to_class, node_word,
+    of_without_fair, separator, superfluous_comma, unknown_node,
 };
 pub(super) use values::{
-    before_value, port_of_address, range_apart, rate_behind_address, unit_apart, word_before_rate,
+    before_value, burst_word, port_of_address, range_apart, rate_behind_address, unit_apart, word_before_rate,
 };
 
 fn among(p: &Parser<'_>, ahead: usize, words: &[&str]) -> bool {
