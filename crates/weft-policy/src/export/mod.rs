@@ -5,8 +5,8 @@
 //!
 //! 1. `htb`: the tree becomes HTB classes. A leaf's rate is the rate that the policy guarantees it, a limit becomes the `ceil` of the
 //!    class that it covers, and strict priority becomes the order in which spare rate is offered.
-//! 2. `filters`: the rows of the match table become u32 filters in their order, one for each address family.
-//! 3. What HTB and u32 cannot express is listed as comments before the commands ([`Losses`]).
+//! 2. `filters`: the rows of the match table become u32 filters in their order, one for each address family; marks alone, fw filters.
+//! 3. What HTB and u32 cannot express is listed as comments before the commands.
 //!
 //! These rules hold:
 //!

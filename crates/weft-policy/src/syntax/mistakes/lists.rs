@@ -1,6 +1,6 @@
 //! Mistakes of expressions: the words of nodes, the braces of lists, and what separates their entries.
 
-use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, LOWER_CASE};
+use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, NODES};
 use super::{corrected, report};
 use crate::diagnostic::Edit;
 use crate::syntax::RESERVED;
@@ -16,13 +16,13 @@ pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
     match () {
         () if p.at_item() => {}
         () if next == Some(OpenBrace) => {
-            corrected(p, "a node", &["priority", "wfq", "fifo"], LIST_SYNONYMS, LOWER_CASE);
+            corrected(p, "a node", &["priority", "wfq", "fifo"], LIST_SYNONYMS, NODES);
         }
         () if text == "of" => {
-            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, LOWER_CASE);
+            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, NODES);
         }
         () if limits || text == "by" => {
-            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, LOWER_CASE);
+            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, NODES);
         }
         () => {}
     }

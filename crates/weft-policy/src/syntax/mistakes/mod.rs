@@ -16,7 +16,7 @@ use super::parser::{Parsed, Parser};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use weft_text::{Span, nearest};
-use words::{PLACE_SYNONYMS, TESTS};
+use words::{LOWER_CASE, PLACE_SYNONYMS, TESTS};
 
 pub(super) use conditions::{
     close_paren, joins, named_protocol, negates, path, ports_word, test_word, value_list,
@@ -73,7 +73,8 @@ fn corrected(
     }
     let meant = nearest(p.text(), words.iter().copied(), synonyms);
     if let Some(word) = meant.and_then(|meant| words.iter().find(|word| **word == meant)) {
-        p.correct(what, word, help);
+        let capitals = p.text().eq_ignore_ascii_case(word);
+        p.correct(what, word, if capitals { LOWER_CASE } else { help });
         return true;
     }
     false

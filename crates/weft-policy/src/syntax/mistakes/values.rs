@@ -1,6 +1,6 @@
 //! Mistakes of values: signs before them, units and ends of ranges apart from them, ports behind addresses.
 
-use super::words::LOWER_CASE;
+use super::words::LIMITS;
 use super::{among, corrected, report};
 use crate::code::Code;
 use crate::corrections;
@@ -120,6 +120,6 @@ pub(in crate::syntax) fn rate_behind_address(p: &mut Parser<'_>, start: usize) -
 /// A misspelt `burst`.
 pub(in crate::syntax) fn burst_word(p: &mut Parser<'_>) {
     if p.at(Word) && p.number_at(1) && !p.at_line_start() {
-        corrected(p, "`burst`", &["burst"], &[("cburst", "burst"), ("bucket", "burst")], LOWER_CASE);
+        corrected(p, "`burst`", &["burst"], &[("cburst", "burst"), ("bucket", "burst")], LIMITS);
     }
 }
